@@ -1,0 +1,116 @@
+"""The command line: python -m pkg_lib run | report | doctor | fetch | verify-cache | list."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Annotated
+
+import typer
+
+from pkg_lib import doctor as doctor_module
+from pkg_lib import models, study, verify
+from pkg_lib.benchmarks import BENCHMARKS
+from pkg_lib.corpora import CORPORA
+from pkg_lib.results import results_dir
+from pkg_lib.retrieval.retrievers import RETRIEVERS
+from pkg_lib.types import UserError
+
+# Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
+UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
+
+Models = Annotated[list[str] | None, typer.Option("--model", help="A model of `list`; repeatable.")]
+Benchmark = Annotated[str, typer.Option(help="A benchmark of `list`.")]
+Corpora = Annotated[list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")]
+Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
+
+
+@app.command()
+def run(
+    model: Models = None,
+    benchmark: Benchmark = study.BENCHMARK,
+    corpus: Corpora = None,
+    notebook: Notebooks = None,
+    limit: Limit = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute again, whatever is stored.")] = False,
+) -> None:
+    """Runs the study: retrieval, generation, execution, notebooks, report. What is stored already is used."""
+    failures = study.run(
+        model or [study.MODEL], benchmark, corpus or list(study.CORPORA), notebook or [], limit, fresh, typer.echo
+    )
+    _report()
+    if failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report() -> None:
+    """Builds results/index.html from what lies in results/."""
+    _report()
+
+
+def _report() -> None:
+    from pkg_lib.analysis.report import build_report
+
+    typer.echo(f"report: {build_report(results_dir())}")
+
+
+@app.command()
+def doctor() -> None:
+    """Says what is at hand here, and where the rest would come from."""
+    for line in doctor_module.lines():
+        typer.echo(line)
+
+
+@app.command()
+def fetch(model: Annotated[str, typer.Argument(help="A model of `list`.")]) -> None:
+    """Downloads, verifies and converts a model's weights."""
+    typer.echo(f"{model}: ready at {models.fetch(model)}")
+
+
+@app.command("verify-cache")
+def verify_cache(
+    model: Annotated[str, typer.Option(help="Whose completions.")] = study.MODEL,
+    sample: Annotated[int, typer.Option(help="How many cached prompts to complete again.")] = 8,
+    seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
+) -> None:
+    """Completes cached prompts again, live, and compares the tokens."""
+    same, lines = verify.verify(model, sample, seed)
+    for line in lines:
+        typer.echo(line)
+    typer.echo(f"{same}/{sample} identical")
+
+
+@app.command("list")
+def list_names() -> None:
+    """The names that `run` takes."""
+    rows = {
+        "models": models.MODELS,
+        "benchmarks": BENCHMARKS,
+        "corpora": [*CORPORA, "source:DIR"],
+        "columns": RETRIEVERS,
+        "notebooks": study.notebooks(),
+    }
+    for name, values in rows.items():
+        typer.echo(f"{name}: {', '.join(values)}")
+
+
+def main() -> int:
+    """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        return app(standalone_mode=False) or 0
+    except (UserError, UsageFault) as e:
+        message = e.format_message() if isinstance(e, UsageFault) else str(e)
+        typer.echo(f"error: {' '.join(message.split())}", err=True)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("stopped; what was computed is kept, run the same command again to go on", err=True)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

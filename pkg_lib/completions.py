@@ -1,0 +1,191 @@
+"""From tasks to completions for one model, benchmark and corpus. Every stage resumes from its files.
+
+    results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl            what was retrieved, and COLUMN.meta.json: from what
+    results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl   completions (the cache)
+
+None needs no corpus; its files stand under CORPUS = "none" and serve every corpus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from pkg_lib import corpora
+from pkg_lib.benchmarks import benchmark_digest, load_benchmark
+from pkg_lib.generation.cache import GenerationCache, generation_key
+from pkg_lib.generation.extract import extract
+from pkg_lib.generation.prompts import TEMPLATES
+from pkg_lib.models import ModelSpec, check_hardware, model_spec
+from pkg_lib.results import read_rows, results_dir, slug, versions, write_json, write_jsonl
+from pkg_lib.retrieval import embed
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, Knowledge
+from pkg_lib.types import Context, Generation, Request, Task, UserError, digest
+
+# Decoding parameters of Section 4 (greedy, 512 new tokens); "settled" stops where extraction can no longer change.
+DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
+
+
+@dataclass
+class Completions:
+    """Names in, records out. `limit` takes the first tasks only; `fresh` computes everything again:
+    contexts, completions and verdicts."""
+
+    model: str
+    benchmark: str = "humaneval"
+    corpus: str = corpora.DEFAULT
+    limit: int | None = None
+    fresh: bool = False
+    results: Path = field(default_factory=results_dir)
+
+    def __post_init__(self) -> None:
+        self.spec: ModelSpec = model_spec(self.model)
+        self.tasks: list[Task] = load_benchmark(self.benchmark, self.limit)
+        for part in self.corpus.split("+"):
+            if part not in corpora.CORPORA and not part.startswith("source:"):
+                corpora.load_corpus(part)  # raises the error that names the valid ones
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        return Knowledge(corpora.load_corpus(self.corpus))
+
+    @cached_property
+    def cache(self) -> GenerationCache:
+        cache = GenerationCache(self.results / "generations" / self.model)
+        if self.fresh:
+            cache.rows.clear()  # The files keep their lines; a completion made again is appended and wins.
+        return cache
+
+    def place(self, stage: str, column: str) -> Path:
+        """The file of a stage's column, without its suffix."""
+        corpus = "none" if column == "None" else slug(self.corpus)
+        model = () if stage == "contexts" else (self.model,)
+        return Path(stage, *model, self.benchmark, corpus, slug(column))
+
+    def contexts(self, column: str) -> list[Context]:
+        """What the column retrieves for each task: stored ones when they cover the tasks, else retrieved now.
+
+        A stored context of a corpus that may not be copied has no text; `completions` then finds its
+        completion by the digest of the context.
+        """
+        if column not in RETRIEVERS:
+            raise UserError(f"unknown column '{column}'; choose from: {', '.join(RETRIEVERS)}")
+        stored = {} if self.fresh else self._stored(column)
+        if all(t.id in stored for t in self.tasks):
+            return [stored[t.id] for t in self.tasks]
+        found = RETRIEVERS[column](self.knowledge if column != "None" else None).retrieve(self.tasks)
+        self._store(column, found)
+        return found
+
+    def _stored(self, column: str) -> dict[str, Context]:
+        path = self.results / self.place("contexts", column).with_suffix(".jsonl")
+        rows = read_rows(path) if path.exists() else []
+        return {r["task_id"]: Context(**{k: r[k] for k in Context.__slots__}) for r in rows}
+
+    def _store(self, column: str, found: list[Context]) -> None:
+        place = self.results / self.place("contexts", column)
+        keep_text = column == "None" or corpora.redistributable(self.corpus)
+        rows = []
+        for c in found:
+            row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
+            rows.append(row if keep_text else row | {"text": None})
+        # The whole benchmark's contexts are kept; a limited run must not replace them by fewer.
+        if self.limit is None or not place.with_suffix(".jsonl").exists():
+            write_jsonl(place.with_suffix(".jsonl"), rows)
+            write_json(place.with_suffix(".meta.json"), self._provenance(column))
+
+    def _provenance(self, column: str) -> dict[str, Any]:
+        about: dict[str, Any] = {"column": column, "benchmark": benchmark_digest(self.tasks), "versions": versions()}
+        if column != "None":
+            about |= {
+                "corpus": self.corpus,
+                "corpus_digest": corpora.corpus_digest(self.knowledge.documents),
+                "documents": len(self.knowledge.documents),
+                "embedder": embed.DEFAULT,
+                "context_chars": CONTEXT_CHARS,
+            }
+        return about
+
+    def prompt(self, task: Task, context: Context) -> str:
+        """Format(q, C(q)), Equation 10, before the model's own chat template."""
+        return TEMPLATES[self.spec.style](task.prompt, context.text)
+
+    def key(self, prompt: str) -> str:
+        """The cache key of a prompt under this model and these decoding parameters."""
+        return generation_key(self.model, self.spec.tag, prompt, DECODING | {"style": self.spec.style})
+
+    def completions(self, column: str) -> dict[str, Generation]:
+        """task id -> cached completion; a task without one is absent (not measured)."""
+        found = {}
+        for task, context in zip(self.tasks, self.contexts(column), strict=True):
+            key = self._hidden.get((task.id, context.sha256)) if context.text is None else self.key(self.prompt(task, context))
+            if key in self.cache:
+                found[task.id] = self.cache[key]
+        return found
+
+    @cached_property
+    def _hidden(self) -> dict[tuple[str, str], str]:
+        """Keys by task and context digest, for contexts whose text is not stored."""
+        wanted = self.key("")
+        same = (g for g in self.cache.rows.values() if g.meta.get("settings") == wanted)
+        return {(g.task_id, g.meta["context_sha256"]): g.key for g in same}
+
+    def generate(self, columns: list[str]) -> int:
+        """Completes what is missing in the columns and returns how many prompts that was; resumes after any stop."""
+        if not self.cache.rows:
+            check_hardware(self.spec)  # before retrieval, which takes minutes
+        missing = self.missing(columns)
+        if missing:
+            from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached runs
+            from pkg_lib.models import fetch
+
+            self.run(TransformersBackend(fetch(self.model), chat=self.spec.style == "chat"), missing)
+        return len(missing)
+
+    def missing(self, columns: list[str]) -> dict[str, tuple[Request, str, dict[str, Any]]]:
+        """key -> (request, cache file, what the line records beside the text), for prompts that have no completion."""
+        found: dict[str, tuple[Request, str, dict[str, Any]]] = {}
+        for column in columns:
+            contexts, have = self.contexts(column), self.completions(column)
+            if any(c.text is None and c.task_id not in have for c in contexts):
+                contexts = self._texts(column, contexts)
+            name = str(Path(*self.place("generations", column).parts[2:])) + ".jsonl"
+            for task, context in zip(self.tasks, contexts, strict=True):
+                if task.id not in have:
+                    text = self.prompt(task, context)
+                    meta = {"settings": self.key(""), "context_sha256": context.sha256, "prompt_sha256": digest(text)}
+                    found.setdefault(self.key(text), (Request(task.id, text, task.entry_point), name, meta))
+        return found
+
+    def _texts(self, column: str, stored: list[Context]) -> list[Context]:
+        """Retrieves again where stored contexts lack their text; the digests must agree."""
+        found = RETRIEVERS[column](self.knowledge).retrieve(self.tasks)
+        changed = [c.task_id for c, s in zip(found, stored, strict=True) if c.sha256 != s.sha256]
+        if changed:
+            raise UserError(
+                f"corpus {self.corpus} retrieves other contexts for {column} than the stored ones ({len(changed)} tasks, "
+                f"first {changed[0]}): run with --fresh to replace them"
+            )
+        return found
+
+    def run(self, backend: Any, missing: dict[str, tuple[Request, str, dict[str, Any]]]) -> None:
+        """Feeds the missing requests to a backend and appends each completion to the cache as soon as it is there."""
+        keys = {id(request): key for key, (request, _, _) in missing.items()}
+        with tqdm(total=len(missing), desc=f"{self.model} on {self.benchmark}", unit="completion") as bar:
+
+            def done(row: Any, raw: str, finish: str) -> None:
+                key = keys[id(row.request)]
+                _, name, meta = missing[key]
+                self.cache.append(name, Generation(key, row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta))
+                bar.update()
+
+            backend.generate([request for request, _, _ in missing.values()], done)
+
+    def solutions(self, column: str) -> dict[str, str]:
+        """task id -> extracted solution of the cached completions."""
+        entry = {t.id: t.entry_point for t in self.tasks}
+        return {i: extract(g.raw, entry[i]) for i, g in self.completions(column).items()}

@@ -1,0 +1,152 @@
+"""Corpora by name -> Documents. Names joined by "+" are read together.
+
+A row is what the corpus stores as one document: an answer for PythonAlpaca, a source file for the others.
+
+    textbook       the `algorithms` package (MIT), the default
+    stdlib         Python's own library, without its tests and generated tables
+    source:DIR     any tree of Python files
+    pkg-contexts   the functions and answers that the paper's authors retrieved (directory in PKG_PAPER_DIR)
+    python-alpaca  Vezora/Tested-143k-Python-Alpaca on the Hugging Face hub, the paper's corpus
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pkg_lib import hub
+from pkg_lib.types import Document, UserError, digest
+
+DEFAULT = "textbook+stdlib"
+PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
+
+# Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
+_STDLIB_SKIP = {
+    "site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo", "ensurepip", "distutils",
+    "encodings", "pydoc_data", "__pycache__",
+}  # fmt: skip
+
+
+def _tree(root: Path, prefix: str, skip: Iterable[str] = ("__pycache__",)) -> Iterator[Document]:
+    """Every .py file below `root`, in sorted order; undecodable bytes are kept as surrogates and fail in the parser.
+
+    A byte order mark is no part of the source. Raises UserError for a file that cannot be read.
+    """
+    skipped = set(skip)
+    for path in sorted(root.rglob("*.py")):
+        relative = path.relative_to(root)
+        if path.is_file() and not skipped & set(relative.parts):
+            try:
+                text = path.read_text("utf-8-sig", "surrogateescape")
+            except OSError as e:
+                raise UserError(f"cannot read {path}: {e.strerror}; make it readable or give another directory") from e
+            yield Document(f"{prefix}/{relative.as_posix()}", text)
+
+
+def _textbook() -> Iterator[Document]:
+    spec = importlib.util.find_spec("algorithms")
+    if spec is None or spec.origin is None:
+        raise UserError("corpus textbook needs the package algorithms: pip install -r requirements.txt")
+    return _tree(Path(spec.origin).parent, "textbook")
+
+
+def _stdlib() -> Iterator[Document]:
+    return _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP)
+
+
+def _source(directory: str) -> Iterator[Document]:
+    root = Path(directory).expanduser()
+    if not root.is_dir():
+        raise UserError(f"corpus source:{directory}: no such directory; give an existing tree of Python files")
+    return _tree(root, "source")
+
+
+def paper_dir() -> Path:
+    """The authors' published data (PKG_PAPER_DIR: contexts/ and samples/ below it); UserError when it is not set."""
+    value = os.environ.get("PKG_PAPER_DIR", "")
+    if not value or not (Path(value) / "contexts").is_dir():
+        raise UserError(
+            "the authors' published data is not at hand: set PKG_PAPER_DIR to a directory with contexts/ and samples/ "
+            "(from their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph)"
+        )
+    return Path(value)
+
+
+def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError as e:
+            raise UserError(f"{path}:{number} is no JSON; get the file again from the replication package") from e
+        yield row
+
+
+def _pkg_contexts() -> Iterator[Document]:
+    """The union of retrieved functions (Voyage and BM25) and answers. Biased: it holds what was retrieved for these tasks."""
+    folder = paper_dir() / "contexts"
+    functions: dict[str, None] = {}
+    answers: dict[str, None] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for row in _json_rows(path):
+            found = row.get("problem", row.get("content")) or []
+            if path.name.startswith("voyage_code"):
+                answers[found] = None
+            elif "block" not in path.name:
+                functions |= dict.fromkeys(f if isinstance(f, str) else f[1] for f in found)
+    for text in answers:
+        yield Document(f"pkg-contexts/answer-{digest(text)[:12]}", text, kind="answer")
+    for text in functions:
+        yield Document(f"pkg-contexts/function-{digest(text)[:12]}", text, unit="function")
+
+
+def _python_alpaca() -> Iterator[Document]:
+    from datasets import load_dataset
+
+    hub.require("corpus python-alpaca", f"choose one of: {', '.join(c for c in CORPORA if c != 'python-alpaca')}")
+    try:
+        rows = load_dataset(PYTHON_ALPACA, split="train")
+    except (OSError, ValueError) as e:
+        raise UserError(f"corpus python-alpaca: the Hugging Face hub does not serve {PYTHON_ALPACA} ({type(e).__name__})") from e
+    for i, row in enumerate(rows):
+        yield Document(f"python-alpaca/{i}", row["output"], kind="answer")
+
+
+CORPORA: dict[str, Callable[[], Iterator[Document]]] = {
+    "textbook": _textbook,
+    "stdlib": _stdlib,
+    "pkg-contexts": _pkg_contexts,
+    "python-alpaca": _python_alpaca,
+}
+
+# Contexts of these may be stored in results/ (MIT and PSF licences); of the others only their digests are.
+REDISTRIBUTABLE = {"textbook", "stdlib"}
+
+
+def load_corpus(name: str) -> list[Document]:
+    """The documents of a corpus, or of several joined by "+"; UserError for an unknown name or missing data."""
+    documents: list[Document] = []
+    for part in name.split("+"):
+        if part.startswith("source:"):
+            documents += _source(part.removeprefix("source:"))
+        elif part in CORPORA:
+            documents += CORPORA[part]()
+        else:
+            raise UserError(f"unknown corpus '{part}'; choose from: {', '.join(CORPORA)}, source:DIR (joined by '+')")
+    if not documents:
+        raise UserError(f"corpus {name} holds no documents")
+    return documents
+
+
+def redistributable(name: str) -> bool:
+    """Whether every part of the corpus may be copied into results/."""
+    return set(name.split("+")) <= REDISTRIBUTABLE
+
+
+def corpus_digest(documents: list[Document]) -> str:
+    """Identifies the exact documents that a graph or an index was made from."""
+    return digest(*(part for d in documents for part in (d.id, d.kind, d.unit, d.text)))

@@ -1,0 +1,1 @@
+"""Execution: model-written code is run in a sandbox and judged."""

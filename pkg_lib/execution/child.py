@@ -1,0 +1,264 @@
+"""Runs inside: a fork server, started by sandbox.py as a script, that judges one sample in each fresh process.
+
+Two kinds of process: this server (warm: the packages are imported once; it holds the reading end of the verdict's pipe,
+the clock and the kill switch), and for each test the sample's own process, forked from it (runner.py).
+Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import confine  # noqa: E402
+import runner  # noqa: E402
+import syscalls  # noqa: E402
+
+sys.path.remove(HERE)
+
+WARM = ("array", "bisect", "collections", "copy", "datetime", "decimal", "fractions", "functools", "hashlib", "heapq",
+        "itertools", "json", "math", "operator", "random", "re", "statistics", "string", "sys", "threading", "time",
+        "traceback", "types", "typing")
+PATIENCE = 5.0
+NONCE = 16
+
+
+class Server:
+    """The fork server's state: the plan, what may be imported, and where /proc is read from."""
+
+    def __init__(self, setup: dict[str, Any]) -> None:
+        confine.die_with_parent(0)
+        self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        confine.adopt_orphans()
+        self.plan = confine.enter(setup["work"], setup["deny"])
+        self.everything = setup["packages"] == "all"
+        allowed = None if self.everything else frozenset((*sys.stdlib_module_names, *setup["preload"]))
+        self._warm(setup)
+        if self.plan.namespaces:
+            confine.hide_proc()
+        home = (os.path.dirname(os.__file__) + "/", HERE + "/", "<frozen ", *(p + "/" for p in setup["paths"]))
+        self.rules = runner.Rules(allowed, home, runner.standing_classes())
+        self.program = syscalls.program(1, read_only=False) if self.plan.namespaces else b""
+        for name in ("confine", "runner", "syscalls"):
+            del sys.modules[name]
+        gc.collect()
+        gc.freeze()
+
+    def _warm(self, setup: dict[str, Any]) -> None:
+        sys.path += setup["paths"]
+        for name in (*WARM, *setup["preload"]):
+            __import__(name)
+        if not self.everything:
+            del sys.path[len(sys.path) - len(setup["paths"]):]
+        __import__("site").setquit()
+
+    def filter(self) -> bytes | None:
+        """The system call filter for the process that calls this, or None where there is none."""
+        if not self.plan.filtered:
+            return None
+        return self.program or syscalls.program(os.getpid(), read_only=True)
+
+
+def receive(inbox: socket.socket) -> dict[str, Any] | None:
+    """The next request; None when the parent has gone."""
+    head = inbox.recv(4, socket.MSG_WAITALL)
+    if len(head) < 4:
+        return None
+    (size,) = struct.unpack("!I", head)
+    data = b""
+    while len(data) < size:
+        chunk = inbox.recv(size - len(data))
+        if not chunk:
+            return None
+        data += chunk
+    return json.loads(data)
+
+
+def send(outbox: socket.socket, reply: dict[str, Any]) -> None:
+    data = json.dumps(reply).encode()
+    outbox.sendall(struct.pack("!I", len(data)) + data)
+
+
+def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
+    """All tests of a job, each in its own processes, up to the first that does not pass."""
+    verdict: dict[str, Any] = {}
+    seconds = 0.0
+    for test in request["tests"] or [None]:
+        verdict = supervised(server, request, test)
+        seconds += verdict["seconds"]
+        if verdict["kind"] != "P":
+            break
+    return verdict | {"seconds": seconds}
+
+
+def supervised(server: Server, request: dict[str, Any], test: str | None) -> dict[str, Any]:
+    """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
+    secret = [os.urandom(NONCE)]
+    reader, writer = os.pipe()
+    started = time.monotonic()
+    try:
+        pid = confine.fork(server.plan)
+    except OSError as e:
+        os.close(reader)
+        os.close(writer)
+        return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
+    if pid == 0:
+        sample(server, request, test, writer, secret)
+    os.close(writer)
+    data, late = wait(server, pid, reader, started, request["seconds"])
+    seconds = time.monotonic() - started
+    os.close(reader)
+    os.kill(pid, signal.SIGKILL)
+    _, status, usage = os.wait4(pid, 0)
+    late = late or usage.ru_utime + usage.ru_stime >= request["seconds"]
+    verdict = read_verdict(data, secret[0], late, status, request["seconds"])
+    left = sweep(server)
+    if left:
+        verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
+    return verdict | {"seconds": seconds}
+
+
+def sample(server: Server, request: dict[str, Any], test: str | None, out: int, secret: list[bytes]) -> None:
+    """In the sample's process: everything closed, locked, then run. Never returns."""
+    nonce = secret[0]
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.closerange(3, out)
+        os.closerange(out + 1, 1024)
+        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stderr.reconfigure(errors="backslashreplace")
+        found = confine.lock(server.plan, request["seconds"], request["memory_mb"], server.filter())
+        if request.get("layers"):
+            os.write(out, nonce + b"L" + json.dumps(found).encode())
+            os._exit(0)
+    except OSError as e:
+        os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
+        os._exit(0)
+    del nonce
+    os.environ.clear()
+    sys.argv = [""]
+    sys.modules["__main__"] = type(sys)("__main__")
+    gc.enable()
+    runner.run(request["solution"], test, request["entry_point"], out, secret, server.rules)
+
+
+def wait(server: Server, pid: int, reader: int, started: float, limit: float) -> tuple[bytes, bool]:
+    """(what the sample's process said, whether the limit ended it).
+
+    The limit is wall time without the time that the process stood ready while other programs had the processor, so that
+    a busy machine flips no verdict; PATIENCE times the limit is the end in any case.
+    """
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    try:
+        return _poll(server, pid, poll, reader, started, limit)
+    finally:
+        os.close(ended)
+
+
+def _poll(
+    server: Server, pid: int, poll: select.poll, reader: int, started: float, limit: float
+) -> tuple[bytes, bool]:
+    while True:
+        used = time.monotonic() - started
+        left = limit - used + min(starved(server, pid), (PATIENCE - 1) * limit) if used >= limit else limit - used
+        if left <= 0:
+            return b"", True
+        if poll.poll(left * 1000 + 1):
+            os.set_blocking(reader, False)
+            try:
+                return os.read(reader, 8192), False
+            except BlockingIOError:
+                return b"", False
+
+
+def starved(server: Server, pid: int) -> float:
+    """Seconds that a process was ready to run and did not get a processor; 0 where the kernel does not count."""
+    try:
+        fd = os.open(f"{pid}/schedstat", os.O_RDONLY, dir_fd=server.proc)
+    except OSError:
+        return 0.0
+    with open(fd, encoding="ascii") as f:
+        return int(f.read().split()[1]) / 1e9
+
+
+def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
+    """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
+    if data.startswith(nonce):
+        said = data[len(nonce):]
+        return {"kind": said[:1].decode("latin1"), "text": said[1:].decode("utf8", "replace")}
+    if data:
+        return {"kind": "S", "text": "wrote to the verdict's channel"}
+    if late:
+        return {"kind": "T", "text": f"no verdict within {limit:g} s"}
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+        return {"kind": "E", "text": f"killed by {signal.Signals(os.WTERMSIG(status)).name}"}
+    return {"kind": "E", "text": "ended before the tests completed"}
+
+
+def sweep(server: Server) -> int:
+    """Kills what the sample started and orphaned, until nothing is left; the number that would not end."""
+    if server.plan.namespaces or server.plan.filtered:
+        return 0  # the namespace ended with the sample's process, or it could start none
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        for pid in descendants(server, os.getpid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return 0
+    return len(descendants(server, os.getpid()))
+
+
+def descendants(server: Server, root: int) -> list[int]:
+    """Process ids below `root`."""
+    parents: dict[int, int] = {}
+    for name in filter(str.isdigit, os.listdir(server.proc)):
+        try:
+            fd = os.open(f"{name}/stat", os.O_RDONLY, dir_fd=server.proc)
+        except OSError:
+            continue
+        with open(fd, encoding="utf8", errors="replace") as f:
+            parents[int(name)] = int(f.read().rpartition(")")[2].split()[1])
+    found, size = {root}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {pid for pid, parent in parents.items() if parent in found}
+    return sorted(found - {root})
+
+
+def main() -> None:
+    """Serves until the parent closes the socket. The first message sent says which layers are active."""
+    with socket.socket(fileno=os.dup(0)) as line:
+        gc.disable()
+        server = Server(json.loads(sys.argv[1]))
+        probe = {"seconds": 10.0, "memory_mb": 1024, "solution": "", "tests": [], "entry_point": "", "layers": True}
+        first = judge(server, probe)
+        found = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
+        send(line, server.plan.layers | found)
+        while (request := receive(line)) is not None:
+            send(line, judge(server, request))
+
+
+if __name__ == "__main__":
+    main()

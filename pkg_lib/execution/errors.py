@@ -1,0 +1,45 @@
+"""The error taxonomy: Table 7's six types, and four beyond it that say why no test could decide.
+
+An outcome's `error` is one of TAXONOMY. Its `detail` is the traceback's last line and, where an assertion of the tests
+failed, that assertion: `split_detail` takes the two apart.
+"""
+
+from __future__ import annotations
+
+TABLE7 = ("AssertionError", "NameError", "TypeError", "SyntaxError", "IndentationError", "Others")
+BEYOND = ("Timeout", "Memory", "ForbiddenImport", "ExtractionFailure", "Suspicious")
+TAXONOMY = TABLE7 + BEYOND
+SEPARATOR = " | failing: "
+LONGEST = 500
+
+
+def classify(names: list[str], forbidden_import: bool = False) -> str:
+    """The taxonomy's name for an exception whose class and base classes are named `names`, most derived first.
+
+    An UnboundLocalError is a NameError and a TabError an IndentationError, as `except` would have it.
+    """
+    if forbidden_import:
+        return "ForbiddenImport"
+    for name in names:
+        if name == "MemoryError":
+            return "Memory"
+        if name in TABLE7:
+            return name
+    return "Others"
+
+
+def table7(error: str) -> str:
+    """The row of Table 7 for an outcome's error: the types beyond the table are counted as Others."""
+    return error if error in TABLE7 else "Others"
+
+
+def join_detail(last_line: str, assertion: str = "") -> str:
+    """One line for an outcome's `detail`, cut to LONGEST characters a part."""
+    parts = [p[:LONGEST] for p in (last_line, assertion) if p]
+    return SEPARATOR.join(parts)
+
+
+def split_detail(detail: str) -> tuple[str, str]:
+    """(traceback's last line, failing assertion or "") of an outcome's `detail`."""
+    last_line, _, assertion = detail.partition(SEPARATOR)
+    return last_line, assertion

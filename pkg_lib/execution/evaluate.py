@@ -1,0 +1,35 @@
+"""Tasks and completions -> jobs -> outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pkg_lib.benchmarks import PROTOCOLS, Protocol, before_tests, tests_of
+from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+from pkg_lib.types import Outcome, Task
+
+
+def task_job(task: Task, solution: str, protocol: str | Protocol | None = None) -> Job:
+    """The job that judges a solution of a task under a named protocol (benchmarks.PROTOCOLS; default: pkg-paper)."""
+    rule = protocol if isinstance(protocol, Protocol) else PROTOCOLS[protocol or "pkg-paper"]
+    return Job(task.id, before_tests(task, solution), tests_of(task, rule), task.entry_point, rule.seconds_for(task))
+
+
+def sanity_job(task: Task, solution: str) -> Job:
+    """The job that only executes the solution, without any test (the re-ranker's runtime check, Section 3.3)."""
+    return Job(task.id, before_tests(task, solution), (), task.entry_point, PROTOCOLS["pkg-paper"].seconds_for(task))
+
+
+def evaluate(
+    tasks: Sequence[Task],
+    solutions: Mapping[str, str],
+    protocol: str | Protocol | None = None,
+    limits: Limits | None = None,
+    workers: int = 2,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Outcome]:
+    """task id -> outcome for every task, in order; a task without a solution is not measured."""
+    jobs = [task_job(t, solutions[t.id], protocol) for t in tasks if t.id in solutions]
+    measured = dict(zip([j.id for j in jobs], run_jobs(jobs, limits, workers, progress), strict=True))
+    missing = Outcome("not_measured", detail="no completion for this task")
+    return {t.id: measured.get(t.id, missing) for t in tasks}

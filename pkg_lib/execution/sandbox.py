@@ -1,0 +1,274 @@
+"""The sandbox: model-written code is run in fresh, locked processes, and only completed tests make a pass.
+
+`run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process forked from it.
+
+Covered, where the layer is active (`layers` says; the kernel decides):
+- Network: own network namespace without interfaces; no socket can be made.
+- Other processes: own process namespace, killed whole with its first process; no process can be started (threads can),
+  no signal sent to another process, none traced or read.
+- Files: the whole file system read-only but for an empty work directory in memory (64 MB); /proc is empty.
+- Limits: wall time, CPU time, address space (1 GB), file size, processes, open files; no core files.
+- Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no capabilities.
+- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a failure.
+- Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing, audit
+  hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin functions that the
+  tests call, threads or callbacks left running before the tests, classes whose objects equal anything, unittest.mock,
+  a forged verdict.
+
+Not covered:
+- Files that the user may read can be read (benchmark files with the tests among them); the sample cannot send them out.
+- Solution and tests share an interpreter. Objects that lie in other ways than `__eq__` (a `__sub__` that always gives
+  0), modules that the tests use and the sample has altered (`math.isclose`), and memory read behind Python's back
+  (array views out of bounds) are not detected.
+- Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
+- Without the mount namespace the system call filter denies every write, the work directory's among them. Without both,
+  files are as writable as for the user; without process namespace and filter, a sample run by an ordinary user can
+  signal that user's processes; without network namespace and filter, it can reach the network.
+
+The time limit counts wall time less the time that the process stood ready while others had the processor, so that a
+busy machine flips no verdict; at five times the limit it ends in any case. Every fork server uses the same hash seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.execution.errors import classify, join_detail
+from pkg_lib.types import Outcome, UserError
+
+PACKAGES = ("stdlib", "stdlib+numpy", "all")
+CHILD = Path(__file__).with_name("child.py")
+DENY = "PKG_SANDBOX_DENY"
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+START_SECONDS = 60.0
+PATIENCE = 6.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one test process may use: `seconds`, address space in MB, and which `packages` it may import."""
+
+    seconds: float = 3.0
+    memory_mb: int = 1024
+    packages: str = "stdlib+numpy"
+
+    def __post_init__(self) -> None:
+        if self.packages not in PACKAGES:
+            raise UserError(f"unknown packages '{self.packages}'; choose from: {', '.join(PACKAGES)}")
+        if self.seconds <= 0 or self.memory_mb < 256:
+            raise UserError("limits need seconds above 0 and memory_mb of at least 256")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One sample: `solution` is what stands before the tests (a prompt's code with the completion).
+
+    Each of `tests` is run after the solution in its own fresh process; all must complete. Without tests the solution
+    alone is run. `seconds` above 0 overrides the limit for this job.
+    """
+
+    id: str
+    solution: str
+    tests: tuple[str, ...] = ()
+    entry_point: str = ""
+    seconds: float = 0.0
+
+
+class Worker:
+    """One fork server and the socket to it. `layers` says what is active; raises UserError where none can start."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.layers: dict[str, bool | str] = {}
+        self.stopped = False
+        self._start()
+
+    def _start(self) -> None:
+        self.work = tempfile.mkdtemp(prefix="pkg-sandbox-")
+        os.chmod(self.work, 0o755)
+        self.line, theirs = socket.socketpair()
+        command = [sys.executable, "-s", "-S", "-P", "-B", str(CHILD), json.dumps(_setup(self.limits, self.work))]
+        with theirs:
+            self.process = subprocess.Popen(
+                command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", env=ENVIRONMENT
+            )
+        try:
+            self.layers = self._receive(START_SECONDS)
+        except (OSError, EOFError) as e:
+            message = self.close().strip().splitlines()
+            raise UserError(f"the sandbox cannot start: {message[-1] if message else e}") from e
+
+    def run(self, job: Job) -> Outcome:
+        """The job's outcome; an infrastructure fault is retried once and then not measured."""
+        outcome = self._once(job)
+        return self._once(job) if outcome.status == "not_measured" and not self.stopped else outcome
+
+    def _once(self, job: Job) -> Outcome:
+        seconds = job.seconds or self.limits.seconds
+        request = {"solution": job.solution, "tests": list(job.tests), "entry_point": job.entry_point}
+        request |= {"seconds": seconds, "memory_mb": self.limits.memory_mb}
+        data = json.dumps(request).encode()
+        try:
+            self.line.settimeout(START_SECONDS)
+            self.line.sendall(struct.pack("!I", len(data)) + data)
+            return _outcome(self._receive(START_SECONDS + PATIENCE * seconds * max(1, len(job.tests))))
+        except (OSError, EOFError) as e:
+            if not self.stopped:
+                self.close()
+                self._start()
+            return Outcome("not_measured", "", f"the sandbox's fork server ended: {e or 'no answer'}")
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        self.line.settimeout(seconds)
+        (size,) = struct.unpack("!I", self._exactly(4))
+        return json.loads(self._exactly(size))
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            chunk = self.line.recv(size - len(data))
+            if not chunk:
+                raise EOFError("it closed the line")
+            data += chunk
+        return data
+
+    def close(self) -> str:
+        """Ends the fork server with all its processes and removes its directory; what it wrote to standard error."""
+        self.process.kill()
+        text = self.process.communicate()[1].decode("utf8", "replace")
+        self.line.close()
+        shutil.rmtree(self.work, ignore_errors=True)
+        return text
+
+
+def _setup(limits: Limits, work: str) -> dict[str, Any]:
+    paths: list[str] = []
+    preload: list[str] = []
+    if limits.packages == "stdlib+numpy":
+        spec = find_spec("numpy")
+        if spec is None or spec.origin is None:
+            raise UserError("packages 'stdlib+numpy' needs numpy: pip install -r requirements.txt")
+        paths, preload = [str(Path(spec.origin).parents[1])], ["numpy"]
+    elif limits.packages == "all":
+        paths = [p for p in sys.path if "-packages" in p]
+    deny = [d for d in os.environ.get(DENY, "").split(",") if d]
+    return {"work": work, "deny": deny, "packages": limits.packages, "paths": paths, "preload": preload}
+
+
+def _outcome(reply: dict[str, Any]) -> Outcome:
+    """The fork server's reply (child.read_verdict) as an outcome."""
+    kind, text, seconds = reply["kind"], reply["text"], reply["seconds"]
+    if kind == "P":
+        return Outcome("passed", seconds=seconds)
+    if kind == "F":
+        names, blocked, line, failing = (text.split("\n", 3) + [""] * 4)[:4]
+        return Outcome("failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds)
+    errors = {"S": "Suspicious", "T": "Timeout", "E": "Others"}
+    if kind in errors:
+        return Outcome("failed", errors[kind], join_detail(text), seconds)
+    return Outcome("not_measured", "", join_detail(text), seconds)
+
+
+@dataclass
+class _Board:
+    """What the workers' threads share: the jobs still to do and the outcomes not yet handed on."""
+
+    jobs: Sequence[Job]
+    todo: queue.SimpleQueue[int]
+    done: dict[int, Outcome | Exception]
+    news: threading.Condition
+
+    def work(self, worker: Worker) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                i = self.todo.get_nowait()
+                try:
+                    self.put(i, worker.run(self.jobs[i]))
+                except UserError as e:
+                    self.put(i, e)
+
+    def put(self, i: int, outcome: Outcome | Exception) -> None:
+        with self.news:
+            self.done[i] = outcome
+            self.news.notify()
+
+    def take(self, i: int) -> Outcome:
+        with self.news:
+            self.news.wait_for(lambda: i in self.done)
+            outcome = self.done.pop(i)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def run_jobs(
+    jobs: Iterable[Job], limits: Limits | None = None, workers: int = 2, progress: Callable[[int], None] | None = None
+) -> Iterator[Outcome]:
+    """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
+
+    Raises UserError where the sandbox cannot start; logs a warning that names each layer that is not active.
+    """
+    jobs = list(jobs)
+    if workers < 1:
+        raise UserError(f"workers must be at least 1, not {workers}")
+    board = _Board(jobs, queue.SimpleQueue(), {}, threading.Condition())
+    for i in range(len(jobs)):
+        board.todo.put(i)
+    with contextlib.ExitStack() as stack:
+        pool = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
+        threads = [threading.Thread(target=board.work, args=(w,), daemon=True) for w in pool]
+        stack.callback(_stop, board, pool, threads)
+        if pool:
+            warn_missing(pool[0].layers)
+        for t in threads:
+            t.start()
+        for i in range(len(jobs)):
+            outcome = board.take(i)
+            if progress:
+                progress(i + 1)
+            yield outcome
+
+
+def _stop(board: _Board, pool: list[Worker], threads: list[threading.Thread]) -> None:
+    """Ends all workers, in the middle of their jobs where the caller stopped early."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            board.todo.get_nowait()
+    for w in pool:
+        w.stopped = True
+        w.process.kill()
+    for t in threads:
+        t.join()
+    for w in pool:
+        w.close()
+
+
+def layers(limits: Limits | None = None) -> dict[str, bool | str]:
+    """Which isolation layers are active here: True, or a text that says why one is not."""
+    worker = Worker(limits or Limits(packages="stdlib"))
+    worker.close()
+    return worker.layers
+
+
+def warn_missing(found: dict[str, bool | str]) -> None:
+    """Logs one warning that names every layer that is not active, and why."""
+    missing = [f"{name} ({why})" for name, why in found.items() if why is not True]
+    if missing:
+        log.warning("sandbox layers not active on this system: %s", "; ".join(missing))

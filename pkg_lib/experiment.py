@@ -1,0 +1,167 @@
+"""One experiment: model x benchmark x corpus, up to the verdicts that the tables are made of.
+
+    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    one line a task: extracted solution and verdict
+    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  one line a task: what was chosen, among which scores
+
+A stored verdict is used again only for the very same solution, tests and protocol; whatever differs is executed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from pkg_lib.benchmarks import benchmark_digest, program
+from pkg_lib.completions import DECODING, Completions
+from pkg_lib.execution.evaluate import sanity_job, task_job
+from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+from pkg_lib.generation.extract import extract
+from pkg_lib.results import read_rows, versions, write_jsonl
+from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.retrievers import RETRIEVERS
+from pkg_lib.selection.oracle import ideal
+from pkg_lib.selection.rerank import Candidate, rerank
+from pkg_lib.types import Outcome, Task, digest
+
+COLUMNS = (*RETRIEVERS, "Reranked", "Ideal")
+CONTROLS: dict[str, Callable[[Task], str]] = {
+    "return None": lambda task: "```python\n    return None\n```",
+    "canonical solution": lambda task: f"```python\n{task.solution.rstrip()}\n```",
+}
+
+
+class Experiment(Completions):
+    """Names in, verdicts out. See `Completions` for the parameters."""
+
+    limits = Limits()
+    protocol = "pkg-paper"
+
+    def outcomes(self, column: str) -> dict[str, Outcome]:
+        """task id -> verdict of the column's completion; a task without a completion is not measured."""
+        solutions = self.solutions(column)
+        done = self._judged(str(self.place("evaluations", column)) + ".jsonl", solutions, task_job, self.protocol)
+        return {t.id: done.get(t.id, Outcome("not_measured", detail="no completion")) for t in self.tasks}
+
+    def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
+        """Boolean frame [task, column]: True passed, False failed, <NA> not measured. Reranked and Ideal come last."""
+        base = [c for c in columns or RETRIEVERS if c in RETRIEVERS]
+        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in base})
+        if columns is None or "Reranked" in columns:
+            chosen = self.reranked()
+            frame["Reranked"] = pd.Series(
+                [frame.at[t.id, chosen[t.id]] if t.id in chosen else pd.NA for t in self.tasks], frame.index, "boolean"
+            )
+        if columns is None or "Ideal" in columns:
+            frame["Ideal"] = ideal(frame[base])
+        return frame
+
+    def reranked(self) -> dict[str, str]:
+        """task id -> the column that the reranker takes (Section 3.3), among all columns that have a completion."""
+        solutions = {c: self.solutions(c) for c in RETRIEVERS}
+        path = self.results / self.place("evaluations", "reranked").with_suffix(".jsonl")
+        stored = {r["task_id"]: r for r in (read_rows(path) if path.exists() else [])}
+        rows, todo = [], []
+        for task in self.tasks:
+            mine = {c: s[task.id] for c, s in solutions.items() if task.id in s}
+            sha = digest(task.prompt, *(part for item in mine.items() for part in item))
+            if not self.fresh and stored.get(task.id, {}).get("sha256") == sha:
+                rows.append(stored[task.id])
+            elif mine:
+                todo.append((task, mine, sha))
+        rows += self._rerank(todo)
+        order = {t.id: i for i, t in enumerate(self.tasks)}
+        others = [r for i, r in stored.items() if i not in order]
+        if todo:
+            write_jsonl(path, sorted(rows, key=lambda r: order[r["task_id"]]) + others)
+        return {r["task_id"]: r["chosen"] for r in rows}
+
+    def _rerank(self, todo: list[tuple[Task, dict[str, str], str]]) -> list[dict[str, Any]]:
+        if not todo:
+            return []
+        runs = self._sanity(todo)
+        encode = Embedder().encode
+        rows = []
+        for task, mine, sha in tqdm(todo, desc="reranking", unit="task", disable=len(todo) < 20):
+            similarity = encode(list(mine.values())) @ encode([task.prompt])[0]
+            candidates = [
+                Candidate(c, s, f"{task.prompt}{s}", runs[task.id, s], float(x))
+                for (c, s), x in zip(mine.items(), similarity, strict=True)
+            ]
+            best = rerank(candidates)
+            about = {c.column: {"cosine": round(c.similarity, 6), "parses": c.parses, "runs": c.runs} for c in candidates}
+            rows.append({"task_id": task.id, "chosen": best.column if best else "", "candidates": about, "sha256": sha})
+        return rows
+
+    def _sanity(self, todo: list[tuple[Task, dict[str, str], str]]) -> dict[tuple[str, str], bool]:
+        """R(c) of every distinct candidate: whether the program without its tests runs through."""
+        pairs = {(t.id, s): sanity_job(t, s) for t, mine, _ in todo for s in mine.values()}
+        outcomes = self._run("runtime sanity", list(pairs.values()))
+        return {pair: o.status == "passed" for pair, o in zip(pairs, outcomes, strict=True)}
+
+    def controls(self) -> dict[str, pd.Series]:
+        """Verdicts of the control rows, through the same extraction and execution as a model's text.
+
+        Anything but 0 % for `return None` and 100 % for the canonical solution means that the harness is broken.
+        """
+        found = {}
+        for name, raw in CONTROLS.items():
+            solutions = {t.id: extract(raw(t), t.entry_point) for t in self.tasks}
+            place = f"evaluations/controls/{self.benchmark}/{name.replace(' ', '-')}.jsonl"
+            found[name] = _series(self._judged(place, solutions, task_job, self.protocol))
+        return found
+
+    def _judged(
+        self, place: str, solutions: dict[str, str], job: Callable[[Task, str, str], Job], protocol: str
+    ) -> dict[str, Outcome]:
+        """Outcomes of solutions, from the file at `place` where it holds the same, executed and stored otherwise."""
+        path = self.results / place
+        stored = {r["task_id"]: r for r in (read_rows(path) if path.exists() else [])}
+        mark = {t.id: digest(program(t, solutions[t.id]), protocol, self.limits.packages) for t in self.tasks if t.id in solutions}
+        # A fault of the harness is no verdict: it is tried again at the next run.
+        known = {} if self.fresh else {i: r for i, r in stored.items() if r["status"] != "not_measured"}
+        todo = [t for t in self.tasks if t.id in mark and known.get(t.id, {}).get("sha256") != mark[t.id]]
+        jobs = [job(t, solutions[t.id], protocol) for t in todo]
+        for task, outcome in zip(todo, self._run(path.stem, jobs), strict=True):
+            row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
+            stored[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark[task.id]}
+        if todo:
+            write_jsonl(path, (stored[i] for i in sorted(stored, key=_natural)))
+        return {i: Outcome(**{k: stored[i][k] for k in Outcome.__slots__}) for i in mark}
+
+    def _run(self, what: str, jobs: list[Job]) -> list[Outcome]:
+        with tqdm(total=len(jobs), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
+            return list(run_jobs(jobs, self.limits, progress=lambda done: bar.update(done - bar.n)))
+
+    def provenance(self) -> dict[str, Any]:
+        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox, versions, commit."""
+        metas = {c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in RETRIEVERS}
+        retrieved = {c: json.loads(p.read_text()) for c, p in metas.items() if p.exists()}
+        return {
+            "model": self.model,
+            "revision": self.spec.tag,
+            "decoding": DECODING,
+            "benchmark": self.benchmark,
+            "benchmark_digest": benchmark_digest(self.tasks),
+            "tasks": len(self.tasks),
+            "protocol": self.protocol,
+            "packages": self.limits.packages,
+            "corpus": self.corpus,
+            "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
+            "versions": versions(),
+        }
+
+
+def _series(outcomes: dict[str, Outcome]) -> pd.Series:
+    values = [pd.NA if o.status == "not_measured" else o.status == "passed" for o in outcomes.values()]
+    return pd.Series(values, list(outcomes), dtype="boolean")
+
+
+def _natural(task_id: str) -> tuple[str, int]:
+    name, _, number = task_id.rpartition("/")
+    return name, int(number) if number.isdigit() else 0
+
+

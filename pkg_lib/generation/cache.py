@@ -1,0 +1,104 @@
+"""The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
+
+A line's key is the digest of model, revision, prompt text, decoding parameters and sample index, so a line can never
+be taken for another's. A failure is never written. A torn last line (a kill, a full disk) is ignored and cut off before
+the next append; a damaged line in the middle is named and generated again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.types import Generation, UserError, digest
+
+log = logging.getLogger(__name__)
+
+
+def generation_key(model: str, revision: str, prompt: str, params: dict[str, Any], sample: int = 0) -> str:
+    """The cache key, 32 hex digits: SHA-256 over everything that decides the text."""
+    return digest(model, revision, prompt, json.dumps(params, sort_keys=True), str(sample))[:32]
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """(line number, object) of a JSONL file; None for a line that is not a JSON object."""
+    with path.open("rb") as f:
+        for number, line in enumerate(f, 1):
+            try:
+                row = json.loads(line) if line.endswith(b"\n") else None
+            except ValueError:
+                row = None
+            yield number, row if isinstance(row, dict) else None
+
+
+def _checked(row: dict[str, Any] | None) -> Generation:
+    """A line's object as a Generation; ValueError or TypeError where it is none."""
+    if row is None:
+        raise ValueError("not a complete JSON line")
+    generation = Generation(**row)
+    texts = (generation.key, generation.task_id, generation.raw, generation.finish)
+    if not all(isinstance(t, str) for t in texts) or not isinstance(generation.meta, dict):
+        raise ValueError("a field of another type")
+    if not isinstance(generation.tokens, list) or not all(isinstance(t, int) for t in generation.tokens):
+        raise ValueError("tokens are no list of numbers")
+    return generation
+
+
+class GenerationCache:
+    """All completions below one directory; new ones are appended to a file chosen by the caller.
+
+    Raises UserError where the directory cannot be written.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.rows: dict[str, Generation] = {}
+        self.damaged: list[str] = []
+        for path in sorted(root.rglob("*.jsonl")) if root.is_dir() else []:
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        for number, row in read_jsonl(path):
+            try:
+                generation = _checked(row)
+            except (TypeError, ValueError) as e:
+                self.damaged.append(f"{path}:{number}")
+                log.warning("%s:%d: unreadable cache line ignored, its prompt is generated again (%s)", path, number, e)
+            else:
+                self.rows[generation.key] = generation
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.rows
+
+    def __getitem__(self, key: str) -> Generation:
+        return self.rows[key]
+
+    def append(self, name: str, generation: Generation) -> None:
+        """Writes one line to `root/name` and hands it to the operating system before returning."""
+        path = self.root / name
+        row = {k: getattr(generation, k) for k in Generation.__slots__}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            cut_torn_tail(path)
+            with path.open("a", encoding="utf8") as f:
+                f.write(json.dumps(row, sort_keys=True) + "\n")
+        except OSError as e:
+            raise UserError(f"cannot write the generation cache {path}: {e.strerror}; free or change the directory") from e
+        self.rows[generation.key] = generation
+
+
+def cut_torn_tail(path: Path) -> None:
+    """Cuts a last line without newline off, so that the next append starts a line of its own."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with path.open("rb+") as f:
+        f.seek(-1, os.SEEK_END)
+        if f.read(1) == b"\n":
+            return
+        f.seek(0)
+        data = f.read()
+        f.truncate(data.rfind(b"\n") + 1)

