@@ -1,18 +1,20 @@
-"""The command line: python -m pkg_lib run | report | doctor | fetch | verify-cache | list."""
+"""The command line: python -m pkg_lib run | report | replay | doctor | fetch | verify-cache | list."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from tqdm import tqdm
 
 from pkg_lib import doctor as doctor_module
 from pkg_lib import models, study, verify
 from pkg_lib.benchmarks import BENCHMARKS
 from pkg_lib.corpora import CORPORA
-from pkg_lib.results import results_dir
+from pkg_lib.results import results_dir, slug
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import UserError
 
@@ -84,6 +86,31 @@ def verify_cache(
     typer.echo(f"{same}/{sample} identical")
 
 
+@app.command()
+def replay(
+    folder: Annotated[Path, typer.Argument(help="DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")],
+    protocol: Annotated[str, typer.Option(help="pkg-paper or standard.")] = "pkg-paper",
+) -> None:
+    """Executes completions from elsewhere, and lists where they carry another verdict."""
+    from pkg_lib.execution.replay import replay as run_replay
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no directory; give one with <benchmark>/<method>.jsonl files")
+    name = folder.resolve().name
+    with tqdm(unit="sample") as bar:
+
+        def progress(method: str, done: int) -> None:
+            bar.set_description(f"{name} {method}", refresh=False)
+            bar.update(1 if done else 0)
+
+        found = run_replay(folder, results_dir() / "replay" / slug(name), protocol, progress=progress)
+    for problem in found.problems:
+        typer.echo(f"problem: {problem}")
+    for row in found.disagreements.itertuples():
+        typer.echo(f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}")
+    typer.echo(found.table.to_string(index=False, na_rep="–"))
+
+
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
@@ -102,14 +129,16 @@ def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
-        return app(standalone_mode=False) or 0
+        code = app(standalone_mode=False) or 0
     except (UserError, UsageFault) as e:
         message = e.format_message() if isinstance(e, UsageFault) else str(e)
         typer.echo(f"error: {' '.join(message.split())}", err=True)
         return 2
     except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    if code == 130:  # typer turns Ctrl-C into this exit code and says nothing
         typer.echo("stopped; what was computed is kept, run the same command again to go on", err=True)
-        return 130
+    return code
 
 
 if __name__ == "__main__":

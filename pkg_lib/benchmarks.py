@@ -75,8 +75,19 @@ def _mbpp_rows() -> Iterable[dict[str, Any]]:
         path = Path(folder) / "mbpp.jsonl"
         if not path.is_file():
             raise UserError(f"{MBPP_DIR} names {folder}, which holds no mbpp.jsonl; put the file there or unset it")
-        return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines() if line.strip()]
+        return _rows_of(path)
     return _mbpp_from_hub()
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf8").split("\n") if line.strip()]
+    except ValueError as e:
+        raise UserError(f"{path} is not MBPP's JSONL ({e}); fetch it again") from e
+    fields = {"task_id", "text", "code", "test_list", "test_setup_code"}
+    if not all(isinstance(r, dict) and fields <= r.keys() for r in rows):
+        raise UserError(f"{path} is not MBPP's JSONL: every line needs {', '.join(sorted(fields))}")
+    return rows
 
 
 def _mbpp_from_hub() -> list[dict[str, Any]]:
@@ -95,7 +106,8 @@ def _mbpp_from_hub() -> list[dict[str, Any]]:
 
 def _called(assertion: str, defined: list[str]) -> str:
     """The function that an assertion tests: the first name it calls that the reference solution defines."""
-    calls = [n.func.id for n in ast.walk(ast.parse(assertion)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    nodes = ast.walk(ast.parse(assertion))
+    calls = [n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
     return next((name for name in calls if name in defined), calls[0] if calls else defined[-1])
 
 

@@ -8,7 +8,8 @@ None needs no corpus; its files stand under CORPUS = "none" and serve every corp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tqdm.auto import tqdm
 from pkg_lib import corpora
 from pkg_lib.benchmarks import benchmark_digest, load_benchmark
 from pkg_lib.generation.cache import GenerationCache, generation_key
-from pkg_lib.generation.extract import extract
+from pkg_lib.generation.extract import defines, extract
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.models import ModelSpec, check_hardware, model_spec
 from pkg_lib.results import read_rows, results_dir, slug, versions, write_json, write_jsonl
@@ -43,11 +44,10 @@ class Completions:
     results: Path = field(default_factory=results_dir)
 
     def __post_init__(self) -> None:
+        self._contexts: dict[str, list[Context]] = {}
         self.spec: ModelSpec = model_spec(self.model)
         self.tasks: list[Task] = load_benchmark(self.benchmark, self.limit)
-        for part in self.corpus.split("+"):
-            if part not in corpora.CORPORA and not part.startswith("source:"):
-                corpora.load_corpus(part)  # raises the error that names the valid ones
+        corpora.check_name(self.corpus)
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -74,17 +74,30 @@ class Completions:
         """
         if column not in RETRIEVERS:
             raise UserError(f"unknown column '{column}'; choose from: {', '.join(RETRIEVERS)}")
-        stored = {} if self.fresh else self._stored(column)
-        if all(t.id in stored for t in self.tasks):
-            return [stored[t.id] for t in self.tasks]
+        if column not in self._contexts:
+            stored = {} if self.fresh else self._stored(column)
+            whole = all(t.id in stored for t in self.tasks)
+            self._contexts[column] = [stored[t.id] for t in self.tasks] if whole else self._retrieve(column)
+        return self._contexts[column]
+
+    def _retrieve(self, column: str) -> list[Context]:
         found = RETRIEVERS[column](self.knowledge if column != "None" else None).retrieve(self.tasks)
+        found = [replace(c, defines_task=defines(c.text, t.entry_point)) for c, t in zip(found, self.tasks, strict=True)]
         self._store(column, found)
         return found
 
     def _stored(self, column: str) -> dict[str, Context]:
-        path = self.results / self.place("contexts", column).with_suffix(".jsonl")
-        rows = read_rows(path) if path.exists() else []
-        return {r["task_id"]: Context(**{k: r[k] for k in Context.__slots__}) for r in rows}
+        place = self.results / self.place("contexts", column)
+        path, meta = place.with_suffix(".jsonl"), place.with_suffix(".meta.json")
+        if not path.exists() or (column != "None" and "source:" in self.corpus and self._changed(meta)):
+            return {}
+        rows = read_rows(path)
+        return {r["task_id"]: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for r in rows}
+
+    def _changed(self, meta: Path) -> bool:
+        """Whether a user's own tree is another than the one that the stored contexts came from."""
+        now = corpora.corpus_digest(self.knowledge.documents)
+        return not meta.exists() or json.loads(meta.read_text())["corpus_digest"] != now
 
     def _store(self, column: str, found: list[Context]) -> None:
         place = self.results / self.place("contexts", column)
@@ -120,14 +133,14 @@ class Completions:
 
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> cached completion; a task without one is absent (not measured)."""
-        found = {}
-        for task, context in zip(self.tasks, self.contexts(column), strict=True):
-            key = self._hidden.get((task.id, context.sha256)) if context.text is None else self.key(self.prompt(task, context))
+        found, contexts = {}, self.contexts(column)
+        hidden = self._hidden() if any(c.text is None for c in contexts) else {}
+        for task, context in zip(self.tasks, contexts, strict=True):
+            key = hidden.get((task.id, context.sha256)) if context.text is None else self.key(self.prompt(task, context))
             if key in self.cache:
                 found[task.id] = self.cache[key]
         return found
 
-    @cached_property
     def _hidden(self) -> dict[tuple[str, str], str]:
         """Keys by task and context digest, for contexts whose text is not stored."""
         wanted = self.key("")

@@ -60,10 +60,7 @@ def _stdlib() -> Iterator[Document]:
 
 
 def _source(directory: str) -> Iterator[Document]:
-    root = Path(directory).expanduser()
-    if not root.is_dir():
-        raise UserError(f"corpus source:{directory}: no such directory; give an existing tree of Python files")
-    return _tree(root, "source")
+    return _tree(Path(directory).expanduser(), "source")
 
 
 def paper_dir() -> Path:
@@ -127,16 +124,22 @@ CORPORA: dict[str, Callable[[], Iterator[Document]]] = {
 REDISTRIBUTABLE = {"textbook", "stdlib"}
 
 
-def load_corpus(name: str) -> list[Document]:
-    """The documents of a corpus, or of several joined by "+"; UserError for an unknown name or missing data."""
-    documents: list[Document] = []
+def check_name(name: str) -> None:
+    """UserError for a corpus name that `load_corpus` would not take; reads nothing."""
     for part in name.split("+"):
         if part.startswith("source:"):
-            documents += _source(part.removeprefix("source:"))
-        elif part in CORPORA:
-            documents += CORPORA[part]()
-        else:
+            if not Path(part.removeprefix("source:")).expanduser().is_dir():
+                raise UserError(f"corpus {part}: no such directory; give an existing tree of Python files")
+        elif part not in CORPORA:
             raise UserError(f"unknown corpus '{part}'; choose from: {', '.join(CORPORA)}, source:DIR (joined by '+')")
+
+
+def load_corpus(name: str) -> list[Document]:
+    """The documents of a corpus, or of several joined by "+"; UserError for an unknown name or missing data."""
+    check_name(name)
+    documents: list[Document] = []
+    for part in name.split("+"):
+        documents += _source(part.removeprefix("source:")) if part.startswith("source:") else CORPORA[part]()
     if not documents:
         raise UserError(f"corpus {name} holds no documents")
     return documents

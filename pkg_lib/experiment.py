@@ -20,7 +20,7 @@ from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
-from pkg_lib.results import read_rows, versions, write_jsonl
+from pkg_lib.results import read_rows, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.selection.oracle import ideal
@@ -48,16 +48,20 @@ class Experiment(Completions):
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
         """Boolean frame [task, column]: True passed, False failed, <NA> not measured. Reranked and Ideal come last."""
-        base = [c for c in columns or RETRIEVERS if c in RETRIEVERS]
-        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in base})
-        if columns is None or "Reranked" in columns:
-            chosen = self.reranked()
-            frame["Reranked"] = pd.Series(
-                [frame.at[t.id, chosen[t.id]] if t.id in chosen else pd.NA for t in self.tasks], frame.index, "boolean"
-            )
-        if columns is None or "Ideal" in columns:
-            frame["Ideal"] = ideal(frame[base])
-        return frame
+        wanted = columns or list(COLUMNS)
+        chooses = {"Reranked", "Ideal"} & set(wanted)
+        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in RETRIEVERS if c in wanted or chooses})
+        if chooses:
+            candidates = frame.copy()
+            frame["Reranked"] = self._chosen(candidates)
+            frame["Ideal"] = ideal(candidates)
+        return frame[[c for c in COLUMNS if c in wanted]]
+
+    def _chosen(self, candidates: pd.DataFrame) -> pd.Series:
+        """The verdict of the reranker's choice; not measured while a candidate is missing, as for the ideal."""
+        chosen, whole = self.reranked(), candidates.notna().all(axis=1)
+        values = [candidates.at[t.id, chosen[t.id]] if whole[t.id] else pd.NA for t in self.tasks]
+        return pd.Series(values, candidates.index, dtype="boolean")
 
     def reranked(self) -> dict[str, str]:
         """task id -> the column that the reranker takes (Section 3.3), among all columns that have a completion."""
@@ -84,6 +88,8 @@ class Experiment(Completions):
             return []
         runs = self._sanity(todo)
         encode = Embedder().encode
+        # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
+        encode([text for task, mine, _ in todo for text in (task.prompt, *mine.values())])
         rows = []
         for task, mine, sha in tqdm(todo, desc="reranking", unit="task", disable=len(todo) < 20):
             similarity = encode(list(mine.values())) @ encode([task.prompt])[0]
@@ -120,10 +126,11 @@ class Experiment(Completions):
         """Outcomes of solutions, from the file at `place` where it holds the same, executed and stored otherwise."""
         path = self.results / place
         stored = {r["task_id"]: r for r in (read_rows(path) if path.exists() else [])}
-        mark = {t.id: digest(program(t, solutions[t.id]), protocol, self.limits.packages) for t in self.tasks if t.id in solutions}
+        asked = [t for t in self.tasks if t.id in solutions]
+        mark = {t.id: digest(program(t, solutions[t.id]), protocol, self.limits.packages) for t in asked}
         # A fault of the harness is no verdict: it is tried again at the next run.
         known = {} if self.fresh else {i: r for i, r in stored.items() if r["status"] != "not_measured"}
-        todo = [t for t in self.tasks if t.id in mark and known.get(t.id, {}).get("sha256") != mark[t.id]]
+        todo = [t for t in asked if known.get(t.id, {}).get("sha256") != mark[t.id]]
         jobs = [job(t, solutions[t.id], protocol) for t in todo]
         for task, outcome in zip(todo, self._run(path.stem, jobs), strict=True):
             row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
@@ -137,7 +144,10 @@ class Experiment(Completions):
             return list(run_jobs(jobs, self.limits, progress=lambda done: bar.update(done - bar.n)))
 
     def provenance(self) -> dict[str, Any]:
-        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox, versions, commit."""
+        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox, versions, commit.
+
+        Versions and commit are those of the run that retrieved; rendering again elsewhere does not change them.
+        """
         metas = {c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in RETRIEVERS}
         retrieved = {c: json.loads(p.read_text()) for c, p in metas.items() if p.exists()}
         return {
@@ -151,7 +161,7 @@ class Experiment(Completions):
             "packages": self.limits.packages,
             "corpus": self.corpus,
             "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
-            "versions": versions(),
+            "retrieved_with": [m["versions"] for m in retrieved.values()][-1:],
         }
 
 

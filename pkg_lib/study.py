@@ -65,7 +65,24 @@ def execute(cell: Cell) -> str:
         papermill.execute_notebook(source, cell.target, cell.parameters, cwd=str(ROOT), progress_bar=False, kernel_name="python3")
     except PapermillExecutionError as e:
         return f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
+    finally:
+        _without_timings(cell.target)
     return ""
+
+
+def _without_timings(path: Path) -> None:
+    """Takes times and random cell ids out of an executed notebook, so that the same results give the same file."""
+    import nbformat
+
+    if not path.exists():
+        return
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("papermill", None)
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"
+        for name in ("papermill", "execution"):
+            cell.metadata.pop(name, None)
+    nbformat.write(notebook, path)
 
 
 def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:

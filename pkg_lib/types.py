@@ -59,7 +59,8 @@ class Context:
     """What a retriever found for a task: C(q) of Equations 8 and 9. `text` is empty when nothing was found.
 
     `source` names the document and its lines; `score` is the retriever's own (cosine or BM25); `pruned` names the
-    removed branch's lines; `truncated` says that the budget cut the text. A stored context of a corpus that may not be
+    removed branch's lines; `truncated` says that the budget cut the text; `defines_task` that the text defines the very
+    function that the task asks for (None: not looked at). A stored context of a corpus that may not be
     copied has `text` None; `sha256` still identifies it.
     """
 
@@ -70,6 +71,7 @@ class Context:
     score: float = 0.0
     pruned: str = ""
     truncated: bool = False
+    defines_task: bool | None = None
     sha256: str = ""
 
     def __post_init__(self) -> None:

@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 
 from pkg_lib.completions import Completions
-from pkg_lib.models import fetch
+from pkg_lib.corpora import CORPORA
+from pkg_lib.models import fetch, model_spec
 from pkg_lib.results import results_dir
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import Generation, Request, UserError
@@ -17,8 +18,8 @@ def cached_prompts(model: str, results: Path) -> list[tuple[Request, Generation]
     found: dict[str, tuple[Request, Generation]] = {}
     for folder in sorted((results / "contexts").glob("*/*")):
         corpus = folder.name if folder.name != "none" else "textbook"
-        if not corpus.replace("-", "").replace("+", "").isalpha():
-            continue  # source:DIR is stored under a path's slug; its prompts cannot be rebuilt from the name
+        if not set(corpus.split("+")) <= CORPORA.keys():
+            continue  # source:DIR is stored under a slug of its path and cannot be read by that name
         completions = Completions(model, folder.parent.name, corpus)
         for column in RETRIEVERS:
             if not (results / completions.place("contexts", column)).with_suffix(".jsonl").exists():
@@ -36,13 +37,14 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
 
     Raises UserError when fewer than `sample` completions are stored with their prompts.
     """
+    style = model_spec(model).style
     stored = cached_prompts(model, results_dir())
     if len(stored) < sample or sample < 1:
         raise UserError(f"{len(stored)} completions of {model} can be verified, asked for {sample}; choose --sample within that")
     chosen = random.Random(seed).sample(sorted(stored, key=lambda pair: pair[1].key), sample)
     from pkg_lib.generation.backends import TransformersBackend
 
-    backend = TransformersBackend(fetch(model), chat=Completions(model).spec.style == "chat")
+    backend = TransformersBackend(fetch(model), chat=style == "chat")
     live: dict[str, list[int]] = {}
     backend.generate([r for r, _ in chosen], lambda row, raw, finish: live.update({_name(row.request): row.tokens}))
     different = [(r, g) for r, g in chosen if live[_name(r)] != g.tokens]

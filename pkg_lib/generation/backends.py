@@ -18,7 +18,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from pkg_lib.generation.extract import settled
-from pkg_lib.types import Request
+from pkg_lib.types import Request, UserError
 
 MAX_NEW_TOKENS = 512  # Section 4
 
@@ -39,18 +39,23 @@ class TransformersBackend:
     """
 
     def __init__(
-        self, path: Path | str, *, slots: int = 24, dtype: torch.dtype = torch.bfloat16, chat: bool = True
+        self, path: Path | str, *, slots: int = 48, dtype: torch.dtype = torch.bfloat16, chat: bool = True
     ) -> None:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.tokenizer = AutoTokenizer.from_pretrained(path)
-        self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype).to(self.device).eval()
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(path)
+            self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype).to(self.device).eval()
+        except (OSError, ValueError) as e:
+            reason = str(e).strip().partition("\n")[0]
+            raise UserError(f"model {path} cannot be loaded ({reason}); fetch it again or check your access to the hub") from e
         self.slots = slots
         self.chat = chat
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
-        ends |= {self.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")}
-        self.ends = {t for t in ends if t is not None and t != self.tokenizer.unk_token_id}
+        # An unknown name becomes the unknown token; only these are sifted, since StarCoder2's unknown token is its end token.
+        named = {self.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")}
+        self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         if not self.chat or not texts:
@@ -130,7 +135,7 @@ class _Batch:
         width = max(len(ids) for _, ids in group)
         ids = torch.tensor([[0] * (width - len(i)) + i for _, i in group], device=self.device)
         mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for _, i in group], device=self.device)
-        cache = DynamicCache(config=self.model.config)
+        cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
         for (row, _), token in zip(group, logits, strict=True):
             row.tokens.append(token)
@@ -138,7 +143,7 @@ class _Batch:
             self.mask, self.cache = mask, cache
         else:
             width = max(self.mask.shape[1], mask.shape[1])
-            self.cache = _join(self.cache, cache, width, self.model.config)
+            self.cache = _join(self.cache, cache, width)
             self.mask = torch.cat([_pad(self.mask, width, 1), _pad(mask, width, 1)])
         self.rows += [row for row, _ in group]
 
@@ -180,8 +185,10 @@ def _pad(x: torch.Tensor, width: int, dim: int) -> torch.Tensor:
     return torch.cat([x.new_zeros(shape), x], dim=dim)
 
 
-def _join(a: DynamicCache, b: DynamicCache, width: int, config: Any) -> DynamicCache:
-    joined = DynamicCache(config=config)
+def _join(a: DynamicCache, b: DynamicCache, width: int) -> DynamicCache:
+    # No config: layers made for sliding windows count the tokens they saw, and rows that leave would put that count wrong.
+    # The whole cache is kept instead; the attention mask limits the window all the same.
+    joined = DynamicCache()
     for i, (x, y) in enumerate(zip(a.layers, b.layers, strict=True)):
         keys = torch.cat([_pad(x.keys, width, 2), _pad(y.keys, width, 2)])
         joined.update(keys, torch.cat([_pad(x.values, width, 2), _pad(y.values, width, 2)]), i)

@@ -6,7 +6,8 @@ import pandas as pd
 
 
 def ideal(verdicts: pd.DataFrame) -> pd.Series:
-    """Boolean per task over the candidate columns: True when one passed; <NA> when none passed and one is missing."""
-    passed = verdicts.fillna(False).any(axis=1)
-    unknown = ~passed & verdicts.isna().any(axis=1)
-    return passed.astype("boolean").mask(unknown)
+    """Boolean per task over the candidate columns: True when one passed; <NA> while the verdict of one is missing.
+
+    A task with a missing candidate could only be known as solved, never as unsolved: counting it would favour the oracle.
+    """
+    return verdicts.fillna(False).any(axis=1).astype("boolean").mask(verdicts.isna().any(axis=1))

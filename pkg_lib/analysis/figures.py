@@ -1,0 +1,150 @@
+"""Figures for a column of 8.5 cm, in one style (style.mplstyle), as PDF and PNG with the same bytes on every run."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec
+
+import matplotlib.style
+import matplotlib.ticker
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis.metrics import BASELINE, compare, pass_at_1, wilson
+from pkg_lib.analysis.tables import COLUMNS, DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published
+from pkg_lib.types import UserError
+
+P = ParamSpec("P")
+STYLE = Path(__file__).parent / "style.mplstyle"
+BAR, BASE, INK, QUIET = "#9CC3D5", "#C9CDD2", "#222222", "#6B6B6B"
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# Without these a file would hold the time it was made or the program's version.
+METADATA = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}, "png": {"Software": None}}
+
+
+def _styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Draws under the one style, whatever the user's own settings are."""
+
+    @wraps(draw)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with matplotlib.style.context(STYLE, after_reset=True):
+            return draw(*args, **kwargs)
+
+    return inside
+
+
+def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
+    """Writes STEM.pdf and STEM.png (300 dpi); same figure, same bytes. UserError where they cannot be written."""
+    paths = {}
+    for kind, metadata in METADATA.items():
+        data = io.BytesIO()
+        with matplotlib.style.context(STYLE, after_reset=True):
+            figure.savefig(data, format=kind, metadata=metadata, dpi=300)
+        paths[kind] = stem.with_name(f"{stem.name}.{kind}")
+        _replace(paths[kind], data.getvalue())
+    return paths
+
+
+def _replace(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as e:
+        raise UserError(f"cannot write {path}: {e.strerror}; free space or set PKG_RESULTS to another") from e
+
+
+@_styled
+def pass_rates(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
+    """pass@1 of each column with its 95 % Wilson interval; below each bar the published models as small markers."""
+    verdicts, theirs = complete(verdicts), published(benchmark)
+    figure, axes = _rows(len(COLUMNS), 0.34 if len(theirs) else 0.27, legend=0.52 if len(theirs) else 0.0)
+    for place, name in enumerate(COLUMNS):
+        _rate(axes, place, name, verdicts[name])
+    beneath, open_ = [place + 0.36 for place in range(len(COLUMNS))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
+    for marker, (name, row) in zip(MARKERS, theirs.astype(float).iterrows(), strict=False):
+        axes.plot(row, beneath, marker, label=name, zorder=3, **open_)
+    axes.set(xlim=(0, 100), xlabel=f"pass@1 on {TITLES.get(benchmark, benchmark)} (%), 95 % Wilson interval")
+    axes.grid(axis="x")
+    axes.set_yticks(range(len(COLUMNS)), COLUMNS)
+    axes.set_title(model, loc="left")
+    if len(theirs):
+        look = {"title": "Published (other models and corpus):", "alignment": "left", "title_fontsize": 7}
+        figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0, **look)
+    return figure
+
+
+def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
+    rate = pass_at_1(verdicts)
+    bounds = wilson(rate.passed, rate.measured)
+    if rate.value is None or bounds is None:
+        axes.text(1, place, "not measured", va="center_baseline", color=QUIET)
+        _beside(axes, place, DASH)
+        return
+    low, high = (100 * b for b in bounds)
+    axes.barh(place, 100 * rate.value, height=0.44, color=BASE if name == BASELINE else BAR)
+    axes.plot([low, high], [place, place], color=INK, linewidth=0.9, solid_capstyle="butt", zorder=4)
+    if rate.measured < rate.total:
+        axes.text(1, place, f"n={rate.measured}", va="center_baseline", fontsize=7)
+    for end in (low, high):
+        axes.plot([end, end], [place - 0.1, place + 0.1], color=INK, linewidth=0.9, zorder=4)
+    _beside(axes, place, percent(rate.value))
+
+
+@_styled
+def helped_and_hurt_bars(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
+    """Tasks each column solved and None did not (right, teal), and the reverse (left, orange-red); net beside them."""
+    found = compare(complete(verdicts))
+    figure, axes = _rows(len(found), 0.26, legend=0.0)
+    widest = max(5, found["helped"].max(), found["hurt"].max())
+    for place, (_, row) in enumerate(found.iterrows()):
+        _diverge(axes, place, row, 0.02 * widest)
+    axes.spines["left"].set_visible(False)
+    axes.axvline(0, color=INK, linewidth=0.6)
+    axes.set(xlim=(-1.25 * widest, 1.25 * widest))
+    axes.set_xlabel(f"tasks of {TITLES.get(benchmark, benchmark)}: hurt | helped, against None")
+    ticks = matplotlib.ticker.MaxNLocator(nbins=6, integer=True).tick_values(-widest, widest)
+    axes.set_xticks([t for t in ticks if abs(t) <= 1.25 * widest])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
+    axes.set_yticks(range(len(found)), list(found.index))
+    axes.set_title(model, loc="left")
+    axes.annotate("net", (1, 1), (4, 3), xycoords="axes fraction", textcoords="offset points", fontsize=7, color=QUIET)
+    return figure
+
+
+def _diverge(axes: Axes, place: int, row: pd.Series, gap: float) -> None:
+    if not row["n"]:
+        axes.text(gap, place, "not measured", va="center_baseline", color=QUIET)
+        _beside(axes, place, DASH)
+        return
+    helped, hurt = int(row["helped"]), int(row["hurt"])
+    axes.barh(place, helped, height=0.6, color=_hex(HIGHER))
+    axes.barh(place, -hurt, height=0.6, color=_hex(LOWER))
+    axes.text(helped + gap, place, str(helped), va="center_baseline")
+    axes.text(-hurt - gap, place, str(hurt), va="center_baseline", ha="right")
+    _beside(axes, place, f"{helped - hurt:+d}".replace("-", MINUS) if helped != hurt else "0")
+
+
+def _rows(count: int, height: float, legend: float) -> tuple[Figure, Axes]:
+    """A figure with one horizontal row a column, the first on top; `height` of a row and `legend` in inches."""
+    top, bottom, left, right = 0.24, 0.42 + legend, 0.78, 0.36
+    width, tall = 3.35, count * height + top + bottom
+    figure = Figure(figsize=(width, tall))
+    axes = figure.add_axes((left / width, bottom / tall, 1 - (left + right) / width, count * height / tall))
+    axes.set_ylim(count - 0.5, -0.5)
+    return figure, axes
+
+
+def _beside(axes: Axes, place: int, text: str) -> None:
+    """The number at the right edge, outside the plot, where nothing can cover it."""
+    edge = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
+    axes.annotate(text, (1, place), (4, 0), va="center_baseline", **edge)
+
+
+def _hex(rgb: tuple[int, int, int]) -> str:
+    return "#" + "".join(f"{c:02X}" for c in rgb)

@@ -1,0 +1,178 @@
+"""Numbers from verdicts: pass@k, its intervals, the paired comparison of columns, and the check of the control rows.
+
+A verdict is True (passed), False (failed) or <NA> (not measured), in a pandas "boolean" Series indexed by task id.
+What was not measured enters no rate; every result says how many tasks it rests on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest, norm
+
+from pkg_lib.types import Context, UserError
+
+CONFIDENCE = 0.95
+RESAMPLES = 10_000
+BASELINE = "None"
+ORACLE = "Ideal"
+CONTROLS = {"return None": 0, "canonical solution": 100}
+
+
+class ControlError(UserError):
+    """A control row is not what it must be, so no number of the table can be trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """pass@1 of one column: how many of the measured tasks passed. `value` is a fraction, absent without any."""
+
+    passed: int
+    measured: int
+    total: int
+
+    @property
+    def value(self) -> float | None:
+        return self.passed / self.measured if self.measured else None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A column's pass@1 minus another's on the `n` tasks measured in both, as a fraction, with its interval."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+def pass_at_k(n: int, c: int, k: int) -> float | None:
+    """Unbiased pass@k (Chen et al., 2021, Equation 1) of a task with c of n samples correct; None when n < k.
+
+    The product form 1 - prod(1 - k/i) never builds a large binomial. Raises ValueError for impossible counts.
+    """
+    if k < 1 or not 0 <= c <= n:
+        raise ValueError(f"pass@k needs k >= 1 and 0 <= c <= n, not n={n}, c={c}, k={k}")
+    if n < k:
+        return None
+    if n - c < k:
+        return 1.0
+    return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+
+
+def pass_at_1(verdicts: pd.Series) -> Rate:
+    """pass@1 of one greedy sample a task; <NA> is counted in `total` alone."""
+    known = verdicts.dropna().astype(bool)
+    return Rate(int(known.sum()), len(known), len(verdicts))
+
+
+def wilson(passed: int, measured: int, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+    """Wilson score interval of a proportion, as fractions; None when nothing was measured."""
+    if not measured:
+        return None
+    z = float(norm.ppf(0.5 + confidence / 2))
+    p, shrink = passed / measured, 1 + z * z / measured
+    centre = (p + z * z / (2 * measured)) / shrink
+    half = z / shrink * math.sqrt(p * (1 - p) / measured + z * z / (4 * measured * measured))
+    # At 0 and n the bound is exact; floating point would leave -1e-17 there.
+    return (0.0 if passed == 0 else centre - half, 1.0 if passed == measured else centre + half)
+
+
+def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], list[str]]:
+    """Task ids that the column solved and the baseline did not, and the reverse; only tasks measured in both."""
+    ours, theirs = _joint(column, baseline)
+    return list(ours.index[ours & ~theirs]), list(ours.index[~ours & theirs])
+
+
+def paired_bootstrap(
+    column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
+) -> Difference | None:
+    """Percentile bootstrap over tasks of the difference in pass@1; None when no task was measured in both.
+
+    Tasks whose paired difference is the same (+1, 0 or -1) are interchangeable, so drawing n tasks with replacement is
+    drawing the three counts from a multinomial: exactly the bootstrap, in O(resamples) memory. Without a discordant
+    task the interval is the point 0, which says that none was seen, not that none exists.
+    """
+    ours, theirs = _joint(column, baseline)
+    n = len(ours)
+    if not n:
+        return None
+    helped, hurt = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
+    shares = np.array([helped, hurt, n - helped - hurt]) / n
+    counts = np.random.default_rng(seed).multinomial(n, shares, size=resamples)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile((counts[:, 0] - counts[:, 1]) / n, [tail, 1 - tail])
+    return Difference(n, (helped - hurt) / n, float(low), float(high))
+
+
+def mcnemar(helped: int, hurt: int) -> float:
+    """Exact two-sided McNemar p: could as uneven a split of the discordant tasks come from a fair coin?"""
+    return float(binomtest(helped, helped + hurt).pvalue) if helped + hurt else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction, in the order given; NaN (not measured) stays and does not count as a comparison."""
+    known = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
+    corrected, highest = [math.nan] * len(p_values), 0.0
+    for rank, (p, i) in enumerate(known):
+        highest = max(highest, min(1.0, p * (len(known) - rank)))
+        corrected[i] = highest
+    return corrected
+
+
+def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORACLE) -> pd.DataFrame:
+    """Each other column against the baseline: n, difference, low, high (fractions), helped, hurt, p, p_holm.
+
+    The oracle picks among candidates that include the baseline's, so it cannot lose: it gets an interval and no p.
+    """
+    rows = {}
+    for name in verdicts.columns.drop(baseline):
+        found = paired_bootstrap(verdicts[name], verdicts[baseline])
+        helped, hurt = map(len, helped_and_hurt(verdicts[name], verdicts[baseline]))
+        tested = found is not None and name != oracle
+        numbers = (found.n, found.value, found.low, found.high) if found else (0, math.nan, math.nan, math.nan)
+        rows[name] = (*numbers, helped, hurt, mcnemar(helped, hurt) if tested else math.nan)
+    names = ["n", "difference", "low", "high", "helped", "hurt", "p"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
+    return table.assign(p_holm=holm(table["p"].tolist())).astype({"n": int, "helped": int, "hurt": int})
+
+
+def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
+    """Raises ControlError unless `return None` passes no task and the canonical solution passes all of them."""
+    for name, wanted in CONTROLS.items():
+        if name not in controls:
+            raise ControlError(f"control row '{name}' is missing; evaluate the controls before the table")
+        verdicts = controls[name].reindex(tasks)
+        rate, wrong = pass_at_1(verdicts), verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))]
+        if len(wrong):
+            raise ControlError(
+                f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} in all) "
+                f"and must score {wanted} % (first wrong: {wrong[0]}); no table is written: mend the execution of "
+                f"tests and evaluate again"
+            )
+
+
+def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
+    """How many contexts of each column define the very function that the task asks for.
+
+    Columns: contexts, known (looked at when they were retrieved), defining (<NA> when none was: not measured, not 0).
+    """
+    rows = {}
+    for column, found in contexts.items():
+        known = [c.defines_task for c in found if c.defines_task is not None]
+        rows[column] = (len(found), len(known), sum(known) if known else pd.NA)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["contexts", "known", "defining"]).astype("Int64")
+
+
+def not_measured(columns: Iterable[str], verdicts: pd.DataFrame) -> list[str]:
+    """Those of the columns without a single verdict."""
+    return [c for c in columns if c not in verdicts or verdicts[c].notna().sum() == 0]
+
+
+def _joint(column: pd.Series, baseline: pd.Series) -> tuple[pd.Series, pd.Series]:
+    both = column.notna() & baseline.notna()
+    return column[both].astype(bool), baseline[both].astype(bool)

@@ -1,0 +1,228 @@
+"""report: findings that follow the numbers, and a page without a broken link."""
+
+import base64
+import json
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import nbformat
+import pandas as pd
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from pkg_lib.analysis import report
+from pkg_lib.analysis.metrics import own_function
+from pkg_lib.analysis.tables import COLUMNS, table1
+from pkg_lib.types import Context, UserError
+
+STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
+PROVENANCE = {"model": "m-0.5b", "benchmark": "humaneval", "corpus": "textbook+stdlib", "versions": {"python": "3.11"}}
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+class Links(HTMLParser):
+    """Every reference and every id of a page, and the elements left open."""
+
+    VOID = frozenset({"meta", "img", "br", "hr", "link", "input", "col"})
+
+    def __init__(self, page):
+        super().__init__()
+        self.references, self.ids, self.images, self.open = [], [], [], []
+        self.feed(page.read_text("utf8"))
+
+    def handle_starttag(self, tag, attrs):
+        about = dict(attrs)
+        self.references += [about[k] for k in ("href", "src") if k in about]
+        self.ids += [about["id"]] if "id" in about else []
+        self.images += [about] if tag == "img" else []
+        self.open += [tag] if tag not in self.VOID else []
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def broken(page):
+    links = Links(page)
+    assert links.open == []
+    fragments = [r for r in links.references if r.startswith("#") and r[1:] not in links.ids]
+    files = [r for r in links.references if not r.startswith(("#", "data:"))]
+    return fragments + [r for r in files if "//" in r or not (page.parent / unquote(r)).is_file()]
+
+
+def notebook(*outputs):
+    code = new_code_cell("1 + 1", id="b", outputs=list(outputs), execution_count=1)
+    return new_notebook(cells=[new_markdown_cell("# Question", id="a"), code])
+
+
+def picture(alt):
+    return new_output("display_data", {"image/png": PIXEL, "text/plain": "x"}, metadata={"image/png": {"width": 480, "alt": alt}})
+
+
+def save_notebook(results, stem, *outputs):
+    path = results / "notebooks" / f"{stem}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook(*outputs), path)
+    return path
+
+
+@pytest.fixture
+def results(tmp_path, verdicts, controls):
+    table = table1({"m-0.5b": verdicts}, controls, "humaneval", "textbook+stdlib")
+    table.save(tmp_path / "tables" / STEM)
+    (tmp_path / "figures").mkdir()
+    for suffix in ("png", "pdf"):  # what save_figure writes; its own tests look inside
+        (tmp_path / "figures" / f"{STEM}.helped_hurt.{suffix}").write_bytes(b"a figure")
+    captions = {"helped_hurt": report.caption_changes(verdicts), "never_drawn": "no such files"}
+    report.save_section(tmp_path, STEM, table, verdicts, captions, PROVENANCE, ["A remark."])
+    save_notebook(tmp_path, STEM, picture("a chart"))
+    return tmp_path
+
+
+def test_every_link_of_every_page_leads_to_a_file(results):
+    page = report.build_report(results)
+    assert page == results / "index.html"
+    assert broken(page) == []
+    assert broken(results / "notebooks" / f"{STEM}.html") == []
+    wanted = {f"tables/{STEM}.{s}" for s in ("csv", "md", "tex")}
+    wanted |= {f"notebooks/{STEM}.html", f"figures/{STEM}.helped_hurt.pdf", f"figures/{STEM}.helped_hurt.png"}
+    assert wanted <= set(Links(page).references)
+    assert "never_drawn" not in page.read_text("utf8")
+
+
+def test_the_link_check_itself_sees_a_missing_file(results):
+    page = report.build_report(results)
+    (results / "tables" / f"{STEM}.tex").unlink()
+    assert broken(page) == [f"tables/{STEM}.tex"]
+    assert broken(report.build_report(results)) == []
+
+
+def test_the_page_needs_no_network_and_describes_its_pictures(results):
+    report.build_report(results)
+    for page in results.rglob("*.html"):
+        text = page.read_text("utf8")
+        assert "http://" not in text and "https://" not in text and "<script" not in text
+        assert all(image.get("alt") for image in Links(page).images)
+
+
+def test_building_twice_gives_the_same_bytes(results):
+    report.build_report(results)
+    first = {p: p.read_bytes() for p in results.rglob("*") if p.is_file()}
+    for page in results.rglob("*.html"):
+        page.unlink()
+    report.build_report(results)
+    assert {p: p.read_bytes() for p in results.rglob("*") if p.is_file()} == first
+
+
+def test_section_shows_table_findings_and_provenance(results, verdicts):
+    text = report.build_report(results).read_text("utf8")
+    assert f"{100 * verdicts['BM25'].mean():.1f}" in text
+    assert "A remark." in text
+    assert "DeepSeek-Coder-7B" in text
+    assert "&#34;python&#34;: &#34;3.11&#34;" in text
+
+
+def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
+    page = report.build_report(tmp_path)
+    assert "./run_all.sh" in page.read_text("utf8")
+    assert broken(page) == []
+
+
+def test_failed_notebooks_are_named_and_older_results_marked(results):
+    error = new_output("error", ename="UserError", evalue="no such model", traceback=["UserError: no such model"])
+    save_notebook(results, "other.rq1_code_pkg", error)
+    assert "stopped with an error" not in report.build_report(results).read_text("utf8")
+    save_notebook(results, STEM, error)
+    page = report.build_report(results)
+    assert "stopped with an error" in page.read_text("utf8")
+    assert "notebooks/other.rq1_code_pkg.html" in Links(page).references
+    assert broken(page) == []
+
+
+def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
+    path = save_notebook(tmp_path, "n", new_output("stream", name="stderr", text="100%|####|"), picture("first chart"))
+    page = report.render_notebook(path)
+    assert "first chart" in page.read_text("utf8") and "####" not in page.read_text("utf8")
+    before = page.stat().st_mtime_ns
+    assert report.render_notebook(path).stat().st_mtime_ns == before
+    save_notebook(tmp_path, "n", picture("second chart"))
+    assert "second chart" in report.render_notebook(path).read_text("utf8")
+
+
+@pytest.mark.parametrize(
+    ("place", "text"), [("tables/x.json", "{"), ("tables/x.json", '{"stem": 1}'), ("notebooks/x.ipynb", '{"cel')]
+)
+def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
+    path = tmp_path / place
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(UserError, match=path.name) as error:
+        report.build_report(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_findings_name_a_clear_difference_and_its_direction(verdicts):
+    verdicts["None"] = [True] * 20 + [False] * 20
+    for name in COLUMNS[1:]:
+        verdicts[name] = verdicts["None"]
+    verdicts["Func-PKG"] = True
+    verdicts["BM25"] = False
+    said = report.findings(verdicts, "humaneval")
+    assert said[0].startswith("Without retrieval (None) 20 of 40 tasks are solved: 50.0 %")
+    above = next(s for s in said if s.startswith("Above None"))
+    below = next(s for s in said if s.startswith("Below None"))
+    assert "Func-PKG +50.0 points" in above and "BM25" not in above
+    assert "BM25 \N{MINUS SIGN}50.0 points" in below and "Func-PKG" not in below
+    assert "Highest of the retrieval columns: Func-PKG (100.0 %); lowest: BM25 (0.0 %)." in said
+    assert "Ideal" not in " ".join(s for s in said if "beyond chance" in s)
+
+
+def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
+    for name in COLUMNS[1:]:
+        verdicts[name] = verdicts["None"]
+    verdicts.loc[verdicts.index[:2], "Func-PKG"] = True
+    assert not any("beyond chance" in s for s in report.findings(verdicts, "humaneval"))
+
+
+def test_findings_without_measurements_say_so(verdicts):
+    verdicts[list(COLUMNS[1:])] = pd.NA
+    said = report.findings(verdicts, "humaneval")
+    assert len(said) == 2 and said[1] == f"Not measured: {', '.join(COLUMNS[1:])}."
+    verdicts["None"] = pd.NA
+    assert "nothing to compare" in report.findings(verdicts, "humaneval")[-1]
+
+
+def test_findings_compare_columns_on_the_same_tasks(verdicts):
+    """A column measured on easy tasks alone must not look best."""
+    for name in COLUMNS:
+        verdicts[name] = pd.array([True] * 20 + [False] * 20, dtype="boolean")
+    verdicts.loc[verdicts.index[20:], "Dense"] = pd.NA
+    said = report.findings(verdicts, "humaneval")
+    assert "All measured retrieval columns score 100.0 % on the 20 tasks measured in all of them." in said
+    assert any("Reranked scores 100.0 %, 0.0 points against None" in s for s in said)
+    assert not any("beyond chance" in s for s in said)
+
+
+def test_changed_tasks_and_captions_list_ids_and_counts(verdicts):
+    verdicts["None"] = [False] * 2 + [True] * 38
+    verdicts["BM25"] = [True, False, False] + [True] * 37
+    verdicts["Dense"] = pd.NA
+    lines = report.changed_tasks(verdicts).splitlines()
+    assert lines[0] == "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2"
+    assert lines[1] == "- **Dense**: not measured"
+    assert "BM25 1 helped, 1 hurt" in report.caption_changes(verdicts)
+    assert "None 95.0, BM25 95.0, Dense \N{EN DASH}" in report.caption_rates(verdicts, "humaneval")
+
+
+def test_own_function_sentence_keeps_unknown_apart_from_zero():
+    known = [Context("a", "BM25", None, defines_task=True), Context("b", "BM25", None, defines_task=False)]
+    unknown = [Context("a", "Dense", None)]
+    assert report.own_function_sentence(own_function({"BM25": known, "Dense": unknown})).endswith("asked for: BM25 1 of 2.")
+    assert "not measured" in report.own_function_sentence(own_function({"Dense": unknown}))
+
+
+def test_section_files_are_stable_json(results):
+    stored = json.loads((results / "tables" / f"{STEM}.json").read_text("utf8"))
+    assert (stored["model"], stored["tasks"], len(stored["summary"])) == ("m-0.5b", 40, len(COLUMNS))

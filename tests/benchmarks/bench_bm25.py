@@ -1,0 +1,109 @@
+"""bm25s (pkg_lib's BM25) against rank_bm25 on the same tokens of the same functions: time per query, and whether the best agree.
+
+    python tests/benchmarks/bench_bm25.py [--functions 50000] [--queries 200]
+
+Functions come from the standard library and the installed packages; queries are first lines of their docstrings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import sys
+import sysconfig
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+from rank_bm25 import BM25Okapi
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from pkg_lib.graph.code import functions_of
+from pkg_lib.retrieval.bm25 import BM25, tokenize
+
+
+def installed_functions(count: int) -> list[str]:
+    """Sources of `count` different functions, files in sorted order."""
+    found: dict[str, None] = {}
+    for root in (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]):
+        for path in sorted(Path(root).rglob("*.py")):
+            try:
+                source = path.read_text("utf8")
+                functions = functions_of(source)
+            except (SyntaxError, ValueError, RecursionError, OSError):
+                continue
+            lines = source.split("\n")
+            found |= dict.fromkeys("\n".join(lines[f.first - 1 : f.last]) for f in functions)
+            if len(found) >= count:
+                return list(found)[:count]
+    return list(found)
+
+
+def docstring_line(function: str) -> str:
+    """First line of a function's docstring, "" where there is none."""
+    try:
+        body = ast.parse(textwrap.dedent(function)).body[0]
+        return (ast.get_docstring(body) or "").split("\n")[0]
+    except (SyntaxError, ValueError, TypeError, IndexError):
+        return ""
+
+
+def queries_from(functions: list[str], count: int) -> list[str]:
+    """`count` different docstring lines of at least five tokens, from all over the list."""
+    order = np.random.default_rng(0).permutation(len(functions))
+    found: dict[str, None] = {}
+    for i in order:
+        line = docstring_line(functions[i])
+        if len(tokenize(line)) >= 5:
+            found[line] = None
+        if len(found) == count:
+            break
+    return list(found)
+
+
+def measure(functions: int = 50_000, queries: int = 200) -> dict[str, float | int]:
+    """`ratio` is rank_bm25's CPU seconds per query over ours (both from text, one thread); `same_top1` a share.
+
+    Equal best scores count as the same: twins have no order.
+    """
+    texts = installed_functions(functions)
+    asked = queries_from(texts, queries)
+    start = time.process_time()
+    ours = BM25(texts)
+    built = time.process_time() - start
+    ours.search(asked[:2])
+    start = time.process_time()
+    positions = np.concatenate([ours.search([q])[0] for q in asked])[:, 0]
+    fast = (time.process_time() - start) / len(asked)
+    theirs = BM25Okapi([tokenize(t) or ["\0"] for t in texts])
+    start = time.process_time()
+    scores = [theirs.get_scores(tokenize(q)) for q in asked]
+    slow = (time.process_time() - start) / len(asked)
+    same = np.mean([s[p] >= s.max() - 1e-9 for s, p in zip(scores, positions, strict=True)])
+    return {
+        "functions": len(texts),
+        "queries": len(asked),
+        "build_s": round(built, 2),
+        "ours_ms_per_query": round(1e3 * fast, 3),
+        "rank_bm25_ms_per_query": round(1e3 * slow, 3),
+        "ratio": round(slow / fast, 1),
+        "same_top1": round(float(same), 3),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="bm25s against rank_bm25")
+    parser.add_argument("--functions", type=int, default=50_000)
+    parser.add_argument("--queries", type=int, default=200)
+    options = parser.parse_args()
+    found = measure(options.functions, options.queries)
+    print(json.dumps(found, indent=1))
+    return 0 if found["ratio"] >= 100 and found["same_top1"] >= 0.70 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

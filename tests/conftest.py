@@ -1,0 +1,103 @@
+"""What the tests share: an embedder that needs no model, a small corpus, the textbook graph, settings for hypothesis."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# The same examples at every run: a red test must be red again.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("repeatable")
+
+
+class WordEmbedder:
+    """Texts -> unit vectors [n, 256]: hashed word counts, so that shared words mean a high cosine."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        self.seen += texts
+        rows = np.zeros((len(texts), 256), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in re.findall(r"[a-z]+", text.lower()):
+                row[int(hashlib.md5(word.encode()).hexdigest(), 16) % 255] += 1
+            row[255] += 1e-3  # a text without words has a direction too
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    return WordEmbedder()
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty PKG_CACHE."""
+    monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def textbook():
+    """(documents, graph) of the whole `algorithms` package."""
+    from pkg_lib.corpora import load_corpus
+    from pkg_lib.graph.schema import build
+
+    documents = load_corpus("textbook")
+    return documents, build(documents)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory) -> Path:
+    """A directory with a random two-layer Qwen2 and a tokenizer of single bytes: 256 tokens, then the special ones."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("tiny")
+    alphabet = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocab=alphabet, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = {"eos_token": "<|endoftext|>", "additional_special_tokens": ["<|im_start|>", "<|im_end|>"]}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    fast.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant:"
+    )
+    fast.save_pretrained(folder)
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(about | {"unk_token": None}))  # as Qwen's own says
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    ids = {"bos_token_id": None, "eos_token_id": fast.eos_token_id, "pad_token_id": fast.eos_token_id}
+    config = Qwen2Config(vocab_size=len(fast), intermediate_size=64, initializer_range=0.5, **shape, **ids)
+    Qwen2ForCausalLM(config).float().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to fall back on."""
+    for stage in ("contexts", "generations", "evaluations"):
+        shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr("pkg_lib.models.fetch", lambda name: pytest.fail("asked for weights"))
+    return tmp_path / "results"

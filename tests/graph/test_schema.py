@@ -1,0 +1,202 @@
+"""The graph's tables: payloads, Equation 2, what is skipped, disk."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, HAS_BLOCK, HAS_IMPL, IMPL, NAME, PARENT, PKG, build, split_lines
+from pkg_lib.types import Document, UserError
+
+from .source_trees import Expected, bodies, render
+
+NESTED = """import os
+
+class A:
+    @staticmethod
+    def walk(tree):
+        for node in tree:
+            if node:
+                while node.next:
+                    node = node.next
+            else:
+                def visit(n):
+                    with n: pass
+        return tree
+"""
+
+
+def edges_of(graph: PKG) -> set[tuple[int, int, int]]:
+    rows = graph.edges.to_pydict()
+    return set(zip(rows["source"], rows["target"], rows["type"], strict=True))
+
+
+def check(graph: PKG, documents: list[Document]) -> None:
+    """Every property of Section 3.1.1 that can be read off the tables."""
+    edges = edges_of(graph)
+    lines = [split_lines(d.text) for d in documents]
+    assert len(edges) == graph.edges.num_rows
+    expected, impl = set(), -1
+    for v, payload in enumerate(graph.payloads(range(len(graph)))):
+        kind, first, last = graph.type[v], graph.first[v], graph.last[v]
+        if kind == NAME:
+            assert graph.parent[v] == -1
+            assert (graph.type[v + 1], graph.parent[v + 1]) == (IMPL, v)
+            assert (graph.first[v + 1], graph.last[v + 1]) == (first, last)
+            continue
+        assert payload == "\n".join(lines[graph.document[v]][first - 1 : last])
+        if kind == IMPL:
+            impl = v
+            expected.add((v - 1, v, HAS_IMPL))
+        else:
+            parent = graph.parent[v]
+            assert kind == BLOCK and impl <= parent < v
+            assert graph.first[parent] < first <= last <= graph.last[parent]
+            expected.add((impl, v, HAS_BLOCK))
+            if parent != impl:
+                expected.add((int(parent), v, PARENT))
+    assert edges == expected
+
+
+@given(bodies)
+def test_generated_graph(body):
+    out = Expected()
+    render(body, out)
+    documents = [Document("d", "\n".join(out.lines) + "\n")]
+    graph = build(documents)
+    assert len(graph) == sum(2 + len(blocks) for blocks in out.functions.values())
+    check(graph, documents)
+
+
+def test_textbook_graph(textbook):
+    documents, graph = textbook
+    check(graph, documents)
+    assert graph.skipped == []
+    assert len(graph.of_type(NAME)) == len(graph.of_type(IMPL)) > 300
+
+
+def test_nodes_of_a_known_function():
+    graph = build([Document("d", NESTED)])
+    assert [graph.payload(v) for v in graph.of_type(NAME)] == ["walk", "visit"]
+    walk = graph.of_type(IMPL)[0]
+    assert graph.where(walk) == "d:4-13"
+    assert [graph.where(v) for v in graph.children(walk)] == ["d:6-12"]
+    (loop,) = graph.children(walk)
+    (branch,) = graph.children(loop)
+    assert [graph.where(v) for v in graph.children(branch)] == ["d:8-9", "d:11-12"]
+    assert [graph.where(v) for v in graph.descendants(walk)] == ["d:6-12", "d:7-12", "d:8-9", "d:11-12"]
+    assert graph.payload(graph.of_type(BLOCK)[2]) == "                while node.next:\n                    node = node.next"
+
+
+def test_subgraph_is_a_typed_acyclic_graph():
+    import networkx as nx
+
+    graph = build([Document("d", NESTED)])
+    whole = graph.subgraph(0)
+    assert nx.is_directed_acyclic_graph(whole)
+    assert sorted(nx.get_edge_attributes(whole, "type").values()) == ["HAS_BLOCK"] * 4 + ["HAS_IMPL"] + ["PARENT"] * 3
+    assert {whole.nodes[v]["type"] for v in whole} == {"NAME", "IMPL", "BLOCK"}
+    below = graph.subgraph(int(graph.of_type(BLOCK)[1]))
+    assert set(nx.get_edge_attributes(below, "type").values()) == {"PARENT"}
+    assert set(EDGE_TYPES) == {"HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD"}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "why"),
+    [
+        ("def f(:\n", "python", "SyntaxError"),
+        ("x = 1\0", "python", "does not parse"),
+        ("def f():\n    print 'old'\n", "python", "SyntaxError"),
+        (b"def f():\n    return '\xe9'\n".decode("utf8", "surrogateescape"), "python", "UnicodeEncodeError"),
+        ("(" * 5000, "python", "does not parse"),
+        ("def f():\n\tif x:\n        y\n", "python", "TabError"),
+        ("", "answer", "no Python code"),
+        ("Prose only.", "answer", "no Python code"),
+        ("```python\ndef f(\n```\n", "answer", "SyntaxError"),
+    ],
+)
+def test_what_does_not_parse_is_named(text, kind, why):
+    good = Document("good", "def g(): pass\n")
+    graph = build([Document("bad", text, kind=kind), good])
+    ((name, reason),) = graph.skipped
+    assert name == "bad" and why in reason
+    assert [graph.payload(v) for v in graph.of_type(NAME)] == ["g"]
+    assert graph.where(0) == "good:1-1"
+
+
+def test_an_empty_module_parses_and_has_no_nodes():
+    graph = build([Document("empty", ""), Document("constants", "X = 1\n")])
+    assert (len(graph), graph.skipped) == (0, [])
+
+
+def test_a_bad_fence_does_not_hide_a_good_one():
+    graph = build([Document("a", "```python\ndef f(\n```\n\n```python\ndef g():\n    if x: pass\n```\n", kind="answer")])
+    assert [reason for _, reason in graph.skipped] and [graph.payload(v) for v in graph.of_type(NAME)] == ["g"]
+    assert graph.where(graph.of_type(BLOCK)[0]) == "a:7-7"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends(end):
+    graph = build([Document("d", NESTED.replace("\n", end))])
+    assert graph.payload(1) == "\n".join(NESTED.split("\n")[3:13])
+
+
+def test_form_feed_and_separators_end_no_line():
+    graph = build([Document("d", "def f():\n    x = '\x0c\x1c\u2028'\n    if x:\n        pass\n")])
+    assert graph.payload(2) == "    if x:\n        pass"
+
+
+def test_round_trip(tmp_path, textbook):
+    graph = textbook[1]
+    graph.save(tmp_path / "g")
+    again = PKG.load(tmp_path / "g")
+    assert again.nodes.equals(graph.nodes) and again.edges.equals(graph.edges)
+    assert (again.documents, again.skipped, again.meta) == (graph.documents, graph.skipped, graph.meta)
+    assert np.array_equal(again.children(1), graph.children(1))
+
+
+def test_round_trip_keeps_what_was_skipped(tmp_path):
+    build([Document("bad", "def")], {"corpus": "x"}).save(tmp_path)
+    graph = PKG.load(tmp_path)
+    assert graph.skipped[0][0] == "bad" and graph.meta == {"corpus": "x"}
+
+
+def damage_table(folder):
+    (folder / "nodes.parquet").write_bytes((folder / "nodes.parquet").read_bytes()[:-40])
+
+
+def drop_marker(folder):
+    (folder / "graph.json").unlink()
+
+
+def tear_marker(folder):
+    (folder / "graph.json").write_text('{"documents": [')
+
+
+def empty_marker(folder):
+    (folder / "graph.json").write_text(json.dumps({}))
+
+
+def list_marker(folder):
+    (folder / "graph.json").write_text("[]")
+
+
+def other_columns(folder):
+    pq.write_table(pa.table({"a": [1]}), folder / "nodes.parquet")
+
+
+def no_edges(folder):
+    (folder / "edges.parquet").unlink()
+
+
+@pytest.mark.parametrize("damage", [damage_table, drop_marker, tear_marker, empty_marker, list_marker, other_columns, no_edges])
+def test_damage_is_a_users_error(tmp_path, damage):
+    build([Document("d", NESTED)]).save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(UserError, match="delete the directory and build it again"):
+        PKG.load(tmp_path)

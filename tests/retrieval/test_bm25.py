@@ -1,0 +1,114 @@
+"""The code-aware tokenizer, and BM25 against rank_bm25 on the same tokens."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from rank_bm25 import BM25Okapi
+
+from pkg_lib.retrieval.bm25 import BM25, tokenize
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("get_longest_prefix", ["get", "longest", "prefix"]),
+        ("getLongestPrefix", ["get", "longest", "prefix"]),
+        ("GetLongest", ["get", "longest"]),
+        ("parseHTTPServer", ["pars", "http", "server"]),
+        ("MAX_NEW_TOKENS", ["max", "new", "token"]),
+        ("utf8 base64 x1", ["utf", "8", "base", "64", "1"]),
+        ("sorted sorting sorts", ["sort", "sort", "sort"]),
+        ("the list is in a tree", ["list", "tree"]),
+        ("x = i + j", []),
+        ("x = 7", ["7"]),
+        ("", []),
+        ("_ __ ->", []),
+    ],
+)
+def test_tokenize(text, words):
+    assert tokenize(text) == words
+
+
+def test_snake_and_camel_case_meet():
+    assert tokenize("def is_prime_number(n)") == tokenize("def isPrimeNumber(n)")
+
+
+CORPUS = ["def is_prime(n): ...", "", "def merge_sort(items): ...", "def binary_search(items, key): ..."]
+
+
+def test_best_first_with_positions_and_scores():
+    positions, scores = BM25(CORPUS).search(["merge and sort", "search in items"], k=2)
+    assert (positions.shape, scores.shape) == ((2, 2), (2, 2))
+    assert positions[0, 0] == 2
+    assert positions[1].tolist() == [3, 2]
+    assert (np.diff(scores, axis=1) < 0).all()
+
+
+def test_nothing_matches():
+    for corpus in (CORPUS, [t for t in CORPUS if t]):  # an empty document must not match the empty query
+        positions, scores = BM25(corpus).search(["quaternion", "prime", ""])
+        assert scores[[0, 2]].tolist() == [[0.0], [0.0]]
+        assert (positions[1], scores[1] > 0) == (0, True)
+
+
+def test_k_larger_than_the_corpus():
+    positions, scores = BM25(CORPUS).search(["prime"], k=99)
+    assert sorted(positions[0]) == [0, 1, 2, 3]
+    assert np.count_nonzero(scores) == 1
+
+
+def test_twins_come_in_the_order_of_the_corpus():
+    corpus = ["other thing"] * 20 + ["sort list"] * 50 + ["sort array"]
+    positions, _ = BM25(corpus).search(["sort list"], k=7)
+    assert positions[0].tolist() == list(range(20, 27))
+    assert BM25(corpus).search(["sort list"])[0].tolist() == [[20]]
+
+
+def test_only_empty_documents():
+    _, scores = BM25(["", "  "]).search(["prime", ""])
+    assert not scores.any()
+
+
+@pytest.fixture(scope="module")
+def functions(textbook):
+    from pkg_lib.graph.schema import IMPL
+
+    graph = textbook[1]
+    return graph.payloads(graph.of_type(IMPL))
+
+
+def test_scores_are_rank_bm25s_with_lucenes_idf(functions):
+    """The two differ in two places only, and neither changes much: rank_bm25 (Okapi) multiplies every score by k1 + 1,
+    and its idf is log((N - n + 0.5) / (n + 0.5)) with a floor of a quarter of the mean idf for words in more than half of
+    the documents; Lucene's is log(1 + (N - n + 0.5) / (n + 0.5)), which is never negative.
+    """
+    texts = functions[:300]
+    tokens = [tokenize(t) or ["\0"] for t in texts]
+    other = BM25Okapi(tokens)
+    count = {w: sum(w in d for d in map(set, tokens)) for w in other.idf}
+    other.idf = {w: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for w, n in count.items()}
+    ours = BM25(texts)
+    for query in functions[300:330]:
+        words = [w for w in tokenize(query) if w in other.idf]
+        positions, scores = ours.search([query], k=20)
+        expected = other.get_scores(words) / (other.k1 + 1)
+        np.testing.assert_allclose(scores[0], np.sort(expected)[::-1][:20], rtol=1e-3)
+        np.testing.assert_allclose(scores[0], expected[positions[0]], rtol=1e-3)
+
+
+def test_ranks_agree_with_rank_bm25_as_it_is(functions):
+    tokens = [tokenize(t) or ["\0"] for t in functions]
+    other, ours = BM25Okapi(tokens), BM25(functions)
+    queries = [f.split('"""')[1].strip() for f in functions if f.count('"""') >= 2][:60]
+    queries = [q for q in queries if tokenize(q)]
+    positions, _ = ours.search(queries, k=5)
+    same = overlap = 0
+    for query, found in zip(queries, positions, strict=True):
+        scores = other.get_scores(tokenize(query))
+        same += scores[found[0]] >= scores.max() - 1e-9
+        overlap += len(set(found) & set(np.argsort(-scores, kind="stable")[:5]))
+    assert same / len(queries) >= 0.9
+    assert overlap / (5 * len(queries)) >= 0.8

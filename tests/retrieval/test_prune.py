@@ -1,0 +1,129 @@
+"""Equations 6 and 7: what a removal leaves, and which one wins."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import numpy as np
+import pytest
+from graph.source_trees import Expected, bodies, render
+from hypothesis import given
+
+from pkg_lib.graph.code import parses
+from pkg_lib.graph.schema import BLOCK, IMPL, build
+from pkg_lib.retrieval.prune import prune, without
+from pkg_lib.types import Document
+
+# Figure 3 of the paper: sentences that begin with "I" are boring; the retrieved code counts exciting ones too.
+FIGURE_3 = '''def count_sentences(text):
+    boring = exciting = 0
+    for sentence in text.split("."):
+        if sentence.strip().startswith("I"):
+            boring += 1
+        if sentence.strip().endswith("!"):
+            exciting += 1
+            exciting_sentence = sentence
+    return boring
+'''
+
+
+def removals(graph):
+    for v in np.flatnonzero(graph.type != 0):
+        for branch in graph.children(v):
+            yield int(v), int(branch)
+
+
+def check_removals(graph) -> int:
+    """Every removal parses where the node did, and leaves every line outside the branch as it was."""
+    count = 0
+    for v, branch in removals(graph):
+        rest, lines = without(graph, v, branch), graph.payload(v).split("\n")
+        assert parses(rest) or not parses("\n".join(lines))
+        start, stop = graph.first[branch] - graph.first[v], graph.last[branch] - graph.first[v] + 1
+        kept = rest.split("\n")
+        assert kept[:start] == lines[:start]
+        after = len(lines) - stop
+        assert kept[len(kept) - after :] == lines[stop:]
+        assert [line.strip() for line in kept[start : len(kept) - after]] in ([], ["pass"])
+        count += 1
+    return count
+
+
+def test_every_removal_of_the_textbook_keeps_parsing(textbook):
+    assert check_removals(textbook[1]) > 500
+
+
+@given(bodies)
+def test_every_removal_of_generated_source_keeps_parsing(body):
+    out = Expected()
+    render(body, out)
+    check_removals(build([Document("d", "\n".join(out.lines) + "\n")]))
+
+
+@pytest.mark.parametrize(
+    ("source", "rest"),
+    [
+        ("def f():\n    for a in b:\n        c\n", "def f():\n    pass"),
+        ("def f():\n    x = 1\n    if a:\n        c\n    return x\n", "def f():\n    x = 1\n    return x"),
+        ("def f():\n    '''doc'''\n    if a:\n        c\n", "def f():\n    '''doc'''"),
+        ("def f():\n    # why\n    if a:\n        c\n", "def f():\n    # why\n    pass"),
+        ("def f():\n    @deco\n    def g(): pass\n", "def f():\n    pass"),
+        ("def f():\n\tif a:\n\t\tc\n", "def f():\n\tpass"),
+    ],
+)
+def test_a_suite_left_empty_gets_a_pass(source, rest):
+    graph = build([Document("d", source)])
+    assert without(graph, 1, graph.children(1)[0]) == rest
+
+
+@pytest.mark.parametrize("header", ["else:", "elif b:", "except E:", "finally:", "case 1:"])
+def test_only_statement_of_a_branch(header):
+    start = {"else:": "if a:", "elif b:": "if a:", "case 1:": "match a:"}.get(header, "try:")
+    first = [] if start == "match a:" else ["        x = 1"]
+    pad = "        " if start == "match a:" else "    "
+    lines = ["def f():", f"    {start}", *first, f"{pad}{header}", f"{pad}    while c:", f"{pad}        d"]
+    graph = build([Document("d", "\n".join(lines) + "\n")])
+    for v, branch in removals(graph):
+        ast.parse(textwrap.dedent(without(graph, v, branch))) if parses(graph.payload(v)) else None
+    assert check_removals(graph) >= 2
+
+
+def test_figure_3_keeps_what_counts_boring_sentences(embedder):
+    graph = build([Document("d", FIGURE_3)])
+    loop = int(graph.of_type(BLOCK)[0])
+    (query,) = embedder.encode(["Count boredoms: a boring sentence starts with the word I. Sentence boring."])
+    pruned = prune(graph, loop, query, embedder)
+    assert "boring += 1" in pruned.text and "exciting" not in pruned.text
+    assert pruned.text.startswith("for sentence in")  # dedented
+    assert graph.first[pruned.branch] == 6
+
+
+def test_equation_7_takes_the_highest_cosine(embedder):
+    graph = build([Document("d", FIGURE_3)])
+    for question in ("exciting sentence ends", "boring sentence starts", "text split"):
+        (query,) = embedder.encode([question])
+        for v in (int(graph.of_type(IMPL)[0]), *map(int, graph.of_type(BLOCK))):
+            branches = [int(b) for b in graph.children(v)]
+            if not branches:
+                continue
+            scores = [float(embedder.encode([without(graph, v, b)])[0] @ query) for b in branches]
+            pruned = prune(graph, v, query, embedder)
+            assert pruned.score == pytest.approx(max(scores))
+            assert pruned.branch == branches[int(np.argmax(scores))]
+            assert pruned.text == textwrap.dedent(without(graph, v, pruned.branch))
+
+
+def test_a_branch_goes_even_where_that_lowers_the_cosine(embedder):
+    graph = build([Document("d", "def f():\n    if prime:\n        number\n")])
+    (query,) = embedder.encode(["prime number"])
+    pruned = prune(graph, 1, query, embedder)
+    assert pruned.text == "def f():\n    pass" and pruned.branch == 2
+
+
+def test_a_node_without_branches_stays(embedder):
+    graph = build([Document("d", "class A:\n    def f(self):\n        return 1\n")])
+    (query,) = embedder.encode(["one"])
+    pruned = prune(graph, 1, query, embedder)
+    assert (pruned.text, pruned.branch) == ("def f(self):\n    return 1", -1)
+    assert pruned.score == pytest.approx(float(embedder.encode([graph.payload(1)])[0] @ query))

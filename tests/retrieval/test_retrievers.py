@@ -1,0 +1,142 @@
+"""Each column of Table 1 on a corpus whose best answer is plain."""
+
+from __future__ import annotations
+
+import pytest
+
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, Knowledge, cut
+from pkg_lib.types import Document, Task, UserError
+
+PRIMES = """\
+def is_prime(number):
+    for divisor in range(2, number):
+        if number % divisor == 0:
+            return False
+"""
+SORTING = (
+    "import heapq\n\nclass Sorter:\n    def merge_sort(self, items):\n        if len(items) < 2:\n            return items\n"
+    "        while items:\n            smallest = heapq.merge(items)\n        return smallest\n"
+)
+ANSWER = """\
+Reading a file:
+
+```python
+def read_lines(path):
+    with open(path) as file:
+        return file.readlines()
+```
+"""
+
+
+def task(number: int, prompt: str) -> Task:
+    return Task(f"T/{number}", "made-up", prompt, "f", "", "")
+
+
+TASKS = [task(0, "is this number prime: divisor"), task(1, "merge sort items"), task(2, "read lines of a file at a path")]
+PATHS = ["d/primes", "d/sorting", "d/answer"]
+
+
+@pytest.fixture
+def knowledge(embedder):
+    documents = [
+        Document("d/primes", PRIMES),
+        Document("d/sorting", SORTING),
+        Document("d/answer", ANSWER, kind="answer"),
+        Document("d/function", "def unrelated():\n    with nothing: pass\n", unit="function"),
+    ]
+    return Knowledge(documents, embedder)
+
+
+@pytest.mark.parametrize("column", RETRIEVERS)
+def test_protocol(knowledge, column):
+    found = RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in TASKS]
+    assert found == RETRIEVERS[column](knowledge).retrieve(TASKS)
+
+
+def test_none():
+    assert [(c.text, c.source) for c in RETRIEVERS["None"](None).retrieve(TASKS)] == [("", "")] * 3
+
+
+@pytest.mark.parametrize("column", ["BM25", "Dense"])
+def test_row_columns_return_whole_rows(knowledge, column):
+    found = RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert [(c.source, c.text) for c in found] == list(zip(PATHS, [PRIMES, SORTING, ANSWER], strict=True))
+    assert all(c.score > 0 and not c.truncated and not c.pruned for c in found)
+
+
+def test_row_columns_leave_out_function_documents(knowledge):
+    found = RETRIEVERS["Dense"](knowledge).retrieve([task(0, "unrelated nothing pass")])
+    assert found[0].source != "d/function"
+
+
+def test_func_bm25_returns_whole_functions(knowledge):
+    found = RETRIEVERS["Func-BM25"](knowledge).retrieve(TASKS)
+    assert [c.source for c in found] == ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
+    assert found[0].text == PRIMES.rstrip("\n")
+
+
+def test_func_pkg_returns_pruned_functions(knowledge):
+    found = RETRIEVERS["Func-PKG"](knowledge).retrieve(TASKS)
+    assert [c.source for c in found] == ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
+    assert [c.pruned for c in found] == ["2-4", "5-6", "5-6"]
+    assert found[1].text.startswith("def merge_sort(self, items):\n    while items:")  # dedented, the first branch gone
+
+
+def test_block_pkg_returns_pruned_blocks(knowledge):
+    found = RETRIEVERS["Block-PKG"](knowledge).retrieve(TASKS)
+    assert [c.source for c in found] == ["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"]
+    assert found[0].text == "for divisor in range(2, number):\n    pass"
+    assert found[2].pruned == ""
+
+
+def test_the_score_is_that_of_the_node_before_pruning(knowledge, embedder):
+    (found,) = RETRIEVERS["Func-PKG"](knowledge).retrieve(TASKS[:1])
+    node, query = embedder.encode([PRIMES.rstrip("\n"), TASKS[0].prompt])
+    assert found.score == pytest.approx(float(node @ query), abs=1e-6)
+
+
+@pytest.mark.parametrize("column", ["BM25", "Func-BM25"])
+def test_no_word_in_common_is_no_context(embedder, column):
+    documents = [Document("a", PRIMES), Document("empty", "")]
+    (found,) = RETRIEVERS[column](Knowledge(documents, embedder)).retrieve([task(0, "quaternion")])
+    assert (found.text, found.source, found.score) == ("", "", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("document", "columns"),
+    [
+        (Document("x", "X = 1\n"), ["Func-BM25", "Func-PKG", "Block-PKG"]),
+        (Document("f", "def f(): pass\n"), ["Block-PKG"]),
+        (Document("f", PRIMES, unit="function"), ["BM25", "Dense"]),
+    ],
+)
+def test_a_corpus_without_such_units_is_a_users_error(embedder, document, columns):
+    for column in columns:
+        with pytest.raises(UserError, match=f"column {column} has nothing to retrieve"):
+            RETRIEVERS[column](Knowledge([document], embedder)).retrieve(TASKS)
+
+
+def test_long_contexts_are_cut_and_say_so(embedder):
+    body = "".join(f"    prime_{i} = {i}\n" for i in range(400))
+    knowledge = Knowledge([Document("long", f"def primes():\n    if number: pass\n{body}")], embedder)
+    for column in ("BM25", "Dense", "Func-BM25", "Func-PKG"):
+        (found,) = RETRIEVERS[column](knowledge).retrieve(TASKS[:1])
+        assert found.truncated and len(found.text) <= CONTEXT_CHARS
+        assert found.text.split("\n")[-1].strip().startswith("prime_")
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("ab\ncd", 5, ("ab\ncd", False)),
+        ("ab\ncd", 4, ("ab", True)),
+        ("ab\ncd\n", 5, ("ab\ncd", True)),
+        ("abcdef", 3, ("abc", True)),
+        ("\nabcdef", 3, ("\nab", True)),
+        ("ab\ncd", 2, ("ab", True)),
+        ("", 5, ("", False)),
+    ],
+)
+def test_cut(text, limit, expected):
+    assert cut(text, limit) == expected

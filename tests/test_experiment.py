@@ -1,0 +1,118 @@
+"""Experiments on the committed results: nothing is generated, everything else is computed for real."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from pkg_lib.completions import Completions
+from pkg_lib.corpora import load_corpus
+from pkg_lib.experiment import COLUMNS, CONTROLS, Experiment
+from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.study import CORPORA, MODEL
+from pkg_lib.types import UserError
+
+
+@pytest.fixture(params=CORPORA)
+def experiment(request, committed):
+    return Experiment(MODEL, corpus=request.param, limit=8)
+
+
+def test_committed_study_is_complete(experiment):
+    """No prompt of the study lacks its completion, so a fresh clone needs no weights and no corpus."""
+    assert experiment.missing(list(RETRIEVERS)) == {}
+
+
+def test_verdicts_cover_every_task_and_column(experiment):
+    frame = experiment.verdicts()
+    assert list(frame) == list(COLUMNS)
+    assert list(frame.index) == [t.id for t in experiment.tasks]
+    assert frame.notna().all(axis=None)
+    assert (frame["Ideal"] == frame[list(RETRIEVERS)].any(axis=1)).all()
+    chosen = experiment.reranked()
+    assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
+
+
+def test_stored_verdicts_are_those_of_executing_again(experiment):
+    stored = experiment.outcomes("Block-PKG")
+    again = Experiment(MODEL, corpus=experiment.corpus, limit=8)
+    (again.results / again.place("evaluations", "Block-PKG")).with_suffix(".jsonl").unlink()
+    assert {i: (o.status, o.error) for i, o in again.outcomes("Block-PKG").items()} == {
+        i: (o.status, o.error) for i, o in stored.items()
+    }
+
+
+def test_changed_solution_is_executed_again(committed):
+    e = Experiment(MODEL, limit=1)
+    path = e.results / "evaluations" / MODEL / "humaneval" / "none" / "none.jsonl"
+    e.outcomes("None")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0] |= {"status": "failed", "error": "NameError", "sha256": "of another solution"}
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    truth = Experiment(MODEL, limit=1, results=e.results).outcomes("None")["HumanEval/0"]
+    assert truth.error != "NameError"
+
+
+def test_missing_completion_is_not_measured_and_never_a_failure(committed):
+    path = committed / "generations" / MODEL / "humaneval" / "none" / "none.jsonl"
+    kept = [line for line in path.read_text().splitlines(True) if json.loads(line)["task_id"] != "HumanEval/3"]
+    path.write_text("".join(kept))
+    e = Experiment(MODEL, limit=5)
+    assert e.outcomes("None")["HumanEval/3"].status == "not_measured"
+    frame = e.verdicts(["None"])
+    assert frame["None"].isna().sum() == 1 and frame.at["HumanEval/3", "None"] is pd.NA
+    (request, name, _) = next(iter(e.missing(["None"]).values()))
+    assert (request.task_id, name) == ("HumanEval/3", "humaneval/none/none.jsonl")
+
+
+def test_completions_of_other_parameters_are_not_used(committed, monkeypatch):
+    monkeypatch.setitem(Completions.key.__globals__["DECODING"], "max_new_tokens", 64)
+    assert len(Experiment(MODEL, limit=3).missing(["None"])) == 3
+
+
+def test_control_rows_bracket_the_scale(committed):
+    controls = Experiment(MODEL).controls()
+    assert set(controls) == set(CONTROLS)
+    assert not controls["return None"].any() and len(controls["return None"]) == 164
+    assert controls["canonical solution"].all()
+
+
+def test_unknown_column(committed):
+    with pytest.raises(UserError, match="unknown column 'Nosuch'; choose from: None, BM25"):
+        Experiment(MODEL, limit=1).contexts("Nosuch")
+
+
+def test_provenance_names_what_the_result_was_made_from(experiment):
+    about = experiment.provenance()
+    assert about["revision"].startswith("gguf-sha256-1d9614638d18")
+    assert about["decoding"]["max_new_tokens"] == 512 and about["tasks"] == 8
+    assert len(about["corpus_digest"]) == 1
+
+
+def tree(folder, name: str) -> str:
+    folder.mkdir(exist_ok=True)
+    code = f"def {name}(values):\n    for value in values:\n        if value:\n            return value\n    return None\n"
+    (folder / "module.py").write_text(code)
+    return f"source:{folder}"
+
+
+def test_contexts_of_a_changed_tree_are_retrieved_again(tmp_path, monkeypatch, embedder):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    corpus = tree(tmp_path / "code", "first")
+    before = Experiment(MODEL, corpus=corpus, limit=2).contexts("Func-BM25")
+    assert [c.text.split("(")[0] for c in before] == ["def first"] * 2
+    tree(tmp_path / "code", "second")
+    assert [c.text.split("(")[0] for c in Experiment(MODEL, corpus=corpus, limit=2).contexts("Func-BM25")] == ["def second"] * 2
+
+
+def test_context_that_defines_the_task_is_marked(tmp_path, monkeypatch, embedder):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    corpus = tree(tmp_path / "code", "has_close_elements")
+    found = Experiment(MODEL, corpus=corpus, limit=2)
+    assert [c.defines_task for c in found.contexts("Func-PKG")] == [True, False]
+    assert [c.defines_task for c in found.contexts("Func-PKG")] == [True, False]  # as stored
+    assert [c.defines_task for c in found.contexts("None")] == [False, False]

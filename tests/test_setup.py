@@ -1,0 +1,45 @@
+"""The two ways to install agree, and the scripts do what the README says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMED = {"jupyterlab", "papermill", "pandas", "matplotlib", "seaborn", "scikit-learn", "umap-learn", "networkx"}
+NAMED |= {"faiss-cpu", "transformers", "torch", "datasets"}
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def test_every_requirement_is_pinned_exactly():
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        assert not line or line.startswith("#") or re.fullmatch(r"[\w.-]+==[\w.]+", line), line
+    assert {name.lower() for name in pins()} >= NAMED
+
+
+def test_conda_environment_has_the_same_pins_but_for_faiss():
+    dependencies = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    conda = [d for d in dependencies if isinstance(d, str)]
+    (pip,) = [d["pip"] for d in dependencies if isinstance(d, dict)]
+    expected = {k: v for k, v in pins().items() if k != "faiss-cpu"}
+    assert dict(p.split("==") for p in pip) == expected
+    assert any(d.split("=")[0] == "faiss-gpu" for d in conda)
+
+
+def test_second_start_needs_no_installation(tmp_path):
+    """The stamp of an installed environment is all that set-up looks at, from any directory."""
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    digest = subprocess.run(["sha256sum", ROOT / "requirements.txt"], capture_output=True, text=True).stdout.split()[0]
+    (venv / ".requirements.sha256").write_text(digest)
+    done = subprocess.run(
+        [ROOT / "run_all.sh", "--setup"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)}, timeout=5
+    )
+    assert done.returncode == 0
