@@ -5,6 +5,7 @@ the clock and the kill switch), and for each test the sample's own process, fork
 Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
 """
 
+# ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
 
 import gc
@@ -37,12 +38,12 @@ class Server:
     """The fork server's state: the plan, what may be imported, and where /proc is read from."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
-        confine.die_with_parent(0)
+        confine.die_with_parent()
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         confine.adopt_orphans()
         self.plan = confine.enter(setup["work"], setup["deny"])
         self.everything = setup["packages"] == "all"
-        allowed = None if self.everything else frozenset((*sys.stdlib_module_names, *setup["preload"]))
+        allowed = None if self.everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
         self._warm(setup)
         if self.plan.namespaces:
             confine.hide_proc()
@@ -58,9 +59,11 @@ class Server:
         sys.path += setup["paths"]
         for name in (*WARM, *setup["preload"]):
             __import__(name)
-        if not self.everything:
+        if setup["preload"]:
             del sys.path[len(sys.path) - len(setup["paths"]):]
         __import__("site").setquit()
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(errors="backslashreplace")
 
     def filter(self) -> bytes | None:
         """The system call filter for the process that calls this, or None where there is none."""
@@ -138,12 +141,12 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
             os.dup2(null, fd)
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
-        sys.stdout.reconfigure(errors="backslashreplace")
-        sys.stderr.reconfigure(errors="backslashreplace")
         found = confine.lock(server.plan, request["seconds"], request["memory_mb"], server.filter())
         if request.get("layers"):
             os.write(out, nonce + b"L" + json.dumps(found).encode())
             os._exit(0)
+        if abandoned(out):
+            os._exit(1)
     except OSError as e:
         os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
         os._exit(0)
@@ -155,46 +158,54 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
     runner.run(request["solution"], test, request["entry_point"], out, secret, server.rules)
 
 
-def wait(server: Server, pid: int, reader: int, started: float, limit: float) -> tuple[bytes, bool]:
-    """(what the sample's process said, whether the limit ended it).
+def abandoned(out: int) -> bool:
+    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe any more."""
+    poll = select.poll()
+    poll.register(out, 0)
+    return bool(poll.poll(0))
 
-    The limit is wall time without the time that the process stood ready while other programs had the processor, so that
-    a busy machine flips no verdict; PATIENCE times the limit is the end in any case.
-    """
+
+def wait(server: Server, pid: int, reader: int, started: float, limit: float) -> tuple[bytes, bool]:
+    """(what the sample's process said, whether the limit ended it)."""
     ended = os.pidfd_open(pid)
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     poll.register(ended, select.POLLIN)
+    os.set_blocking(reader, False)
     try:
-        return _poll(server, pid, poll, reader, started, limit)
+        while not (news := poll.poll(0)):
+            left = remaining(server, pid, time.monotonic() - started, limit)
+            if left <= 0:
+                break
+            poll.poll(left * 1000 + 1)
+        return (os.read(reader, 8192), False) if news else (b"", True)
+    except BlockingIOError:  # it ended without a word
+        return b"", False
     finally:
         os.close(ended)
 
 
-def _poll(
-    server: Server, pid: int, poll: select.poll, reader: int, started: float, limit: float
-) -> tuple[bytes, bool]:
-    while True:
-        used = time.monotonic() - started
-        left = limit - used + min(starved(server, pid), (PATIENCE - 1) * limit) if used >= limit else limit - used
-        if left <= 0:
-            return b"", True
-        if poll.poll(left * 1000 + 1):
-            os.set_blocking(reader, False)
-            try:
-                return os.read(reader, 8192), False
-            except BlockingIOError:
-                return b"", False
+def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
+    """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
 
-
-def starved(server: Server, pid: int) -> float:
-    """Seconds that a process was ready to run and did not get a processor; 0 where the kernel does not count."""
+    Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor time
+    decides for one that runs or waits for a page. PATIENCE times the limit is the end in any case.
+    """
+    if wall < limit:
+        return limit - wall
     try:
-        fd = os.open(f"{pid}/schedstat", os.O_RDONLY, dir_fd=server.proc)
-    except OSError:
+        state = read_proc(server, f"{pid}/stat").rpartition(")")[2].split()[0]
+        used, ready = (int(n) / 1e9 for n in read_proc(server, f"{pid}/schedstat").split()[:2])
+    except (OSError, ValueError, IndexError):  # it has just ended, or the kernel does not count
         return 0.0
-    with open(fd, encoding="ascii") as f:
-        return int(f.read().split()[1]) / 1e9
+    left = limit - used if state in "RD" else limit - wall + ready
+    return min(left, PATIENCE * limit - wall)
+
+
+def read_proc(server: Server, path: str) -> str:
+    """A file of /proc as it was before it was hidden."""
+    with open(os.open(path, os.O_RDONLY, dir_fd=server.proc), encoding="utf8", errors="replace") as f:
+        return f.read()
 
 
 def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
@@ -235,11 +246,9 @@ def descendants(server: Server, root: int) -> list[int]:
     parents: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir(server.proc)):
         try:
-            fd = os.open(f"{name}/stat", os.O_RDONLY, dir_fd=server.proc)
+            parents[int(name)] = int(read_proc(server, f"{name}/stat").rpartition(")")[2].split()[1])
         except OSError:
             continue
-        with open(fd, encoding="utf8", errors="replace") as f:
-            parents[int(name)] = int(f.read().rpartition(")")[2].split()[1])
     found, size = {root}, 0
     while len(found) > size:
         size = len(found)

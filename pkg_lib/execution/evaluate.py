@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pkg_lib.benchmarks import PROTOCOLS, Protocol, before_tests, tests_of
+from pkg_lib.benchmarks import PROTOCOLS, Protocol, before_tests, named_protocol, tests_of
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.types import Outcome, Task
 
 
 def task_job(task: Task, solution: str, protocol: str | Protocol | None = None) -> Job:
-    """The job that judges a solution of a task under a named protocol (benchmarks.PROTOCOLS; default: pkg-paper)."""
-    rule = protocol if isinstance(protocol, Protocol) else PROTOCOLS[protocol or "pkg-paper"]
+    """The job that judges a solution of a task under a named protocol (default: pkg-paper; UserError if unknown)."""
+    rule = protocol if isinstance(protocol, Protocol) else named_protocol(protocol or "pkg-paper")
     return Job(task.id, before_tests(task, solution), tests_of(task, rule), task.entry_point, rule.seconds_for(task))
 
 

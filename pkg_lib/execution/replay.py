@@ -7,7 +7,6 @@ A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` (
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -192,7 +191,7 @@ def _save(target: Path, rows: list[dict[str, Any]], marker: dict[str, Any]) -> N
     for path, text in ((target, "".join(json.dumps(r) + "\n" for r in rows)), (done, json.dumps(marker) + "\n")):
         part = path.with_name(path.name + ".part")
         part.write_text(text, encoding="utf8")
-        os.replace(part, path)
+        part.replace(path)
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:

@@ -31,15 +31,18 @@ LONGEST = 500
 FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
 SEARCHES = frozenset(("sys._getframe", "sys._current_frames", "sys._current_exceptions", "gc.get_objects",
                       "gc.get_referrers", "gc.get_referents", "object.__getattr__"))
-FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook", "ctypes.dlopen", "ctypes.dlsym",
-                       "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer", "ctypes.string_at",
-                       "ctypes.wstring_at", "ctypes.addressof", "ctypes.call_function", "ctypes.PyObj_FromPtr"))
+FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
+MEMORY = frozenset(("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer",
+                    "ctypes.string_at", "ctypes.wstring_at", "ctypes.addressof", "ctypes.call_function",
+                    "ctypes.PyObj_FromPtr"))
 LISTINGS = frozenset(("open", "os.listdir", "os.scandir"))
 CODE = frozenset(("compile", "code.__new__"))
-WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | LISTINGS | CODE
-FRAME_GIVERS = ("inspect.py", "traceback.py", "logging/__init__.py")
+WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | MEMORY | LISTINGS | CODE
+GIVERS = ("/inspect.py", "/traceback.py", "/logging/__init__.py")
+CTYPES = "/ctypes/__init__.py"
 # A text without any of these words makes no class with an `__eq__` of its own; the search costs a millisecond.
 MAKES_CLASSES = ("class", "type", "exec", "eval", "compile", "__", "import_module")
+CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
 BASES = (object, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, type)
 
 Check = Callable[[], list[str]]
@@ -52,12 +55,12 @@ class Rules:
     """What the fork server fixes for every sample.
 
     `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's own code;
-    `classes`: ids of the classes that stand before the sample runs.
+    `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is given again).
     """
 
     allowed: frozenset[str] | None
     home: tuple[str, ...]
-    classes: frozenset[int]
+    classes: dict[int, type]
 
 
 def run(solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules) -> None:
@@ -71,7 +74,7 @@ def run(solution: str, test: str | None, entry_point: str, out: int, secret: lis
         tests = None if test is None else compile(test, TEST, "exec", dont_inherit=True)
         probe = functools.partial(_probe, rules.classes, audit) if any(w in solution for w in MAKES_CLASSES) else int
         _judge(code, tests, space, exec, audit, probe)
-    except BaseException as e:  # whatever a sample raises, SystemExit among it, is its verdict
+    except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
         audit(FAILED, _describe(e, test, rules.allowed))
     leave(1)
 
@@ -107,7 +110,7 @@ def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Chec
         try:
             if event.startswith("pkg_lib."):
                 own_event(event, args, getframe(1))
-            elif event in WATCHED or event.startswith("ctypes."):
+            elif event in WATCHED:
                 why = guard(event, args, getframe(1))
                 if why:
                     suspect(why)
@@ -175,7 +178,7 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         elif event in SEARCHES:
             if (event != "object.__getattr__" or args[1] in FRAME_ATTRIBUTES) and _by_sample(caller, home):
                 return f"looked for frames or objects: {event}"
-        elif event in FORBIDDEN:
+        elif event in FORBIDDEN or (event in MEMORY and _by_sample(caller, home)):
             return f"used {event}"
         elif event in LISTINGS:
             if type(args[0]) is str and args[0].startswith(("/proc", "/dev/fd")):
@@ -194,12 +197,13 @@ def _check_import(name: str, allowed: frozenset[str] | None) -> None:
         raise ModuleNotFoundError(f"No module named {top!r}", name=top)
 
 
-def _by_sample(frame: types.FrameType, home: tuple[str, ...]) -> bool:
-    """Whether the code that raised an event, or had a module raise it that hands out frames, is the sample's."""
-    name = frame.f_code.co_filename
-    if name.endswith(FRAME_GIVERS) and frame.f_back is not None:
-        name = frame.f_back.f_code.co_filename
-    return not name.startswith(home)
+def _by_sample(frame: types.FrameType | None, home: tuple[str, ...]) -> bool:
+    """Whether the sample's code raised an event, itself or by a module that hands out frames or memory."""
+    while frame is not None and frame.f_code.co_filename.endswith(CTYPES):
+        frame = frame.f_back
+    if frame is not None and frame.f_code.co_filename.endswith(GIVERS):
+        frame = frame.f_back  # one step: these modules also look at frames for themselves
+    return frame is None or not frame.f_code.co_filename.startswith(home)
 
 
 def _guard_signals() -> Callable[[Any, Any], None]:
@@ -220,7 +224,7 @@ def _guard_signals() -> Callable[[Any, Any], None]:
         if type(number) not in plain_types:
             return False
         if type(handler) in plain_types or handler is own:
-            c_signal(number, handler)
+            c_signal(number, handler if handler is own else int(handler))
             return True
         return number == interrupt  # asyncio's, for a key that nobody presses: not set, and no suspicion
 
@@ -258,15 +262,15 @@ def _builtin_names(test: str | None) -> frozenset[str]:
     """The builtin functions that the tests call by name."""
     if test is None:
         return frozenset()
-    return frozenset(re.findall(r"[A-Za-z_]\w*(?=\s*\()", test)) & vars(builtins).keys()
+    return frozenset(CALLED.findall(test)) & vars(builtins).keys()
 
 
-def standing_classes() -> frozenset[int]:
-    """The ids of all classes directly below BASES."""
-    return frozenset(id(c) for base in BASES for c in type.__subclasses__(base))
+def standing_classes() -> dict[int, type]:
+    """All classes directly below BASES, by id."""
+    return {id(c): c for base in BASES for c in type.__subclasses__(base)}
 
 
-def _probe(known: frozenset[int], audit: Callable[..., None]) -> None:
+def _probe(known: dict[int, type], audit: Callable[..., None]) -> None:
     """Reports a class of the sample whose instances equal an object that it cannot know."""
     todo = [c for base in BASES for c in type.__subclasses__(base) if id(c) not in known]
     while todo:
@@ -279,7 +283,7 @@ def _probe(known: frozenset[int], audit: Callable[..., None]) -> None:
 def _equals_anything(cls: type) -> bool:
     try:
         return cls.__eq__(cls.__new__(cls), object()) is True
-    except BaseException:  # the sample's own code: whatever it raises, it did not claim equality
+    except BaseException:  # noqa: BLE001  the sample's own code: whatever it raises, it did not claim equality
         return False
 
 
@@ -288,7 +292,7 @@ def _describe(e: BaseException, test: str | None, allowed: frozenset[str] | None
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}".split()).removesuffix(":")
-    except BaseException:  # a hostile __str__
+    except BaseException:  # noqa: BLE001  a hostile __str__
         names, line = "Exception", "an error that cannot be printed"
     blocked = ""
     if isinstance(e, ImportError) and allowed is not None and type(e.name) is str:

@@ -8,6 +8,7 @@ mount namespace makes the file system read-only, `read_only` also denies every c
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 ARCHITECTURE, X32 = 0xC000003E, 0x40000000
 ALLOW, KILL, DENY, UNKNOWN, AGAIN = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x5000B
@@ -47,6 +48,11 @@ def _by_argument(number: int, argument: int, test: int, value: int, hit: int, mi
     """Call `number` is answered `hit` where its argument (low 32 bits) passes the test, else `miss`."""
     load = _op(LOAD, 16 + 8 * argument)
     return _op(EQUAL, number, 0, 4) + load + _op(test, value, 0, 1) + _op(RETURN, hit) + _op(RETURN, miss)
+
+
+def refusing(numbers: Iterable[int]) -> bytes:
+    """A filter that denies these calls and nothing else."""
+    return b"".join([_op(LOAD, 0), *map(_refuse, numbers), _op(RETURN, ALLOW)])
 
 
 def program(own_pid: int, read_only: bool) -> bytes:

@@ -1,0 +1,236 @@
+# ruff: noqa: E501 - one attack a line
+"""The attack suite: none may pass, hang, leave a process, or touch anything outside its directory.
+
+Every attack fails its test honestly (f gives 0, the test wants 2) unless it cheats. `rlimits alone` stands for a system
+that allows neither namespaces nor the system call filter: it runs what rlimits and the runner cover by themselves.
+"""
+
+import os
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+TEST = "assert f(1) == 2"
+CHECK = "def check(candidate):\n    assert candidate(1) == 2\n\ncheck(f)"
+WRONG = "\ndef f(x):\n    return 0\n"
+ROOT = Path(__file__).resolve().parents[2]
+
+# Covered by rlimits and the runner alone: name -> (code, the error or errors reported)
+ANYWHERE = {
+    "infinite loop": ("while True: pass", "Timeout"),
+    "infinite loop in the function": ("def f(x):\n    while True: pass", "Timeout"),
+    "sleep": ("import time; time.sleep(100)", "Timeout"),
+    "10 GB allocation": ("x = bytearray(10 << 30)", "Memory"),
+    "10 GB by growth": ("x = []\nwhile True: x.append(bytearray(1 << 24))", ("Memory", "Timeout")),
+    "os._exit(0)": ("import os; os._exit(0)", "Others"),
+    "sys.exit(0)": ("import sys; sys.exit(0)", "Others"),
+    "raise SystemExit": ("raise SystemExit", "Others"),
+    "exit in the function": ("import os\ndef f(x): os._exit(0)", "Others"),
+    "builtins patched": ("import builtins\nbuiltins.abs = lambda x: 2\ndef f(x): return 2", "Suspicious"),
+    "exec patched": (f"import builtins\nbuiltins.exec = lambda *a: None{WRONG}", "AssertionError"),
+    "builtins replaced in the name space": ("__builtins__ = {}\ndef f(x): return 2", "Suspicious"),
+    "AssertionError patched": (f"import builtins\nbuiltins.AssertionError = type('A', (), {{}}){WRONG}", "AssertionError"),
+    "json and os patched": (f"import json, os\njson.dumps = os.write = os._exit = lambda *a, **k: 0{WRONG}", "AssertionError"),
+    "sys.audit patched": (f"import sys\nsys.audit = lambda *a: None{WRONG}", "AssertionError"),
+    "a builtin of the tests shadowed": ("def all(x): return True\ndef f(x): return 2", "Suspicious"),
+    "printed verdict": (f"print('P'); print('{{\"kind\": \"P\"}}', flush=True){WRONG}", "AssertionError"),
+    "every descriptor written": (
+        f"import os\nfor fd in range(1024):\n    try: os.write(fd, b'P' * 64)\n    except OSError: pass{WRONG}",
+        "Suspicious",
+    ),
+    "every descriptor closed": ("import os\nos.closerange(3, 1024)\ndef f(x): return 2", "Others"),
+    "threads that outlive": (
+        f"import threading, time\nfor _ in range(4): threading.Thread(target=time.sleep, args=(60,)).start(){WRONG}",
+        "AssertionError",
+    ),
+    "a thread replaces the checker": (
+        "import threading, time\ndef swap():\n    while True:\n        globals()['check'] = lambda c: None\n"
+        f"threading.Thread(target=swap, daemon=True).start(){WRONG}",
+        ("AssertionError", "Suspicious"),
+    ),
+    "a signal handler replaces the checker": (
+        "import signal\nsignal.signal(signal.SIGALRM, lambda s, f: globals().update(check=lambda c: None))\n"
+        f"signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001){WRONG}",
+        "Suspicious",
+    ),
+    "the collector's callback replaces the checker": (
+        "import gc\ngc.set_threshold(1)\ngc.callbacks.append(lambda *a: globals().update(check=lambda c: None))\n"
+        "def f(x): return 2",
+        "Suspicious",
+    ),
+    "the test function deleted": (f"def check(c): pass\ndel check{WRONG}", "AssertionError"),
+    "the tests swallowed by a line's continuation": ("def f(x): return 2\nif False: \\", "SyntaxError"),
+    "the tests swallowed by a string": ('def f(x): return 2\n"""', "SyntaxError"),
+    "deep recursion": ("def f(x): return f(x)", "Others"),
+    "deep recursion without limit": (
+        "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return sorted([x], key=f)",
+        ("Others", "Memory"),
+    ),
+    "input()": ("input()", "Others"),
+    "null write by ctypes": ("import ctypes\nctypes.memset(0, 1, 1)", "Others"),
+    "memory read by ctypes": ("import ctypes\nctypes.string_at(id(f) if 0 else 0)", "Suspicious"),
+    "100 MB print": (f"for _ in range(100): print('x' * (1 << 20)){WRONG}", ("AssertionError", "Timeout")),
+    "unicode and NUL output": (
+        f"import sys\nprint('\\0\\ud800\\U0001f600'); sys.stderr.write('\\0\\udfff'){WRONG}",
+        "AssertionError",
+    ),
+    "NUL in the source": ("x = '\0'", ("SyntaxError", "Others")),
+    "surrogate in the source": ("x = '\ud800'", "Others"),
+    "an object that equals everything": (
+        "class A:\n    def __eq__(self, other): return True\ndef f(x): return A()",
+        "Suspicious",
+    ),
+    "an integer that equals everything": (
+        "A = type('A', (int,), {'__eq__': lambda s, o: 1 == 1})\ndef f(x): return A(0)",
+        "Suspicious",
+    ),
+    "unittest.mock.ANY": ("from unittest.mock import ANY\ndef f(x): return ANY", "Suspicious"),
+    "frames by sys._getframe": ("import sys\ndef f(x): return sys._getframe(1)", "Suspicious"),
+    "frames by inspect": ("import inspect\ndef f(x): return inspect.stack()", "Suspicious"),
+    "frames by a traceback": (
+        "import sys\ndef f(x):\n    try: 1 / 0\n    except ZeroDivisionError as e: return e.__traceback__.tb_frame.f_back",
+        "Suspicious",
+    ),
+    "frames by a generator": ("def g(): yield\ndef f(x): return g().gi_frame", "Suspicious"),
+    "frames by another file's name": (
+        "import os\nexec(compile('import sys; sys._getframe()', os.__file__, 'exec'))",
+        "Suspicious",
+    ),
+    "objects by gc": ("import gc\ndef f(x): return gc.get_objects()", "Suspicious"),
+    "tracing": ("import sys\nsys.settrace(lambda *a: None)\ndef f(x): return 2", "Suspicious"),
+    "an audit hook": ("import sys\nsys.addaudithook(lambda *a: None)\ndef f(x): return 2", "Suspicious"),
+    "completion claimed": ("import sys\nsys.audit('pkg_lib.start'); sys.audit('pkg_lib.completed')", "Suspicious"),
+    "completion claimed by the error's text": (
+        "import functools, sys\nclass E(Exception):\n    __str__ = functools.partial(sys.audit, 'pkg_lib.completed')\nraise E",
+        "Suspicious",
+    ),
+    "an error that cannot be printed": ("class E(Exception):\n    def __str__(self): raise self\nraise E", "Others"),
+}
+# Needs the system call filter or the namespaces
+LOCKED = {
+    "fork bomb": ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "Timeout"),
+    "grandchildren that outlive": (f"import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass{WRONG}", "Others"),
+    "a program started": (f"import subprocess\nsubprocess.Popen(['sleep', '60']){WRONG}", "Others"),
+    "a fork passes": ("import os\nif os.fork():\n    import time; time.sleep(9)\ndef f(x): return 2", "Others"),
+    "a socket": (f"import socket\nsocket.create_connection(('1.1.1.1', 53), 1){WRONG}", "Others"),
+    "a local socket": (f"import socket\nsocket.socket(socket.AF_UNIX){WRONG}", "Others"),
+    "the parent killed": (f"import os, signal\nos.kill(os.getppid(), signal.SIGKILL){WRONG}", ("Others", "AssertionError")),
+    "the group killed": (f"import os, signal\nos.killpg(0, signal.SIGKILL){WRONG}", ("Others", "AssertionError")),
+    "every process killed": (f"import os, signal\nos.kill(-1, signal.SIGKILL){WRONG}", ("Others", "AssertionError")),
+    "limits raised": ("import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "Others"),
+}
+
+
+def cases(*groups):
+    return [pytest.param(*code, id=name) for group in groups for name, code in group.items()]
+
+
+def refused(outcome, errors):
+    assert outcome.status == "failed", outcome
+    assert outcome.error in ((errors,) if isinstance(errors, str) else errors), outcome
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
+@pytest.mark.parametrize(("code", "errors"), cases(ANYWHERE))
+def test_refused_anywhere(judge, mode, code, errors):
+    test = "assert all([f(1) == 2])" if "def all" in code else CHECK if "check" in code else TEST
+    refused(judge(code, test, mode=mode, seconds=1.0), errors)
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied"])
+@pytest.mark.parametrize(("code", "errors"), cases(LOCKED))
+def test_refused_by_the_kernel(judge, mode, code, errors):
+    refused(judge(code, TEST, mode=mode, seconds=1.0), errors)
+
+
+def test_grandchildren_are_swept_by_rlimits_alone(judge):
+    """The sample passes; what it started and detached is ended all the same (checked by the fixture)."""
+    code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\ndef f(x): return 2"
+    assert judge(code, TEST, mode="rlimits alone").status == "passed"
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied"])
+def test_files_outside_are_not_touched(judge, mode, tmp_path):
+    kept = tmp_path / "results.jsonl"
+    kept.write_text("kept")
+    canaries = [Path.home() / "pkg-attack", ROOT / "pkg-attack", ROOT / "results" / "pkg-attack", tmp_path / "new"]
+    code = f"""
+    import os, shutil
+    for path in {[str(p) for p in (*canaries, kept)]}:
+        for act in (lambda: open(path, 'w').write('x'), lambda: os.mkdir(path), lambda: os.remove(path),
+                    lambda: os.chmod(path, 0), lambda: os.rename(path, path + '2'), lambda: os.truncate(path, 0),
+                    lambda: os.symlink('nothing', path), lambda: shutil.rmtree({str(tmp_path)!r})):
+            try: act()
+            except OSError: pass
+    def f(x): return 0
+    """
+    outcome = judge(textwrap.dedent(code), TEST, mode=mode)
+    written = [p for p in canaries if os.path.lexists(p)]
+    for path in written:
+        path.unlink()
+    assert not written
+    assert kept.read_text() == "kept"
+    refused(outcome, "AssertionError")
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
+def test_10_gb_file(judge, mode, tmp_path):
+    code = "f = open('big', 'wb')\nfor _ in range(10 << 10): f.write(bytes(1 << 20))"
+    code = code if mode != "rlimits alone" else code.replace("'big'", repr(str(tmp_path / "big")))
+    refused(judge(code, TEST, mode=mode), "Others")
+    size = sum(p.stat().st_size for p in tmp_path.iterdir())
+    assert size <= 16 << 20
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
+def test_environment_is_empty(judge, mode, monkeypatch):
+    monkeypatch.setenv("PKG_ATTACK_SECRET", "key")
+    assert judge("import os\nassert not dict(os.environ)", mode=mode).status == "passed"
+    for path in ("/proc/self/environ", f"/proc/{os.getpid()}/environ"):
+        outcome = judge(f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0", TEST, mode=mode)
+        refused(outcome, ("Suspicious", "Others"))
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied"])
+def test_signals_blocked(judge, mode):
+    code = """
+    import signal
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    for s in signal.valid_signals():
+        try: signal.signal(s, signal.SIG_IGN)
+        except OSError: pass
+    while True: pass
+    """
+    started = time.monotonic()
+    refused(judge(textwrap.dedent(code), TEST, mode=mode, seconds=0.5), "Timeout")
+    assert time.monotonic() - started < 10
+
+
+HONEST = {
+    "named tuples and enums": "from collections import namedtuple\nfrom enum import Enum\nA = namedtuple('A', 'x')\n"
+    "class C(Enum):\n    X = 2\ndef f(x): return C.X.value",
+    "dataclasses": "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x): return A(2).x",
+    "a real __eq__": "class A:\n    def __init__(self): self.x = 2\n    def __eq__(self, o): return self.x == o\ndef f(x): return A()",
+    "a printed traceback": "import traceback\ndef f(x):\n    try: 1 / 0\n    except ZeroDivisionError: traceback.print_exc()\n    return 2",
+    "logging": "import logging\ndef f(x):\n    logging.warning('x')\n    return 2",
+    "threads": "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(2) as p: return sum(p.map(int, '11'))",
+    "numpy": "import numpy as np\ndef f(x): return int(np.linalg.det(np.eye(2)) * 2)",
+    "asyncio": "import asyncio\nasync def g(): return 2\ndef f(x): return asyncio.run(g())",
+    "a recursion limit": "import sys\nsys.setrecursionlimit(5000)\ndef g(n): return n and g(n - 1)\ndef f(x): return g(4000) + 2",
+    "weak references and collections": "import gc, weakref\nclass A: pass\ndef f(x):\n    a = A(); r = weakref.ref(a); del a; gc.collect(); return 2",
+    "doctest": "import doctest\ndef f(x):\n    '''>>> f(1)\n    2'''\n    return 2\nif __name__ == '__main__': doctest.testmod()",
+}
+
+
+@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
+@pytest.mark.parametrize("code", [pytest.param(c, id=n) for n, c in HONEST.items()])
+def test_honest_code_is_not_suspected(judge, mode, code):
+    assert judge(code, TEST, mode=mode).status == "passed"
+
+
+def test_the_work_directory_is_empty_and_writable(judge):
+    code = "import os, tempfile\nassert os.listdir('.') == []\nopen('a', 'w').write('x')\ntempfile.mkdtemp()"
+    assert judge(code).status == "passed"
+    assert judge(code).status == "passed"
