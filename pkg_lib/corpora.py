@@ -22,7 +22,7 @@ from typing import Any
 from pkg_lib import hub
 from pkg_lib.types import Document, UserError, digest
 
-DEFAULT = "textbook+stdlib"
+DEFAULT = "textbook"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 
 # Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
