@@ -11,6 +11,8 @@ from typing import Any
 from pkg_lib.results import ROOT, results_dir, stem
 from pkg_lib.types import UserError
 
+# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
+KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}
 NOTEBOOKS = ROOT / "notebooks"
 MODEL = "qwen2.5-coder-0.5b-instruct"
 BENCHMARK = "humaneval"
@@ -61,7 +63,7 @@ def execute(cell: Cell) -> str:
     # The kernel imports the same pkg_lib as this process, wherever it was started from.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
-        papermill.execute_notebook(source, cell.target, cell.parameters, cwd=str(ROOT), progress_bar=False, kernel_name="python3")
+        papermill.execute_notebook(source, cell.target, cell.parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
     except PapermillExecutionError as e:
         return f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
     finally:
