@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pkg_lib import hub
 from pkg_lib.types import Task, UserError, digest
 
 MBPP_DIR = "PKG_MBPP_DIR"
@@ -97,6 +98,7 @@ def _mbpp_from_hub() -> list[dict[str, Any]]:
         from datasets.exceptions import DatasetNotFoundError
     except ImportError as e:
         raise UserError(f"benchmark mbpp needs {MBPP_DIR}=<directory with mbpp.jsonl> or the package datasets") from e
+    hub.require("benchmark mbpp", f"set {MBPP_DIR} to a directory with mbpp.jsonl")
     try:
         splits = load_dataset(MBPP_HUB, "full")
     except (OSError, ValueError, DatasetNotFoundError) as e:

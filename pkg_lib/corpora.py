@@ -68,7 +68,7 @@ def paper_dir() -> Path:
     value = os.environ.get("PKG_PAPER_DIR", "")
     if not value or not (Path(value) / "contexts").is_dir():
         raise UserError(
-            "the authors' published data is not at hand: set PKG_PAPER_DIR to a directory with contexts/ and samples/ "
+            "the authors' published data: set PKG_PAPER_DIR to a directory with contexts/ and samples/ "
             "(from their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph)"
         )
     return Path(value)

