@@ -30,7 +30,9 @@ set_up() {
         || "$venv/bin/pip" install -q --index-url https://download.pytorch.org/whl/cpu "$torch+cpu" 2>/dev/null \
         || "$venv/bin/pip" install -q "$torch" \
         || fail "torch cannot be installed; see above"
-    "$venv/bin/pip" install -q --disable-pip-version-check -r "$root/requirements.txt" 2>&1 | grep -v "is ignored: it is neither" >&2 || true
+    # The stamp is written only after pip itself succeeded: `pip check` does not notice what was never installed.
+    "$venv/bin/pip" install -q --disable-pip-version-check -r "$root/requirements.txt" >&2 \
+        || fail "the packages of requirements.txt cannot be installed; see above, then start again"
     "$venv/bin/pip" check >/dev/null || fail "the installation is incomplete: $("$venv/bin/pip" check | head -1)"
     echo "$want" >"$stamp"
 }

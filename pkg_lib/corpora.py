@@ -128,7 +128,8 @@ def check_name(name: str) -> None:
     """UserError for a corpus name that `load_corpus` would not take; reads nothing."""
     for part in name.split("+"):
         if part.startswith("source:"):
-            if not Path(part.removeprefix("source:")).expanduser().is_dir():
+            directory = part.removeprefix("source:")
+            if not directory or not Path(directory).expanduser().is_dir():
                 raise UserError(f"corpus {part}: no such directory; give an existing tree of Python files")
         elif part not in CORPORA:
             raise UserError(f"unknown corpus '{part}'; choose from: {', '.join(CORPORA)}, source:DIR (joined by '+')")

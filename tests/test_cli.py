@@ -27,6 +27,7 @@ def call(monkeypatch, *arguments: str) -> int:
         (["run", "--corpus", "nosuch"], "unknown corpus 'nosuch'; choose from: textbook"),
         (["run", "--corpus", "textbook+nosuch"], "unknown corpus 'nosuch'"),
         (["run", "--corpus", "source:/no/such/dir"], "no such directory"),
+        (["run", "--corpus", "source:"], "no such directory"),
         (["run", "--notebook", "nosuch"], "unknown notebook 'nosuch'; choose from: "),
         (["run", "--limit", "many"], "'--limit'"),
         (["run", "--limit", "0"], "limit must be at least 1"),

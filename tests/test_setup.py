@@ -43,3 +43,23 @@ def test_second_start_needs_no_installation(tmp_path):
         [ROOT / "run_all.sh", "--setup"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)}, timeout=5
     )
     assert done.returncode == 0
+
+
+def test_failed_installation_is_not_taken_for_a_complete_one(tmp_path):
+    """A pip that fails for the requirements (a network cut after torch) ends in one error, and leaves no stamp."""
+    venv, tools = tmp_path / "venv", tmp_path / "tools"
+    tools.mkdir()
+    pip = '#!/bin/sh\\ncase "$*" in *"-r "*) exit 1;; *) exit 0;; esac\\n'
+    python = f"#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p $3/bin; printf '{pip}' >$3/bin/pip; chmod +x $3/bin/pip; fi\n"
+    (tools / "python3.11").write_text(python)
+    (tools / "python3.11").chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "run_all.sh", "--setup"],
+        env={"PATH": f"{tools}:/usr/bin:/bin", "PKG_VENV": str(venv)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 2
+    assert "error: the packages of requirements.txt cannot be installed" in done.stderr
+    assert not (venv / ".requirements.sha256").exists()
