@@ -5,7 +5,7 @@
 #   ./run_all.sh --setup               only the set-up
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-venv=${PKG_VENV:-$root/.venv}
+venv=$(realpath -m -- "${PKG_VENV:-$root/.venv}")
 
 fail() { echo "error: $1" >&2; exit 2; }
 
@@ -39,6 +39,10 @@ set_up() {
 
 set_up
 [ "${1:-}" = --setup ] && exit 0
+# Notebooks run in the checkout, so the caller's relative paths are made absolute once, here.
+for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR; do
+    [ -z "${!name:-}" ] || export "$name=$(realpath -m -- "${!name}")"
+done
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
 case "${1:-}" in
     run | report | replay | doctor | fetch | verify-cache | list) ;;

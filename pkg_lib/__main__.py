@@ -40,12 +40,21 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute again, whatever is stored.")] = False,
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report. What is stored already is used."""
-    failures = study.run(
-        model or [study.MODEL], benchmark, corpus or list(study.CORPORA), notebook or [], limit, fresh, typer.echo
-    )
+    corpora = [_absolute(c) for c in corpus or study.CORPORA]
+    failures = study.run(model or [study.MODEL], benchmark, corpora, notebook or [], limit, fresh, typer.echo)
     _report()
     if failures:
         raise typer.Exit(1)
+
+
+def _absolute(corpus: str) -> str:
+    """A source:DIR with its directory made absolute, since notebooks run in another directory than the caller."""
+
+    def whole(part: str) -> str:
+        directory = part.removeprefix("source:")
+        return f"source:{Path(directory).expanduser().resolve()}" if directory and directory != part else part
+
+    return "+".join(whole(p) for p in corpus.split("+"))
 
 
 @app.command()
@@ -84,6 +93,8 @@ def verify_cache(
     for line in lines:
         typer.echo(line)
     typer.echo(f"{same}/{sample} identical")
+    if any(verify.UNEXPLAINED in line for line in lines):
+        raise typer.Exit(1)
 
 
 @app.command()

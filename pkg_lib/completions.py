@@ -121,6 +121,9 @@ class Completions:
                 "embedder": embed.DEFAULT,
                 "context_chars": CONTEXT_CHARS,
             }
+        if column.endswith(("-PKG", "-BM25")):
+            graph = self.knowledge.graph
+            about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
         return about
 
     def prompt(self, task: Task, context: Context) -> str:

@@ -110,8 +110,9 @@ def run(
     from pkg_lib.retrieval.retrievers import RETRIEVERS
 
     failures = 0
-    for parameters, cells in list(plan(models, benchmark, corpora, names, limit)):
-        experiment = Experiment(**parameters, fresh=fresh)
+    # All of them are made before the first runs, so that a mistake in the last name costs no hours.
+    planned = [(p, cells, Experiment(**p, fresh=fresh)) for p, cells in plan(models, benchmark, corpora, names, limit)]
+    for parameters, cells, experiment in planned:
         made = experiment.generate(list(RETRIEVERS))
         frame = experiment.verdicts()
         say(f"{parameters['model']} | {benchmark} | {parameters['corpus']}: {len(frame)} tasks, {made} completions generated")

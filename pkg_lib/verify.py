@@ -12,6 +12,8 @@ from pkg_lib.results import results_dir
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import Generation, Request, UserError
 
+UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
+
 
 def cached_prompts(model: str, results: Path) -> list[tuple[Request, Generation]]:
     """Every stored completion whose prompt can be rebuilt from the stored contexts, each once."""
@@ -64,6 +66,6 @@ def _explain(backend, request: Request, cached: list[int], live: list[int]) -> s
     why = (
         "a tie within bfloat16 rounding, which the other rows of a batch can tip"
         if gap <= 4 * spacing
-        else "more than rounding: other weights, other library versions or a damaged line"
+        else UNEXPLAINED
     )
     return f"{request.task_id}: token {at} is {words[0]!r} in the cache, {words[1]!r} live; logits {gap:.3f} apart: {why}"

@@ -3,7 +3,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/run_all.sh" --setup
-venv=${PKG_VENV:-$root/.venv}
+venv=$(realpath -m -- "${PKG_VENV:-$root/.venv}")
 cd "$root"
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
 ruff check .

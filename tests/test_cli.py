@@ -23,6 +23,7 @@ def call(monkeypatch, *arguments: str) -> int:
     ("arguments", "says"),
     [
         (["run", "--model", "nosuch"], "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct"),
+        (["run", "--model", study.MODEL, "--model", "nosuch"], "unknown model 'nosuch'"),
         (["run", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'; choose from: humaneval"),
         (["run", "--corpus", "nosuch"], "unknown corpus 'nosuch'; choose from: textbook"),
         (["run", "--corpus", "textbook+nosuch"], "unknown corpus 'nosuch'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 
 import pandas as pd
 import pytest
@@ -116,3 +117,17 @@ def test_context_that_defines_the_task_is_marked(tmp_path, monkeypatch, embedder
     assert [c.defines_task for c in found.contexts("Func-PKG")] == [True, False]
     assert [c.defines_task for c in found.contexts("Func-PKG")] == [True, False]  # as stored
     assert [c.defines_task for c in found.contexts("None")] == [False, False]
+
+
+def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(tmp_path, monkeypatch, embedder, caplog):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Completions, "knowledge", cached_property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    Completions.knowledge.__set_name__(Completions, "knowledge")
+    corpus = tree(tmp_path / "code", "first")
+    (tmp_path / "code" / "broken.py").write_text("def f(:\n")
+    e = Experiment(MODEL, corpus=corpus, limit=2)
+    e.contexts("Func-BM25")
+    about = json.loads((e.results / e.place("contexts", "Func-BM25")).with_suffix(".meta.json").read_text())
+    ((document, reason),) = about["graph"]["skipped"]
+    assert document == "source/broken.py" and reason.startswith("does not parse: SyntaxError")
+    assert "1 of 2 documents" in caplog.text and "source/broken.py" in caplog.text

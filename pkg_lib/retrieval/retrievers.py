@@ -13,6 +13,7 @@ answers of PythonAlpaca (349 tokens on average in Table 9).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +27,7 @@ from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
 from pkg_lib.types import Context, Document, Retriever, Task, UserError
 
+log = logging.getLogger(__name__)
 CONTEXT_CHARS = 2000
 
 
@@ -38,7 +40,13 @@ class Knowledge:
 
     @cached_property
     def graph(self) -> PKG:
-        return build(self.documents)
+        graph = build(self.documents)
+        if graph.skipped:
+            log.warning(
+                "%d of %d documents gave the graph no or not all of their functions (first: %s, %s); all are named in the "
+                "columns' .meta.json", len({d for d, _ in graph.skipped}), len(self.documents), *graph.skipped[0],
+            )  # fmt: skip
+        return graph
 
     @cached_property
     def rows(self) -> list[Document]:
