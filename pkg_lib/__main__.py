@@ -148,7 +148,7 @@ def main() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:  # typer turns Ctrl-C into this exit code and says nothing
-        typer.echo("stopped; what was computed is kept, run the same command again to go on", err=True)
+        typer.echo("stopped; what was computed is kept, run the same command again, without --fresh, to go on", err=True)
     return code
 
 

@@ -8,7 +8,6 @@ None needs no corpus; its files stand under CORPUS = "none" and serve every corp
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ from pkg_lib.generation.cache import GenerationCache, generation_key
 from pkg_lib.generation.extract import defines, extract
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.models import ModelSpec, check_hardware, model_spec
-from pkg_lib.results import read_rows, results_dir, slug, versions, write_json, write_jsonl
+from pkg_lib.results import read_json, read_rows, results_dir, slug, versions, write_json, write_jsonl
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, Knowledge
 from pkg_lib.types import Context, Generation, Request, Task, UserError, digest
@@ -75,7 +74,7 @@ class Completions:
         if column not in RETRIEVERS:
             raise UserError(f"unknown column '{column}'; choose from: {', '.join(RETRIEVERS)}")
         if column not in self._contexts:
-            stored = {} if self.fresh else self._stored(column)
+            stored = {} if self.fresh else self.stored_contexts(column)
             whole = all(t.id in stored for t in self.tasks)
             self._contexts[column] = [stored[t.id] for t in self.tasks] if whole else self._retrieve(column)
         return self._contexts[column]
@@ -86,33 +85,36 @@ class Completions:
         self._store(column, found)
         return found
 
-    def _stored(self, column: str) -> dict[str, Context]:
+    def stored_contexts(self, column: str) -> dict[str, Context]:
+        """task id -> stored context; none of a user's own tree that has changed since."""
         place = self.results / self.place("contexts", column)
         path, meta = place.with_suffix(".jsonl"), place.with_suffix(".meta.json")
         if not path.exists() or (column != "None" and "source:" in self.corpus and self._changed(meta)):
             return {}
-        rows = read_rows(path)
+        rows = read_rows(path, ("task_id", "column", "text", "sha256"))
         return {r["task_id"]: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for r in rows}
 
     def _changed(self, meta: Path) -> bool:
         """Whether a user's own tree is another than the one that the stored contexts came from."""
         now = corpora.corpus_digest(self.knowledge.documents)
-        return not meta.exists() or json.loads(meta.read_text())["corpus_digest"] != now
+        return not meta.exists() or read_json(meta).get("corpus_digest") != now
 
     def _store(self, column: str, found: list[Context]) -> None:
+        """Writes the contexts; a limited run replaces its own tasks' and keeps the others', where they are of one corpus."""
         place = self.results / self.place("contexts", column)
+        path, meta, about = place.with_suffix(".jsonl"), place.with_suffix(".meta.json"), self._provenance(column)
+        same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
+        kept = {r["task_id"]: r for r in read_rows(path, ("task_id",))} if self.limit and same and path.exists() else {}
         keep_text = column == "None" or corpora.redistributable(self.corpus)
-        rows = []
         for c in found:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
-            rows.append(row if keep_text else row | {"text": None})
-        # The whole benchmark's contexts are kept; a limited run must not replace them by fewer.
-        if self.limit is None or not place.with_suffix(".jsonl").exists():
-            write_jsonl(place.with_suffix(".jsonl"), rows)
-            write_json(place.with_suffix(".meta.json"), self._provenance(column))
+            kept[c.task_id] = row if keep_text else row | {"text": None}
+        write_jsonl(path, kept.values())
+        write_json(meta, about)
 
     def _provenance(self, column: str) -> dict[str, Any]:
-        about: dict[str, Any] = {"column": column, "benchmark": benchmark_digest(self.tasks), "versions": versions()}
+        whole = benchmark_digest(load_benchmark(self.benchmark))
+        about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
         if column != "None":
             about |= {
                 "corpus": self.corpus,
@@ -148,7 +150,7 @@ class Completions:
         """Keys by task and context digest, for contexts whose text is not stored."""
         wanted = self.key("")
         same = (g for g in self.cache.rows.values() if g.meta.get("settings") == wanted)
-        return {(g.task_id, g.meta["context_sha256"]): g.key for g in same}
+        return {(g.task_id, g.meta.get("context_sha256", "")): g.key for g in same}
 
     def generate(self, columns: list[str]) -> int:
         """Completes what is missing in the columns and returns how many prompts that was; resumes after any stop."""

@@ -8,7 +8,6 @@ A stored verdict is used again only for the very same solution, tests and protoc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
-from pkg_lib.results import read_rows, write_jsonl
+from pkg_lib.results import read_json, read_rows, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.selection.oracle import ideal
@@ -28,6 +27,7 @@ from pkg_lib.selection.rerank import Candidate, rerank
 from pkg_lib.types import Outcome, Task, digest
 
 COLUMNS = (*RETRIEVERS, "Reranked", "Ideal")
+VERDICT = ("task_id", "sha256", *Outcome.__slots__)
 CONTROLS: dict[str, Callable[[Task], str]] = {
     "return None": lambda task: "```python\n    return None\n```",
     "canonical solution": lambda task: f"```python\n{task.solution.rstrip()}\n```",
@@ -67,7 +67,8 @@ class Experiment(Completions):
         """task id -> the column that the reranker takes (Section 3.3), among all columns that have a completion."""
         solutions = {c: self.solutions(c) for c in RETRIEVERS}
         path = self.results / self.place("evaluations", "reranked").with_suffix(".jsonl")
-        stored = {r["task_id"]: r for r in (read_rows(path) if path.exists() else [])}
+        fields = ("task_id", "chosen", "sha256")
+        stored = {r["task_id"]: r for r in (read_rows(path, fields) if path.exists() else [])}
         rows, todo = [], []
         for task in self.tasks:
             mine = {c: s[task.id] for c, s in solutions.items() if task.id in s}
@@ -125,7 +126,7 @@ class Experiment(Completions):
     ) -> dict[str, Outcome]:
         """Outcomes of solutions, from the file at `place` where it holds the same, executed and stored otherwise."""
         path = self.results / place
-        stored = {r["task_id"]: r for r in (read_rows(path) if path.exists() else [])}
+        stored = {r["task_id"]: r for r in (read_rows(path, VERDICT) if path.exists() else [])}
         asked = [t for t in self.tasks if t.id in solutions]
         mark = {t.id: digest(program(t, solutions[t.id]), protocol, self.limits.packages) for t in asked}
         # A fault of the harness is no verdict: it is tried again at the next run.
@@ -149,7 +150,7 @@ class Experiment(Completions):
         Versions and commit are those of the run that retrieved; rendering again elsewhere does not change them.
         """
         metas = {c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in RETRIEVERS}
-        retrieved = {c: json.loads(p.read_text()) for c, p in metas.items() if p.exists()}
+        retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,
             "revision": self.spec.tag,
@@ -161,7 +162,7 @@ class Experiment(Completions):
             "packages": self.limits.packages,
             "corpus": self.corpus,
             "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
-            "retrieved_with": [m["versions"] for m in retrieved.values()][-1:],
+            "retrieved_with": [m.get("versions") for m in retrieved.values()][-1:],
         }
 
 
@@ -173,5 +174,3 @@ def _series(outcomes: dict[str, Outcome]) -> pd.Series:
 def _natural(task_id: str) -> tuple[str, int]:
     name, _, number = task_id.rpartition("/")
     return name, int(number) if number.isdigit() else 0
-
-

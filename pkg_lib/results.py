@@ -62,15 +62,30 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """All rows of a JSONL file that this project wrote; UserError names a damaged line."""
-    rows = []
+def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """All rows of a JSONL file that this project wrote; UserError names a damaged line, or one without a field."""
+    rows, needed = [], set(fields)
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            rows.append(json.loads(line))
-        except ValueError as e:
-            raise UserError(f"{path}:{number} is damaged; delete the file, it is computed again") from e
+        row = _parsed(line)
+        if not isinstance(row, dict) or not needed <= row.keys():
+            raise UserError(f"{path}:{number} is damaged; delete the file, it is computed again")
+        rows.append(row)
     return rows
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object that this project wrote; UserError when it is none."""
+    value = _parsed(path.read_bytes())
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is damaged; delete it and the .jsonl beside it, they are computed again")
+    return value
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
 
 
 def versions() -> dict[str, str]:

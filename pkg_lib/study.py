@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.analysis.metrics import pass_at_1
+from pkg_lib.analysis.tables import percent
 from pkg_lib.results import ROOT, results_dir, stem
 from pkg_lib.types import UserError
 
@@ -59,30 +61,40 @@ def execute(cell: Cell) -> str:
 
     source = NOTEBOOKS / f"{cell.notebook}.ipynb"
     check_parameters(source, cell.parameters)
-    cell.target.parent.mkdir(parents=True, exist_ok=True)
+    # Only a notebook that ran to its end, or to a failing cell, takes the place of the last one: Ctrl-C leaves that alone.
+    running = cell.target.with_name(f".{cell.target.name}")
+    try:
+        running.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"cannot make {running.parent}: {e.strerror}; move what stands in its place") from e
     # The kernel imports the same pkg_lib as this process, wherever it was started from.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
-        papermill.execute_notebook(source, cell.target, cell.parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
-    except PapermillExecutionError as e:
-        return f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
+        error = ""
+        try:
+            papermill.execute_notebook(source, running, cell.parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
+        except PapermillExecutionError as e:
+            error = f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
+        _repeatable(running)
+        running.replace(cell.target)
     finally:
-        _without_timings(cell.target)
-    return ""
+        running.unlink(missing_ok=True)
+    return error
 
 
-def _without_timings(path: Path) -> None:
-    """Takes times and random cell ids out of an executed notebook, so that the same results give the same file."""
+def _repeatable(path: Path) -> None:
+    """Takes times, random ids and progress bars out of an executed notebook: the same results give the same file."""
     import nbformat
 
-    if not path.exists():
-        return
     notebook = nbformat.read(path, as_version=4)
-    notebook.metadata.pop("papermill", None)
+    for name in ("papermill", "widgets"):
+        notebook.metadata.pop(name, None)
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})]
     nbformat.write(notebook, path)
 
 
@@ -115,6 +127,7 @@ def run(
     for parameters, cells, experiment in planned:
         made = experiment.generate(list(RETRIEVERS))
         frame = experiment.verdicts()
+        experiment.controls()
         say(f"{parameters['model']} | {benchmark} | {parameters['corpus']}: {len(frame)} tasks, {made} completions generated")
         for cell in cells:
             error = execute(cell)
@@ -128,7 +141,6 @@ def summary(frame: Any) -> str:
     """pass@1 of each column in percent, one line each, as run_all.sh prints it."""
     lines = [f"  {'column':<12}{'pass@1':>8}{'passed':>9}{'measured':>10}"]
     for column in frame:
-        measured = frame[column].dropna()
-        rate = f"{100 * measured.mean():.1f}" if len(measured) else "–"
-        lines.append(f"  {column:<12}{rate:>8}{int(measured.sum()):>9}{len(measured):>10}")
+        rate = pass_at_1(frame[column])
+        lines.append(f"  {column:<12}{percent(rate.value):>8}{rate.passed:>9}{rate.measured:>10}")
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 from pkg_lib.completions import Completions
 from pkg_lib.corpora import CORPORA
@@ -22,10 +23,13 @@ def cached_prompts(model: str, results: Path) -> list[tuple[Request, Generation]
         corpus = folder.name if folder.name != "none" else "textbook"
         if not set(corpus.split("+")) <= CORPORA.keys():
             continue  # source:DIR is stored under a slug of its path and cannot be read by that name
-        completions = Completions(model, folder.parent.name, corpus)
+        try:
+            completions = Completions(model, folder.parent.name, corpus, results=results)
+        except UserError:
+            continue  # a benchmark whose tasks are not at hand, or a folder that is none
         for column in RETRIEVERS:
-            if not (results / completions.place("contexts", column)).with_suffix(".jsonl").exists():
-                continue
+            if len(completions.stored_contexts(column)) < len(completions.tasks):
+                continue  # verifying retrieves nothing and writes nothing
             have = completions.completions(column)
             for task, context in zip(completions.tasks, completions.contexts(column), strict=True):
                 if context.text is not None and task.id in have:
@@ -57,15 +61,11 @@ def _name(request: Request) -> str:
     return f"{request.task_id}\0{request.text}"
 
 
-def _explain(backend, request: Request, cached: list[int], live: list[int]) -> str:  # noqa: ANN001
+def _explain(backend: Any, request: Request, cached: list[int], live: list[int]) -> str:
     """The first token that differs, and how far apart the model's logits for the two are at that place."""
     at = next((i for i, (a, b) in enumerate(zip(cached, live, strict=False)) if a != b), min(len(cached), len(live)))
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
     gap, spacing = backend.gap(request, cached[:at], pair)
     words = [backend.tokenizer.decode([t]) for t in pair]
-    why = (
-        "a tie within bfloat16 rounding, which the other rows of a batch can tip"
-        if gap <= 4 * spacing
-        else UNEXPLAINED
-    )
+    why = "a tie within bfloat16 rounding, which the other rows of a batch can tip" if gap <= 4 * spacing else UNEXPLAINED
     return f"{request.task_id}: token {at} is {words[0]!r} in the cache, {words[1]!r} live; logits {gap:.3f} apart: {why}"

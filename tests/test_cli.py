@@ -91,4 +91,4 @@ def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert error.count("\n") == 1 and "run the same command again" in error
+    assert error.count("\n") == 1 and "run the same command again, without --fresh" in error

@@ -131,3 +131,32 @@ def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(tmp_path, mo
     ((document, reason),) = about["graph"]["skipped"]
     assert document == "source/broken.py" and reason.startswith("does not parse: SyntaxError")
     assert "1 of 2 documents" in caplog.text and "source/broken.py" in caplog.text
+
+
+def test_limited_run_adds_its_contexts_to_those_of_others(tmp_path, monkeypatch, embedder):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    corpus = tree(tmp_path / "code", "first")
+    Experiment(MODEL, corpus=corpus, limit=3).contexts("Func-BM25")
+    Experiment(MODEL, corpus=corpus, limit=2, fresh=True).contexts("Func-BM25")
+    assert len(Experiment(MODEL, corpus=corpus, limit=3).stored_contexts("Func-BM25")) == 3
+    Experiment(MODEL, corpus=corpus, limit=5).contexts("Func-BM25")
+    assert len(Experiment(MODEL, corpus=corpus, limit=5).stored_contexts("Func-BM25")) == 5
+
+
+@pytest.mark.parametrize("line", ["{}", "null", "[]", '{"task_id": "HumanEval/0"}', "{torn"])
+@pytest.mark.parametrize(
+    "stage", ["contexts/humaneval/pkg-contexts/bm25.jsonl", f"evaluations/{MODEL}/humaneval/none/none.jsonl"]
+)
+def test_damaged_result_is_named_in_one_line(committed, stage, line):
+    path = committed / stage
+    path.write_text(line + "\n" + path.read_text())
+    with pytest.raises(UserError, match=rf"{path.name}:1 is damaged; delete the file"):
+        Experiment(MODEL, corpus="pkg-contexts", limit=2).verdicts(["None", "BM25"])
+
+
+def test_damaged_provenance_is_named(committed):
+    meta = committed / "contexts/humaneval/pkg-contexts/bm25.meta.json"
+    meta.write_text("{")
+    with pytest.raises(UserError, match=r"bm25\.meta\.json is damaged"):
+        Experiment(MODEL, corpus="pkg-contexts", limit=2).provenance()

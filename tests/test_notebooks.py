@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import nbformat
 import pytest
 
@@ -36,3 +38,33 @@ def test_failing_notebook_is_saved_at_its_failing_cell_and_named(committed, monk
     assert study.execute(cell).startswith("ZeroDivisionError")
     saved = nbformat.read(cell.target, as_version=4)
     assert any(o.output_type == "error" for o in saved.cells[-1].outputs)
+
+
+def test_interrupted_notebook_leaves_the_last_executed_one(committed, monkeypatch):
+    import papermill
+
+    parameters = {"model": study.MODEL, "benchmark": study.BENCHMARK, "corpus": study.CORPORA[0], "limit": 2}
+    cell = study.Cell("rq1_code_pkg", parameters)
+    cell.target.parent.mkdir()
+    cell.target.write_text("the last one")
+
+    def interrupted(source, target, *args, **kwargs):
+        target.write_text("half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(papermill, "execute_notebook", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study.execute(cell)
+    assert cell.target.read_text() == "the last one"
+    assert [p.name for p in cell.target.parent.iterdir()] == [cell.target.name]
+
+
+def test_executed_notebook_is_the_same_when_the_verdicts_are_executed_again(committed):
+    """Progress bars come as widgets with random ids; they are taken out."""
+    parameters = {"model": study.MODEL, "benchmark": study.BENCHMARK, "corpus": study.CORPORA[0], "limit": 24}
+    cell = study.Cell("rq1_code_pkg", parameters)
+    assert study.execute(cell) == ""
+    first = cell.target.read_text()
+    shutil.rmtree(committed / "evaluations" / "controls")
+    assert study.execute(cell) == ""
+    assert cell.target.read_text() == first

@@ -6,13 +6,11 @@ A task without context is still asked and can pass: it is lost to the method and
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from scipy.stats import binomtest
-
+from pkg_lib.analysis.metrics import mcnemar
+from pkg_lib.graph.code import is_python
 from pkg_lib.types import Outcome
 
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
@@ -65,17 +63,6 @@ class HelpHurt:
     p: float
 
 
-def parses(program: str) -> bool:
-    """Whether Python can read the program."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def record(
     task_id: str,
     outcome: Outcome,
@@ -94,7 +81,7 @@ def record(
         return Record(task_id, context_found, in_prompt, True, True, True, True, True)
     passed = None if outcome.status == "not_measured" else False
     ran = sanity.status == "passed"
-    steps = (bool(raw.strip()), bool(extracted.strip()), parses(program), ran)
+    steps = (bool(raw.strip()), bool(extracted.strip()), is_python(program), ran)
     return Record(task_id, context_found, in_prompt, *steps, passed)
 
 
@@ -125,8 +112,3 @@ def help_hurt(none: Mapping[str, bool | None], method: Mapping[str, bool | None]
     helped, hurt = sum(b and not a for a, b in known), sum(a and not b for a, b in known)
     both, neither = sum(a and b for a, b in known), sum(not a and not b for a, b in known)
     return HelpHurt(both, helped, hurt, neither, len(pairs) - len(known), mcnemar(helped, hurt))
-
-
-def mcnemar(helped: int, hurt: int) -> float:
-    """McNemar's exact p-value, two-sided: the discordant pairs against a fair coin; 1 without any."""
-    return float(binomtest(helped, helped + hurt, 0.5).pvalue) if helped + hurt else 1.0

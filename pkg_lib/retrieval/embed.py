@@ -14,7 +14,7 @@ from pkg_lib.models import cache_dir
 from pkg_lib.types import UserError
 
 DEFAULT = "all-MiniLM-L6-v2"
-CHUNK = 2048  # texts encoded between two writes of the vector cache
+CHUNK = 256  # texts encoded between two writes of the vector cache
 
 
 def _minilm() -> str:
