@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from tqdm import tqdm
 
 from pkg_lib import doctor as doctor_module
 from pkg_lib import models, study, verify
-from pkg_lib.benchmarks import BENCHMARKS
+from pkg_lib.benchmarks import BENCHMARKS, named_protocol
 from pkg_lib.corpora import CORPORA
 from pkg_lib.results import results_dir, slug
 from pkg_lib.retrieval.retrievers import RETRIEVERS
@@ -24,7 +25,9 @@ UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickE
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
 
 Models = Annotated[list[str] | None, typer.Option("--model", help="A model of `list`; repeatable.")]
-Benchmark = Annotated[str, typer.Option(help="A benchmark of `list`.")]
+Benchmarks = Annotated[list[str] | None, typer.Option("--benchmark", help="A benchmark of `list`; repeatable.")]
+Columns = Annotated[list[str] | None, typer.Option("--column", help="Generate this column only; repeatable.")]
+Parameters = Annotated[list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of a notebook; repeatable.")]
 Corpora = Annotated[list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")]
 Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
@@ -33,18 +36,32 @@ Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
 @app.command()
 def run(
     model: Models = None,
-    benchmark: Benchmark = study.BENCHMARK,
+    benchmark: Benchmarks = None,
     corpus: Corpora = None,
+    column: Columns = None,
     notebook: Notebooks = None,
+    parameter: Parameters = None,
     limit: Limit = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute again, whatever is stored.")] = False,
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report. What is stored already is used."""
-    corpora = [_absolute(c) for c in corpus or study.CORPORA]
-    failures = study.run(model or [study.MODEL], benchmark, corpora, notebook or [], limit, fresh, typer.echo)
+    chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [])
+    own = dict(_parameter(p) for p in parameter or [])
+    code = study.run(model or [study.MODEL], chosen, notebook or [], limit, fresh, own, typer.echo)
     _report()
-    if failures:
-        raise typer.Exit(1)
+    if code:
+        raise typer.Exit(code)
+
+
+def _parameter(text: str) -> tuple[str, object]:
+    """NAME=VALUE as a Python literal where it is one, else as text."""
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier()):
+        raise UserError(f"--parameter {text}: write NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
 
 
 def _absolute(corpus: str) -> str:
@@ -107,6 +124,7 @@ def replay(
 
     if not folder.is_dir():
         raise UserError(f"{folder} is no directory; give one with <benchmark>/<method>.jsonl files")
+    named_protocol(protocol)
     name = folder.resolve().name
     with tqdm(unit="sample") as bar:
 

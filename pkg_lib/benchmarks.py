@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib import hub
-from pkg_lib.types import Task, UserError, digest
+from pkg_lib.types import BenchmarkMissing, Task, UserError, digest
 
 MBPP_DIR = "PKG_MBPP_DIR"
 MBPP_HUB = "google-research-datasets/mbpp"
@@ -92,17 +92,20 @@ def _rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def _mbpp_from_hub() -> list[dict[str, Any]]:
-    """MBPP from the Hugging Face hub, all splits; UserError at once when it cannot be reached."""
+    """MBPP from the Hugging Face hub, all splits; BenchmarkMissing at once when it cannot be reached."""
     try:
         from datasets import load_dataset
         from datasets.exceptions import DatasetNotFoundError
     except ImportError as e:
-        raise UserError(f"benchmark mbpp needs {MBPP_DIR}=<directory with mbpp.jsonl> or the package datasets") from e
-    hub.require("benchmark mbpp", f"set {MBPP_DIR} to a directory with mbpp.jsonl")
+        raise BenchmarkMissing(f"benchmark mbpp needs {MBPP_DIR}=<directory with mbpp.jsonl> or the package datasets") from e
+    try:
+        hub.require("benchmark mbpp", f"set {MBPP_DIR} to a directory with mbpp.jsonl")
+    except UserError as e:
+        raise BenchmarkMissing(str(e)) from e
     try:
         splits = load_dataset(MBPP_HUB, "full")
     except (OSError, ValueError, DatasetNotFoundError) as e:
-        raise UserError(f"cannot reach {MBPP_HUB} on the hub; set {MBPP_DIR}=<directory with mbpp.jsonl>") from e
+        raise BenchmarkMissing(f"cannot reach {MBPP_HUB} on the hub; set {MBPP_DIR}=<directory with mbpp.jsonl>") from e
     return sorted((row for split in splits.values() for row in split), key=lambda row: row["task_id"])
 
 

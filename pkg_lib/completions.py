@@ -45,8 +45,15 @@ class Completions:
     def __post_init__(self) -> None:
         self._contexts: dict[str, list[Context]] = {}
         self.spec: ModelSpec = model_spec(self.model)
-        self.tasks: list[Task] = load_benchmark(self.benchmark, self.limit)
         corpora.check_name(self.corpus)
+        self.tasks: list[Task] = self._load_tasks()
+
+    def _load_tasks(self) -> list[Task]:
+        """The benchmark's first `limit` tasks; a limit that takes all of them is none."""
+        tasks = load_benchmark(self.benchmark, self.limit)
+        if self.limit and len(tasks) < self.limit:
+            self.limit = None
+        return tasks
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -71,12 +78,18 @@ class Completions:
         A stored context of a corpus that may not be copied has no text; `completions` then finds its
         completion by the digest of the context.
         """
+        found = self.known_contexts(column)
+        if len(found) < len(self.tasks):
+            self._contexts[column] = found = self._retrieve(column)
+        return found
+
+    def known_contexts(self, column: str) -> list[Context]:
+        """The column's contexts as far as they are retrieved already, in the order of the tasks; retrieves nothing."""
         if column not in RETRIEVERS:
             raise UserError(f"unknown column '{column}'; choose from: {', '.join(RETRIEVERS)}")
         if column not in self._contexts:
             stored = {} if self.fresh else self.stored_contexts(column)
-            whole = all(t.id in stored for t in self.tasks)
-            self._contexts[column] = [stored[t.id] for t in self.tasks] if whole else self._retrieve(column)
+            self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
         return self._contexts[column]
 
     def _retrieve(self, column: str) -> list[Context]:
@@ -138,12 +151,13 @@ class Completions:
 
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> cached completion; a task without one is absent (not measured)."""
-        found, contexts = {}, self.contexts(column)
+        found, contexts = {}, self.known_contexts(column)
+        task = {t.id: t for t in self.tasks}
         hidden = self._hidden() if any(c.text is None for c in contexts) else {}
-        for task, context in zip(self.tasks, contexts, strict=True):
-            key = hidden.get((task.id, context.sha256)) if context.text is None else self.key(self.prompt(task, context))
+        for c in contexts:
+            key = hidden.get((c.task_id, c.sha256)) if c.text is None else self.key(self.prompt(task[c.task_id], c))
             if key in self.cache:
-                found[task.id] = self.cache[key]
+                found[c.task_id] = self.cache[key]
         return found
 
     def _hidden(self) -> dict[tuple[str, str], str]:

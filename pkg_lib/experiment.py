@@ -9,23 +9,28 @@ A stored verdict is used again only for the very same solution, tests and protoc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from pkg_lib.benchmarks import benchmark_digest, program
+from pkg_lib.analysis.tables import TITLES
+from pkg_lib.analysis.waterfall import Record, record
+from pkg_lib.benchmarks import program
 from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
-from pkg_lib.results import read_json, read_rows, write_jsonl
+from pkg_lib.results import read_json, read_rows, results_dir, slug, stem, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.selection.oracle import ideal
 from pkg_lib.selection.rerank import Candidate, rerank
-from pkg_lib.types import Outcome, Task, digest
+from pkg_lib.types import BenchmarkMissing, Generation, Outcome, Task, digest
 
+NOTHING = digest("")  # of the empty context
 COLUMNS = (*RETRIEVERS, "Reranked", "Ideal")
 VERDICT = ("task_id", "sha256", *Outcome.__slots__)
 CONTROLS: dict[str, Callable[[Task], str]] = {
@@ -39,6 +44,17 @@ class Experiment(Completions):
 
     limits = Limits()
     protocol = "pkg-paper"
+    remark = ""  # what a reader of the progress lines has to know
+
+    @property
+    def stem(self) -> str:
+        """What the files of this experiment start with."""
+        return stem(self.model, self.benchmark, self.corpus, self.limit)
+
+    @property
+    def heading(self) -> str:
+        """The experiment in words."""
+        return f"{self.model}, {TITLES.get(self.benchmark, self.benchmark)} ({len(self.tasks)} tasks), corpus {self.corpus}"
 
     def outcomes(self, column: str) -> dict[str, Outcome]:
         """task id -> verdict of the column's completion; a task without a completion is not measured."""
@@ -67,8 +83,7 @@ class Experiment(Completions):
         """task id -> the column that the reranker takes (Section 3.3), among all columns that have a completion."""
         solutions = {c: self.solutions(c) for c in RETRIEVERS}
         path = self.results / self.place("evaluations", "reranked").with_suffix(".jsonl")
-        fields = ("task_id", "chosen", "sha256")
-        stored = {r["task_id"]: r for r in (read_rows(path, fields) if path.exists() else [])}
+        stored = self._stored("evaluations", "reranked", ("chosen", "sha256"))
         rows, todo = [], []
         for task in self.tasks:
             mine = {c: s[task.id] for c, s in solutions.items() if task.id in s}
@@ -109,6 +124,28 @@ class Experiment(Completions):
         outcomes = self._run("runtime sanity", list(pairs.values()))
         return {pair: o.status == "passed" for pair, o in zip(pairs, outcomes, strict=True)}
 
+    def records(self, column: str) -> list[Record]:
+        """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context stages."""
+        self.reranked()
+        seen = self._stored("evaluations", "reranked", ("candidates",))
+        contexts, made = {c.task_id: c for c in self.known_contexts(column)}, self.completions(column)
+        solutions, outcomes = self.solutions(column), self.outcomes(column)
+        found = []
+        for i in (t.id for t in self.tasks):
+            about = seen.get(i, {}).get("candidates", {}).get(column, {})
+            steps = (i in made, bool(solutions.get(i, "").strip()), about.get("parses", False), about.get("runs", False))
+            context = contexts.get(i) if column != "None" else None
+            has = context is not None and context.sha256 != NOTHING
+            # A completion that was made with another context than the one that stands here had this one not in its prompt.
+            used = has and (i not in made or made[i].meta.get("context_sha256") == contexts[i].sha256)
+            found.append(record(i, outcomes[i], *steps, *((has, used) if column != "None" else (None, None))))
+        return found
+
+    def _stored(self, stage: str, name: str, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+        """task id -> stored row of a file of this experiment; empty where it is not there."""
+        path = self.results / self.place(stage, name).with_suffix(".jsonl")
+        return {r["task_id"]: r for r in read_rows(path, ("task_id", *fields))} if path.exists() else {}
+
     def controls(self) -> dict[str, pd.Series]:
         """Verdicts of the control rows, through the same extraction and execution as a model's text.
 
@@ -117,9 +154,12 @@ class Experiment(Completions):
         found = {}
         for name, raw in CONTROLS.items():
             solutions = {t.id: extract(raw(t), t.entry_point) for t in self.tasks}
-            place = f"evaluations/controls/{self.benchmark}/{name.replace(' ', '-')}.jsonl"
-            found[name] = _series(self._judged(place, solutions, task_job, self.protocol))
+            found[name] = _series(self._judged(self.control_file(name), solutions, task_job, self.protocol))
         return found
+
+    def control_file(self, name: str) -> str:
+        """Where the verdicts of a control row lie, below the results directory."""
+        return f"evaluations/controls/{self.benchmark}/{name.replace(' ', '-')}.jsonl"
 
     def _judged(
         self, place: str, solutions: dict[str, str], job: Callable[[Task, str, str], Job], protocol: str
@@ -138,7 +178,7 @@ class Experiment(Completions):
             stored[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark[task.id]}
         if todo:
             write_jsonl(path, (stored[i] for i in sorted(stored, key=_natural)))
-        return {i: Outcome(**{k: stored[i][k] for k in Outcome.__slots__}) for i in mark}
+        return {i: _outcome(stored[i]) for i in mark}
 
     def _run(self, what: str, jobs: list[Job]) -> list[Outcome]:
         with tqdm(total=len(jobs), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
@@ -156,7 +196,7 @@ class Experiment(Completions):
             "revision": self.spec.tag,
             "decoding": DECODING,
             "benchmark": self.benchmark,
-            "benchmark_digest": benchmark_digest(self.tasks),
+            "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
             "tasks": len(self.tasks),
             "protocol": self.protocol,
             "packages": self.limits.packages,
@@ -174,3 +214,67 @@ def _series(outcomes: dict[str, Outcome]) -> pd.Series:
 def _natural(task_id: str) -> tuple[str, int]:
     name, _, number = task_id.rpartition("/")
     return name, int(number) if number.isdigit() else 0
+
+
+def open_experiment(
+    model: str, benchmark: str, corpus: str, limit: int | None = None, fresh: bool = False, results: Path | None = None
+) -> Experiment:
+    """The experiment; as it is stored where its benchmark cannot be had here and verdicts on it are there."""
+    found = results or results_dir()
+    try:
+        return Experiment(model, benchmark, corpus, limit, fresh, found)
+    except BenchmarkMissing as e:
+        if fresh or not (found / "evaluations" / slug(model) / slug(benchmark)).is_dir():
+            raise
+        return StoredExperiment(model, benchmark, corpus, limit, False, found, str(e))
+
+
+@dataclass
+class StoredExperiment(Experiment):
+    """Contexts, completions and verdicts as they are stored, for a benchmark whose tasks cannot be had here (`missing`).
+
+    Nothing is generated or executed, and no verdict is checked against the tasks.
+    """
+
+    why: str = ""
+
+    @property
+    def remark(self) -> str:  # type: ignore[override]
+        return f"; verdicts as stored, since the tasks cannot be had ({self.why})"
+
+    def _load_tasks(self) -> list[Task]:
+        rows = self._stored("evaluations", "None", VERDICT)
+        tasks = [Task(i, self.benchmark, "", "", "", "") for i in sorted(rows, key=_natural)]
+        return tasks[: self.limit]
+
+    def generate(self, columns: list[str]) -> int:
+        return 0
+
+    def solutions(self, column: str) -> dict[str, str]:
+        rows = self._stored("evaluations", column, VERDICT)
+        return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
+
+    def completions(self, column: str) -> dict[str, Generation]:
+        hidden, contexts = self._hidden(), self.known_contexts(column)
+        keys = {c.task_id: hidden.get((c.task_id, c.sha256)) for c in contexts}
+        return {i: self.cache[k] for i, k in keys.items() if k}
+
+    def outcomes(self, column: str) -> dict[str, Outcome]:
+        rows = self._stored("evaluations", column, VERDICT)
+        none = Outcome("not_measured", detail="no stored verdict")
+        return {t.id: _outcome(rows[t.id]) if t.id in rows else none for t in self.tasks}
+
+    def reranked(self) -> dict[str, str]:
+        return {i: r["chosen"] for i, r in self._stored("evaluations", "reranked", ("chosen",)).items()}
+
+    def controls(self) -> dict[str, pd.Series]:
+        found = {}
+        for name in CONTROLS:
+            path = self.results / self.control_file(name)
+            rows = {r["task_id"]: r for r in read_rows(path, VERDICT)} if path.exists() else {}
+            found[name] = _series({t.id: _outcome(rows[t.id]) for t in self.tasks if t.id in rows})
+        return found
+
+
+def _outcome(row: dict[str, Any]) -> Outcome:
+    return Outcome(**{k: row[k] for k in Outcome.__slots__})

@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pkg_lib.analysis.metrics import pass_at_1
 from pkg_lib.analysis.tables import percent
-from pkg_lib.results import ROOT, results_dir, stem
+from pkg_lib.experiment import Experiment, open_experiment
+from pkg_lib.results import ROOT, results_dir, slug, stem
+from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import UserError
 
 # The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
 KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}
 NOTEBOOKS = ROOT / "notebooks"
 MODEL = "qwen2.5-coder-0.5b-instruct"
-BENCHMARK = "humaneval"
-# What ./run_all.sh shows: the corpora whose completions are committed, so that it needs no weights.
-CORPORA = ("pkg-contexts",)
+SHARED = ("model", "benchmark", "corpus", "limit")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One benchmark with one corpus, and the columns that are generated for it."""
+
+    benchmark: str
+    corpus: str
+    columns: tuple[str, ...] = tuple(RETRIEVERS)
+
+
+# What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
+STUDY = (
+    Part("humaneval", "pkg-contexts"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One notebook with its parameters."""
+    """One notebook with its parameters: of model, benchmark, corpus and limit those that it declares, and its own."""
 
     notebook: str
-    parameters: dict[str, Any]
+    parameters: dict[str, Any] = field(hash=False)
 
     @property
     def target(self) -> Path:
         p = self.parameters
-        name = stem(p["model"], p["benchmark"], p["corpus"], p["limit"])
-        return results_dir() / "notebooks" / f"{name}.{self.notebook}.ipynb"
+        parts = [stem(p["model"], p["benchmark"], p["corpus"], p["limit"])] if set(SHARED) <= p.keys() else []
+        own = [f"{slug(n)}-{slug(str(p[n]))}".replace(".", "_") for n in p if n not in SHARED]
+        return results_dir() / "notebooks" / f"{'.'.join([*parts, *own, self.notebook])}.ipynb"
 
 
 def notebooks() -> list[str]:
@@ -41,17 +58,59 @@ def notebooks() -> list[str]:
     return sorted(p.stem for p in NOTEBOOKS.glob("*.ipynb"))
 
 
-def plan(
-    models: list[str], benchmark: str, corpora: list[str], names: list[str], limit: int | None = None
-) -> Iterator[tuple[dict[str, Any], list[Cell]]]:
-    """(parameters, notebooks) of each experiment; UserError for an unknown notebook."""
+def parts(benchmarks: list[str], corpora: list[str], columns: list[str]) -> list[Part]:
+    """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column."""
+    unknown = [c for c in columns if c not in RETRIEVERS]
+    if unknown:
+        raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(RETRIEVERS)}")
+    if corpora:
+        found = [Part(b, c) for b in benchmarks or [STUDY[0].benchmark] for c in corpora]
+    else:
+        found = [p for p in STUDY if p.benchmark in benchmarks or not benchmarks]
+        found += [Part(b, STUDY[0].corpus) for b in benchmarks if b not in {p.benchmark for p in found}]
+    return [Part(p.benchmark, p.corpus, tuple(columns)) for p in found] if columns else found
+
+
+def cells(names: list[str], experiments: list[Experiment], own: dict[str, Any]) -> list[tuple[Experiment | None, Cell]]:
+    """The notebooks in the order in which they run, each with the experiment that it shows.
+
+    A notebook that declares no model is about none and runs once (experiment None). UserError for an unknown notebook,
+    or a parameter that none of the notebooks has.
+    """
     unknown = [n for n in names if n not in notebooks()]
     if unknown:
         raise UserError(f"unknown notebook '{unknown[0]}'; choose from: {', '.join(notebooks())}")
-    for model in models:
-        for corpus in corpora:
-            parameters = {"model": model, "benchmark": benchmark, "corpus": corpus, "limit": limit}
-            yield parameters, [Cell(n, parameters) for n in names or notebooks()]
+    declared = {n: declared_parameters(NOTEBOOKS / f"{n}.ipynb") for n in names or notebooks()}
+    for name, value in own.items():
+        _check_own(name, value, declared)
+    found: list[tuple[Experiment | None, Cell]] = []
+    for experiment in [*experiments, None]:
+        shared = {n: getattr(experiment, n, None) for n in SHARED}
+        for notebook, known in declared.items():
+            if ("model" in known) == (experiment is not None):
+                given = {n: v for n, v in (shared | own).items() if n in known and (experiment or n in own)}
+                found.append((experiment, Cell(notebook, given)))
+    return found
+
+
+def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> None:
+    """UserError for a parameter that no notebook declares, or that is of another type than the default there."""
+    takers = {n: known[name] for n, known in declared.items() if name in known}
+    if not takers:
+        known = sorted({p for names in declared.values() for p in names})
+        raise UserError(f"no notebook of {', '.join(declared)} has a parameter '{name}'; they take: {', '.join(known)}")
+    for notebook, default in takers.items():
+        if default is not None and type(value) is not type(default):
+            raise UserError(f"parameter {name} of notebook {notebook} must be {type(default).__name__}, as {default!r} is")
+
+
+def declared_parameters(notebook: Path) -> dict[str, Any]:
+    """name -> default of the notebook's parameters cell."""
+    import nbformat
+
+    tagged = [c for c in nbformat.read(notebook, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+    body = ast.parse("\n".join(c.source for c in tagged)).body
+    return {s.targets[0].id: ast.literal_eval(s.value) for s in body if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
 
 
 def execute(cell: Cell) -> str:
@@ -100,9 +159,7 @@ def _repeatable(path: Path) -> None:
 
 def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
     """UserError for a parameter that the notebook's parameters cell does not declare (papermill only warns)."""
-    import papermill
-
-    known = papermill.inspect_notebook(str(notebook))
+    known = declared_parameters(notebook)
     unknown = [p for p in parameters if p not in known]
     if unknown:
         raise UserError(f"notebook {notebook.stem} has no parameter '{unknown[0]}'; it takes: {', '.join(known)}")
@@ -110,31 +167,43 @@ def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
 
 def run(
     models: list[str],
-    benchmark: str,
-    corpora: list[str],
+    chosen: list[Part],
     names: list[str],
     limit: int | None,
     fresh: bool,
+    own: dict[str, Any],
     say: Callable[[str], None],
 ) -> int:
-    """Generates and judges what is missing, executes the notebooks, builds the report; returns the number of failures."""
-    from pkg_lib.experiment import Experiment
-    from pkg_lib.retrieval.retrievers import RETRIEVERS
+    """Generates and judges what is missing, executes the notebooks; returns the exit code.
 
-    failures = 0
+    0: all done; 1: a notebook failed; 2: every notebook that failed did so by a user's mistake.
+    """
     # All of them are made before the first runs, so that a mistake in the last name costs no hours.
-    planned = [(p, cells, Experiment(**p, fresh=fresh)) for p, cells in plan(models, benchmark, corpora, names, limit)]
-    for parameters, cells, experiment in planned:
-        made = experiment.generate(list(RETRIEVERS))
-        frame = experiment.verdicts()
-        experiment.controls()
-        say(f"{parameters['model']} | {benchmark} | {parameters['corpus']}: {len(frame)} tasks, {made} completions generated")
-        for cell in cells:
-            error = execute(cell)
-            failures += bool(error)
-            say(f"  {cell.notebook}: {error or 'done'}")
-        say(summary(frame))
-    return failures
+    planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m in models for p in chosen]
+    work = cells(names, [e for e, _ in planned], own)
+    errors: list[str] = []
+    for experiment, part in planned:
+        say(prepare(experiment, list(part.columns)))
+        errors += [_told(c, say) for e, c in work if e is experiment]
+        say(summary(experiment.verdicts()))
+    errors += [_told(c, say) for e, c in work if e is None]
+    failed = [e for e in errors if e]
+    return 0 if not failed else 2 if all(e.startswith("UserError") for e in failed) else 1
+
+
+def prepare(experiment: Experiment, columns: list[str]) -> str:
+    """Generates and judges what is missing; returns one line that says what that was."""
+    made = experiment.generate(columns)
+    experiment.verdicts()
+    experiment.controls()
+    found = f"{experiment.model} | {experiment.benchmark} | {experiment.corpus}: {len(experiment.tasks)} tasks"
+    return f"{found}, {made} completions generated{experiment.remark}"
+
+
+def _told(cell: Cell, say: Callable[[str], None]) -> str:
+    error = execute(cell)
+    say(f"  {cell.notebook}: {error or 'done'}")
+    return error
 
 
 def summary(frame: Any) -> str:

@@ -18,6 +18,10 @@ class UserError(Exception):
     """A mistake that the user can mend: one line that says what is wrong and what to do (exit code 2)."""
 
 
+class BenchmarkMissing(UserError):
+    """A benchmark's tasks cannot be had here: neither its directory is given nor the hub answers."""
+
+
 def digest(*parts: str) -> str:
     """SHA-256 in hex over the parts, separated so that ("ab", "c") and ("a", "bc") differ."""
     h = hashlib.sha256()

@@ -12,13 +12,13 @@ from pkg_lib.completions import Completions
 from pkg_lib.corpora import load_corpus
 from pkg_lib.experiment import COLUMNS, CONTROLS, Experiment
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
-from pkg_lib.study import CORPORA, MODEL
+from pkg_lib.study import MODEL, STUDY
 from pkg_lib.types import UserError
 
 
-@pytest.fixture(params=CORPORA)
+@pytest.fixture(params=[p for p in STUDY if p.benchmark == "humaneval"], ids=lambda p: p.corpus)
 def experiment(request, committed):
-    return Experiment(MODEL, corpus=request.param, limit=8)
+    return Experiment(MODEL, corpus=request.param.corpus, limit=8)
 
 
 def test_committed_study_is_complete(experiment):

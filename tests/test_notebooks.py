@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import nbformat
@@ -9,24 +10,43 @@ import pytest
 
 from pkg_lib import study
 from pkg_lib.analysis.report import build_report
-from pkg_lib.experiment import Experiment
-from pkg_lib.results import stem
+from pkg_lib.experiment import Experiment, open_experiment
 
 
-@pytest.mark.parametrize("corpus", study.CORPORA)
-@pytest.mark.parametrize("notebook", study.notebooks())
-def test_notebook_runs_on_eight_tasks(committed, notebook, corpus):
-    parameters = {"model": study.MODEL, "benchmark": study.BENCHMARK, "corpus": corpus, "limit": 8}
-    cell = study.Cell(notebook, parameters)
+def declared(notebook):
+    return study.declared_parameters(study.NOTEBOOKS / f"{notebook}.ipynb")
+
+
+PARTS = [(n, p) for n in study.notebooks() for p in (study.STUDY if "model" in declared(n) else (None,))]
+FIRST = study.STUDY[0]
+
+
+def cell_of(notebook, part, limit, **own):
+    experiments = [open_experiment(study.MODEL, part.benchmark, part.corpus, limit)] if part else []
+    return study.cells([notebook], experiments, own)[0][1]
+
+
+@pytest.mark.parametrize(("notebook", "part"), PARTS, ids=lambda p: getattr(p, "corpus", p))
+def test_notebook_runs_on_eight_tasks(committed, notebook, part):
+    cell = cell_of(notebook, part, 8)
     assert study.execute(cell) == ""
     executed = nbformat.read(cell.target, as_version=4)
     assert all(c.execution_count for c in executed.cells if c.cell_type == "code")
-    name = f"{stem(**parameters)}.{notebook}"
-    rows = (committed / "tables" / f"{name}.csv").read_text()
-    passed = Experiment(**parameters).verdicts()["Block-PKG"].mean()
-    assert f"{100 * passed:.1f}" in rows
+    name = cell.target.stem
     assert sorted((committed / "figures").glob(f"{name}.*.pdf")) and sorted((committed / "figures").glob(f"{name}.*.png"))
-    assert name in build_report(committed).read_text()
+    section = json.loads((committed / "tables" / f"{name}.json").read_text())
+    assert section["findings"] and section["tables"]
+    for table in section["tables"]:
+        assert all((committed / "tables" / f"{table}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex"))
+    assert f'id="{name}"' in build_report(committed).read_text()
+
+
+def test_table_1_holds_the_rate_of_the_verdicts(committed):
+    cell = cell_of("rq1_code_pkg", FIRST, 8)
+    assert study.execute(cell) == ""
+    rows = (committed / "tables" / f"{cell.target.stem}.csv").read_text()
+    passed = Experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 8).verdicts()["Block-PKG"].mean()
+    assert f"{100 * passed:.1f}" in rows
 
 
 def test_failing_notebook_is_saved_at_its_failing_cell_and_named(committed, monkeypatch, tmp_path):
@@ -34,7 +54,7 @@ def test_failing_notebook_is_saved_at_its_failing_cell_and_named(committed, monk
     source.cells.append(nbformat.v4.new_code_cell("1 / 0"))
     nbformat.write(source, tmp_path / "broken.ipynb")
     monkeypatch.setattr(study, "NOTEBOOKS", tmp_path)
-    cell = study.Cell("broken", {"model": study.MODEL, "benchmark": study.BENCHMARK, "corpus": study.CORPORA[0], "limit": 2})
+    cell = cell_of("broken", FIRST, 2)
     assert study.execute(cell).startswith("ZeroDivisionError")
     saved = nbformat.read(cell.target, as_version=4)
     assert any(o.output_type == "error" for o in saved.cells[-1].outputs)
@@ -43,8 +63,7 @@ def test_failing_notebook_is_saved_at_its_failing_cell_and_named(committed, monk
 def test_interrupted_notebook_leaves_the_last_executed_one(committed, monkeypatch):
     import papermill
 
-    parameters = {"model": study.MODEL, "benchmark": study.BENCHMARK, "corpus": study.CORPORA[0], "limit": 2}
-    cell = study.Cell("rq1_code_pkg", parameters)
+    cell = cell_of("rq1_code_pkg", FIRST, 2)
     cell.target.parent.mkdir()
     cell.target.write_text("the last one")
 
@@ -61,8 +80,7 @@ def test_interrupted_notebook_leaves_the_last_executed_one(committed, monkeypatc
 
 def test_executed_notebook_is_the_same_when_the_verdicts_are_executed_again(committed):
     """Progress bars come as widgets with random ids; they are taken out."""
-    parameters = {"model": study.MODEL, "benchmark": study.BENCHMARK, "corpus": study.CORPORA[0], "limit": 24}
-    cell = study.Cell("rq1_code_pkg", parameters)
+    cell = cell_of("rq1_code_pkg", FIRST, 24)
     assert study.execute(cell) == ""
     first = cell.target.read_text()
     shutil.rmtree(committed / "evaluations" / "controls")

@@ -103,17 +103,22 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table 1 ready to print; the exporters below differ in markup only."""
+    """A table of pass@1 ready to print; the exporters below differ in markup only."""
 
     title: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = field(default=())
+    columns: tuple[str, ...] = COLUMNS
+
+    def summary(self) -> list[list[str]]:
+        """(text, colour) of the first row's cells."""
+        return [[c.text, c.colour] for c in self.rows[0].cells]
 
     def frame(self) -> pd.DataFrame:
         """pass@1 in percent, index (source, model), NaN where not measured."""
         index = pd.MultiIndex.from_tuples([(r.group, r.model) for r in self.rows], names=["source", "model"])
         values = [[math.nan if c.value is None else c.value for c in r.cells] for r in self.rows]
-        return pd.DataFrame(values, index=index, columns=list(COLUMNS))
+        return pd.DataFrame(values, index=index, columns=list(self.columns))
 
     def csv(self) -> str:
         """One line a cell; an empty value was not measured."""
@@ -122,7 +127,7 @@ class Table:
         write = csv.writer(out, lineterminator="\n").writerow
         write(["source", "model", "method", "pass_at_1_percent", "difference_points", "low", "high", *names[4:]])
         for row in self.rows:
-            for method, cell in zip(COLUMNS, row.cells, strict=True):
+            for method, cell in zip(self.columns, row.cells, strict=True):
                 found = [getattr(cell, n) for n in names]
                 if cell.text:
                     write([row.group, row.model, method, *(round(v, 4) if isinstance(v, float) else v for v in found)])
@@ -130,26 +135,26 @@ class Table:
 
     def markdown(self) -> str:
         """A pipe table; the difference to None stands in the cells of this study, because Markdown has no colours."""
-        lines = [["Source", "Model", *COLUMNS], ["---", "---", *["---:"] * len(COLUMNS)]]
+        lines = [["Source", "Model", *self.columns], ["---", "---", *["---:"] * len(self.columns)]]
         lines += [[row.group, row.model, *map(_with_difference, row.cells)] for row in self.rows]
         body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
         return f"**{self.title}**\n\n{body}\n\n" + "".join(f"{note}\n\n" for note in self.notes).rstrip() + "\n"
 
     def latex(self) -> str:
         r"""A booktabs table for \usepackage{booktabs} and \usepackage[table]{xcolor}."""
-        head = " & ".join(["Model", *COLUMNS])
+        head = " & ".join(["Model", *self.columns])
         lines = [r"% needs \usepackage{booktabs} and \usepackage[table]{xcolor}", r"\begin{table*}[t]", r"\centering"]
         lines += [rf"\caption{{{_tex(self.title + '. ' + ' '.join(self.notes))}}}", r"\small"]
-        lines += [rf"\begin{{tabular}}{{l{'r' * len(COLUMNS)}}}", r"\toprule", head + r" \\"]
+        lines += [rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}", r"\toprule", head + r" \\"]
         for group, rows in groupby(self.rows, key=lambda r: r.group):
-            lines += [r"\midrule", rf"\multicolumn{{{len(COLUMNS) + 1}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"]
+            lines += [r"\midrule", rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"]
             lines += [" & ".join([_tex(r.model), *map(_tex_cell, r.cells)]) + r" \\" for r in rows]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"
 
     def html(self) -> str:
         """A fragment; report.css styles it, and it reads well without."""
         groups = [(group, list(rows)) for group, rows in groupby(self.rows, key=lambda r: r.group)]
-        return render("table.html.j2", table=self, columns=COLUMNS, groups=groups)
+        return render("table.html.j2", table=self, columns=self.columns, groups=groups)
 
     _repr_html_ = html
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pkg_lib.analysis.metrics import mcnemar
-from pkg_lib.graph.code import is_python
 from pkg_lib.types import Outcome
 
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
@@ -66,23 +65,21 @@ class HelpHurt:
 def record(
     task_id: str,
     outcome: Outcome,
-    sanity: Outcome,
-    program: str,
-    raw: str,
-    extracted: str,
+    completion: bool,
+    extracted: bool,
+    parsed: bool,
+    ran: bool,
     context_found: bool | None = None,
     in_prompt: bool | None = None,
 ) -> Record:
-    """One task's record. `sanity` is the outcome of the program without tests, `program` what stood before the tests.
+    """One task's record. `ran`: the program without its tests ran through.
 
     What passed has taken every stage from the completion on, whatever the other arguments say.
     """
     if outcome.status == "passed":
         return Record(task_id, context_found, in_prompt, True, True, True, True, True)
     passed = None if outcome.status == "not_measured" else False
-    ran = sanity.status == "passed"
-    steps = (bool(raw.strip()), bool(extracted.strip()), is_python(program), ran)
-    return Record(task_id, context_found, in_prompt, *steps, passed)
+    return Record(task_id, context_found, in_prompt, completion, extracted, parsed, ran, passed)
 
 
 def waterfall(records: Iterable[Record]) -> list[Stage]:

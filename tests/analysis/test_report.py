@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from pkg_lib.analysis import report
+from pkg_lib.analysis import findings, report
 from pkg_lib.analysis.metrics import own_function
 from pkg_lib.analysis.tables import COLUMNS, table1
 from pkg_lib.types import Context, UserError
@@ -75,8 +75,10 @@ def results(tmp_path, verdicts, controls):
     (tmp_path / "figures").mkdir()
     for suffix in ("png", "pdf"):  # what save_figure writes; its own tests look inside
         (tmp_path / "figures" / f"{STEM}.helped_hurt.{suffix}").write_bytes(b"a figure")
-    captions = {"helped_hurt": report.caption_changes(verdicts), "never_drawn": "no such files"}
-    report.save_section(tmp_path, STEM, table, verdicts, captions, PROVENANCE, ["A remark."])
+    captions = {"helped_hurt": findings.caption_changes(verdicts), "never_drawn": "no such files"}
+    parts = {"": table.html(), "Differences": findings.differences_html(verdicts)}
+    said = [*findings.findings(verdicts, "humaneval"), "A remark."]
+    report.save_section(tmp_path, report.Section(STEM, "A model", parts, said, captions, PROVENANCE, table.summary(), [STEM]))
     save_notebook(tmp_path, STEM, picture("a chart"))
     return tmp_path
 
@@ -152,7 +154,8 @@ def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("place", "text"), [("tables/x.json", "{"), ("tables/x.json", '{"stem": 1}'), ("notebooks/x.ipynb", '{"cel')]
+    ("place", "text"),
+    [("tables/x.json", "{"), ("tables/x.json", '{"stem": 1}'), ("notebooks/x.ipynb", "{}"), ("notebooks/x.ipynb", '{"cel')]
 )
 def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
     path = tmp_path / place
@@ -169,7 +172,7 @@ def test_findings_name_a_clear_difference_and_its_direction(verdicts):
         verdicts[name] = verdicts["None"]
     verdicts["Func-PKG"] = True
     verdicts["BM25"] = False
-    said = report.findings(verdicts, "humaneval")
+    said = findings.findings(verdicts, "humaneval")
     assert said[0].startswith("Without retrieval (None) 20 of 40 tasks are solved: 50.0 %")
     above = next(s for s in said if s.startswith("Above None"))
     below = next(s for s in said if s.startswith("Below None"))
@@ -183,15 +186,15 @@ def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
     for name in COLUMNS[1:]:
         verdicts[name] = verdicts["None"]
     verdicts.loc[verdicts.index[:2], "Func-PKG"] = True
-    assert not any("beyond chance" in s for s in report.findings(verdicts, "humaneval"))
+    assert not any("beyond chance" in s for s in findings.findings(verdicts, "humaneval"))
 
 
 def test_findings_without_measurements_say_so(verdicts):
     verdicts[list(COLUMNS[1:])] = pd.NA
-    said = report.findings(verdicts, "humaneval")
+    said = findings.findings(verdicts, "humaneval")
     assert len(said) == 2 and said[1] == f"Not measured: {', '.join(COLUMNS[1:])}."
     verdicts["None"] = pd.NA
-    assert "nothing to compare" in report.findings(verdicts, "humaneval")[-1]
+    assert "nothing to compare" in findings.findings(verdicts, "humaneval")[-1]
 
 
 def test_findings_compare_columns_on_the_same_tasks(verdicts):
@@ -199,7 +202,7 @@ def test_findings_compare_columns_on_the_same_tasks(verdicts):
     for name in COLUMNS:
         verdicts[name] = pd.array([True] * 20 + [False] * 20, dtype="boolean")
     verdicts.loc[verdicts.index[20:], "Dense"] = pd.NA
-    said = report.findings(verdicts, "humaneval")
+    said = findings.findings(verdicts, "humaneval")
     assert "All measured retrieval columns score 100.0 % on the 20 tasks measured in all of them." in said
     assert any("Reranked scores 100.0 %, 0.0 points against None" in s for s in said)
     assert not any("beyond chance" in s for s in said)
@@ -209,20 +212,21 @@ def test_changed_tasks_and_captions_list_ids_and_counts(verdicts):
     verdicts["None"] = [False] * 2 + [True] * 38
     verdicts["BM25"] = [True, False, False] + [True] * 37
     verdicts["Dense"] = pd.NA
-    lines = report.changed_tasks(verdicts).splitlines()
+    lines = findings.changed_tasks(verdicts).splitlines()
     assert lines[0] == "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2"
     assert lines[1] == "- **Dense**: not measured"
-    assert "BM25 1 helped, 1 hurt" in report.caption_changes(verdicts)
-    assert "None 95.0, BM25 95.0, Dense \N{EN DASH}" in report.caption_rates(verdicts, "humaneval")
+    assert "BM25 1 helped, 1 hurt" in findings.caption_changes(verdicts)
+    assert "None 95.0, BM25 95.0, Dense \N{EN DASH}" in findings.caption_rates(verdicts, "humaneval")
 
 
 def test_own_function_sentence_keeps_unknown_apart_from_zero():
     known = [Context("a", "BM25", None, defines_task=True), Context("b", "BM25", None, defines_task=False)]
     unknown = [Context("a", "Dense", None)]
-    assert report.own_function_sentence(own_function({"BM25": known, "Dense": unknown})).endswith("asked for: BM25 1 of 2.")
-    assert "not measured" in report.own_function_sentence(own_function({"Dense": unknown}))
+    assert findings.own_function_sentence(own_function({"BM25": known, "Dense": unknown})).endswith("asked for: BM25 1 of 2.")
+    assert "not measured" in findings.own_function_sentence(own_function({"Dense": unknown}))
 
 
 def test_section_files_are_stable_json(results):
     stored = json.loads((results / "tables" / f"{STEM}.json").read_text("utf8"))
-    assert (stored["model"], stored["tasks"], len(stored["summary"])) == ("m-0.5b", 40, len(COLUMNS))
+    assert (stored["stem"], len(stored["summary"])) == (STEM, len(COLUMNS))
+    assert [title for title, _ in stored["parts"]] == ["", "Differences"]
