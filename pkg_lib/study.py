@@ -12,7 +12,7 @@ from typing import Any
 from pkg_lib.analysis.metrics import pass_at_1
 from pkg_lib.analysis.tables import percent
 from pkg_lib.experiment import Experiment, open_experiment
-from pkg_lib.results import ROOT, results_dir, slug, stem
+from pkg_lib.results import ROOT, results_dir, slug
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import UserError
 
@@ -44,13 +44,19 @@ class Cell:
 
     notebook: str
     parameters: dict[str, Any] = field(hash=False)
+    stem: str
 
     @property
     def target(self) -> Path:
-        p = self.parameters
-        parts = [stem(p["model"], p["benchmark"], p["corpus"], p["limit"])] if set(SHARED) <= p.keys() else []
-        own = [f"{slug(n)}-{slug(str(p[n]))}".replace(".", "_") for n in p if n not in SHARED]
-        return results_dir() / "notebooks" / f"{'.'.join([*parts, *own, self.notebook])}.ipynb"
+        return results_dir() / "notebooks" / f"{self.stem}.ipynb"
+
+
+def stem_of(notebook: str, experiment: Experiment | None, **own: Any) -> str:
+    """What a notebook's files start with: its experiment, and those of its own parameters that are not the defaults."""
+    defaults = declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
+    parts = [experiment.stem] if experiment else []
+    parts += [slug(f"{n}-{v}").replace(".", "_") for n, v in own.items() if v != defaults[n]]
+    return ".".join([*parts, notebook])
 
 
 def notebooks() -> list[str]:
@@ -71,7 +77,9 @@ def parts(benchmarks: list[str], corpora: list[str], columns: list[str]) -> list
     return [Part(p.benchmark, p.corpus, tuple(columns)) for p in found] if columns else found
 
 
-def cells(names: list[str], experiments: list[Experiment], own: dict[str, Any]) -> list[tuple[Experiment | None, Cell]]:
+def cells(
+    names: list[str], experiments: list[Experiment], own: dict[str, Any], limit: int | None = None
+) -> list[tuple[Experiment | None, Cell]]:
     """The notebooks in the order in which they run, each with the experiment that it shows.
 
     A notebook that declares no model is about none and runs once (experiment None). UserError for an unknown notebook,
@@ -85,11 +93,12 @@ def cells(names: list[str], experiments: list[Experiment], own: dict[str, Any]) 
         _check_own(name, value, declared)
     found: list[tuple[Experiment | None, Cell]] = []
     for experiment in [*experiments, None]:
-        shared = {n: getattr(experiment, n, None) for n in SHARED}
         for notebook, known in declared.items():
             if ("model" in known) == (experiment is not None):
-                given = {n: v for n, v in (shared | own).items() if n in known and (experiment or n in own)}
-                found.append((experiment, Cell(notebook, given)))
+                shared = {n: getattr(experiment, n) for n in SHARED} if experiment else {"limit": limit}
+                given = {n: v for n, v in own.items() if n in known} | ({} if experiment else {"limit": limit})
+                stem = stem_of(notebook, experiment, **{n: v for n, v in given.items() if n in known})
+                found.append((experiment, Cell(notebook, {n: v for n, v in (shared | given).items() if n in known}, stem)))
     return found
 
 
@@ -180,7 +189,7 @@ def run(
     """
     # All of them are made before the first runs, so that a mistake in the last name costs no hours.
     planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m in models for p in chosen]
-    work = cells(names, [e for e, _ in planned], own)
+    work = cells(names, [e for e, _ in planned], own, limit)
     errors: list[str] = []
     for experiment, part in planned:
         say(prepare(experiment, list(part.columns)))

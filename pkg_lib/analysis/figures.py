@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec
@@ -130,9 +130,9 @@ def _diverge(axes: Axes, place: int, row: pd.Series, gap: float) -> None:
     _beside(axes, place, f"{helped - hurt:+d}".replace("-", MINUS) if helped != hurt else "0")
 
 
-def _rows(count: int, height: float, legend: float) -> tuple[Figure, Axes]:
-    """A figure with one horizontal row a column, the first on top; `height` of a row and `legend` in inches."""
-    top, bottom, left, right = 0.24, 0.42 + legend, 0.78, 0.36
+def _rows(count: int, height: float, legend: float, left: float = 0.78) -> tuple[Figure, Axes]:
+    """A figure with one horizontal row a column, the first on top; `height`, `legend` and `left` (for names) in inches."""
+    top, bottom, right = 0.24, 0.42 + legend, 0.36
     width, tall = 3.35, count * height + top + bottom
     figure = Figure(figsize=(width, tall))
     axes = figure.add_axes((left / width, bottom / tall, 1 - (left + right) / width, count * height / tall))
@@ -148,3 +148,65 @@ def _beside(axes: Axes, place: int, text: str) -> None:
 
 def _hex(rgb: tuple[int, int, int]) -> str:
     return "#" + "".join(f"{c:02X}" for c in rgb)
+
+
+# Okabe and Ito's colours, which stay apart for the common colour deficiencies; hatches keep them apart in print.
+ERROR_LOOK = {
+    "AssertionError": ("#0072B2", ""), "NameError": ("#E69F00", "///"), "TypeError": ("#009E73", "..."),
+    "SyntaxError": ("#CC79A7", "xxx"), "IndentationError": ("#56B4E9", "\\\\\\"), "Others": ("#C9CDD2", ""),
+}  # fmt: skip
+
+
+@_styled
+def error_bars(counts: pd.DataFrame, title: str) -> Figure:
+    """Stacked bars of failed solutions: settings (rows of `counts`, named by its index) x error types (columns)."""
+    figure, axes = _rows(len(counts), 0.28, legend=0.5, left=1.1)
+    widest = max(1, int(counts.sum(axis=1).max()))
+    for place, (_, row) in enumerate(counts.iterrows()):
+        start = 0
+        for error, (colour, hatch) in ERROR_LOOK.items():
+            n = int(row[error])
+            label = error if place == 0 else None
+            axes.barh(place, n, 0.66, start, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4, label=label)
+            if n > 0.07 * widest:
+                box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+                axes.text(start + n / 2, place, str(n), ha="center", va="center_baseline", fontsize=6.5, bbox=box)
+            start += n
+        _beside(axes, place, str(start))
+    axes.set(xlim=(0, widest), xlabel="failed solutions")
+    axes.set_yticks(range(len(counts)), [_two_lines(str(n)) for n in counts.index])
+    axes.set_title(title, loc="left")
+    figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.4)
+    return figure
+
+
+def _two_lines(name: str) -> str:
+    """A long name broken after a hyphen near its middle."""
+    places = [i + 1 for i, c in enumerate(name) if c == "-" and i + 1 < len(name)]
+    if len(name) <= 18 or not places:
+        return name
+    at = min(places, key=lambda i: abs(i - len(name) / 2))
+    return f"{name[:at]}\n{name[at:]}"
+
+
+@_styled
+def method_points(frames: Mapping[str, pd.DataFrame], columns: Sequence[str], title: str) -> Figure:
+    """pass@1 with its 95 % Wilson interval of each column, one marker a model."""
+    figure, axes = _rows(len(columns), 0.34, legend=0.2)
+    step = 0.26
+    for number, (name, frame) in enumerate(frames.items()):
+        colour, marker = list(ERROR_LOOK.values())[number % 4][0], MARKERS[number % len(MARKERS)]
+        shift = step * (number - (len(frames) - 1) / 2)
+        for place, column in enumerate(columns):
+            rate = pass_at_1(frame[column])
+            bounds = wilson(rate.passed, rate.measured)
+            if rate.value is not None and bounds is not None:
+                label = name if place == 0 else None
+                axes.plot([100 * b for b in bounds], [place + shift] * 2, color=colour, linewidth=1.0)
+                axes.plot(100 * rate.value, place + shift, marker, color=colour, markersize=4, label=label)
+    axes.set(xlabel="pass@1 (%), 95 % Wilson interval")
+    axes.grid(axis="x")
+    axes.set_yticks(range(len(columns)), list(columns))
+    axes.set_title(title, loc="left")
+    figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0)
+    return figure

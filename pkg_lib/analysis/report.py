@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 from markupsafe import Markup
 
 from pkg_lib.analysis.tables import COLUMNS, render
@@ -39,6 +40,11 @@ class Section:
     provenance: dict[str, Any]
     summary: list[list[str]] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
+
+
+def plain(verdicts: pd.Series) -> dict[str, bool | None]:
+    """task id -> verdict, None where not measured."""
+    return {str(t): None if pd.isna(v) else bool(v) for t, v in verdicts.items()}
 
 
 def save_section(results: Path, section: Section) -> Path:

@@ -144,11 +144,11 @@ class Table:
         r"""A booktabs table for \usepackage{booktabs} and \usepackage[table]{xcolor}."""
         head = " & ".join(["Model", *self.columns])
         lines = [r"% needs \usepackage{booktabs} and \usepackage[table]{xcolor}", r"\begin{table*}[t]", r"\centering"]
-        lines += [rf"\caption{{{_tex(self.title + '. ' + ' '.join(self.notes))}}}", r"\small"]
+        lines += [rf"\caption{{{tex(self.title + '. ' + ' '.join(self.notes))}}}", r"\small"]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}", r"\toprule", head + r" \\"]
         for group, rows in groupby(self.rows, key=lambda r: r.group):
-            lines += [r"\midrule", rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"]
-            lines += [" & ".join([_tex(r.model), *map(_tex_cell, r.cells)]) + r" \\" for r in rows]
+            lines += [r"\midrule", rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{tex(group)}}}}} \\"]
+            lines += [" & ".join([tex(r.model), *map(_tex_cell, r.cells)]) + r" \\" for r in rows]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"
 
     def html(self) -> str:
@@ -213,7 +213,7 @@ def table1(
     for name in CONTROLS:
         rate = pass_at_1(controls[name].reindex(tasks))
         blank = (Cell(""),) * (len(COLUMNS) - 1)
-        rows.append(Row("Controls, without a model", name, (_measured_cell(rate, None), *blank)))
+        rows.append(Row("Controls, without a model", name, (measured_cell(rate, None), *blank)))
     rows += _published_rows(benchmark)
     first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
     title = f"pass@1 in percent on {TITLES.get(benchmark, benchmark)} ({first}), one greedy sample a task"
@@ -245,11 +245,12 @@ def _our_cells(verdicts: pd.DataFrame) -> tuple[Cell, ...]:
     cells = []
     for name in COLUMNS:
         paired = paired_bootstrap(verdicts[name], verdicts[BASELINE], resamples=1) if name != BASELINE else None
-        cells.append(_measured_cell(pass_at_1(verdicts[name]), 100 * paired.value if paired else None))
+        cells.append(measured_cell(pass_at_1(verdicts[name]), 100 * paired.value if paired else None))
     return tuple(cells)
 
 
-def _measured_cell(rate: Rate, difference: float | None) -> Cell:
+def measured_cell(rate: Rate, difference: float | None) -> Cell:
+    """A cell of this study: the rate with its Wilson interval, the difference to None in points."""
     bounds = wilson(rate.passed, rate.measured)
     if rate.value is None or bounds is None:
         return Cell(DASH, measured=0, passed=0, total=rate.total)
@@ -298,9 +299,10 @@ def _with_difference(cell: Cell) -> str:
     return f"{cell.text} ({points(cell.difference / 100)})" if shown else cell.text
 
 
-def _tex(text: str) -> str:
+def tex(text: str) -> str:
+    """The text with what LaTeX would read as markup escaped."""
     return text.translate(TEX)
 
 
 def _tex_cell(cell: Cell) -> str:
-    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + _tex(cell.text)
+    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tex(cell.text)

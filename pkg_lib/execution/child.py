@@ -48,10 +48,15 @@ class Server:
         if self.plan.namespaces:
             confine.hide_proc()
         home = (os.path.dirname(os.__file__) + "/", HERE + "/", "<frozen ", *(p + "/" for p in setup["paths"]))
-        self.rules = runner.Rules(allowed, home, runner.standing_classes())
-        self.program = syscalls.program(1, read_only=False) if self.plan.namespaces else b""
+        self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
+        self.program = confine.loadable(syscalls.program(1, read_only=False)) if self.plan.namespaces else None
         for name in ("confine", "runner", "syscalls"):
             del sys.modules[name]
+        # What a sample finds is made here once: after the fork each step costs a copy of the memory that it touches.
+        os.environ.clear()
+        sys.argv = [""]
+        sys.modules["__main__"] = type(sys)("__main__")
+        confine.limit(setup["memory_mb"], self.plan.processes)
         gc.collect()
         gc.freeze()
 
@@ -65,11 +70,11 @@ class Server:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")
 
-    def filter(self) -> bytes | None:
+    def filter(self) -> Any:
         """The system call filter for the process that calls this, or None where there is none."""
         if not self.plan.filtered:
             return None
-        return self.program or syscalls.program(os.getpid(), read_only=True)
+        return self.program or confine.loadable(syscalls.program(os.getpid(), read_only=True))
 
 
 def receive(inbox: socket.socket) -> dict[str, Any] | None:
@@ -141,7 +146,7 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
             os.dup2(null, fd)
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
-        found = confine.lock(server.plan, request["seconds"], request["memory_mb"], server.filter())
+        found = confine.lock(server.plan, request["seconds"], server.filter())
         if request.get("layers"):
             os.write(out, nonce + b"L" + json.dumps(found).encode())
             os._exit(0)
@@ -151,9 +156,6 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
         os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
         os._exit(0)
     del nonce
-    os.environ.clear()
-    sys.argv = [""]
-    sys.modules["__main__"] = type(sys)("__main__")
     gc.enable()
     runner.run(request["solution"], test, request["entry_point"], out, secret, server.rules)
 
@@ -261,7 +263,7 @@ def main() -> None:
     with socket.socket(fileno=os.dup(0)) as line:
         gc.disable()
         server = Server(json.loads(sys.argv[1]))
-        probe = {"seconds": 10.0, "memory_mb": 1024, "solution": "", "tests": [], "entry_point": "", "layers": True}
+        probe = {"seconds": 10.0, "solution": "", "tests": [], "entry_point": "", "layers": True}
         first = judge(server, probe)
         found = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
         send(line, server.plan.layers | found)

@@ -147,19 +147,14 @@ def fork(plan: Plan) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
     The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps around a
-    fork are taken here; the fork server has one thread, so there is nothing else to bring into order.
+    fork are left out: the fork server has one thread, so no lock is in another's hands, and they cost a third of the
+    fork. What differs from os.fork: `random` is not seeded anew, so that every sample starts in the same state.
     """
     if not plan.namespaces:
         return os.fork()
-    python = ctypes.pythonapi
-    python.PyOS_BeforeFork()
     pid = libc.syscall(SYS_CLONE[platform.machine()], NEWPID | NEWNS | signal.SIGCHLD, 0, 0, 0, 0)
-    number = ctypes.get_errno()
-    if pid == 0:
-        python.PyOS_AfterFork_Child()
-        return 0
-    python.PyOS_AfterFork_Parent()
     if pid == -1:
+        number = ctypes.get_errno()
         raise OSError(number, f"clone: {os.strerror(number)}")
     return pid
 
@@ -169,12 +164,12 @@ def _empty_work(plan: Plan) -> None:
     call("mount", b"none", os.fsencode(plan.work), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
 
 
-def lock(plan: Plan, seconds: float, memory_mb: int, program: bytes | None) -> dict[str, bool | str]:
+def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None) -> dict[str, bool | str]:
     """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be had."""
     if plan.namespaces:
         _empty_work(plan)
     os.chdir(plan.work)
-    _limit(seconds, memory_mb, plan.processes)
+    _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)  # behind child.wait's clock; the kernel's count may run ahead of it
     if plan.own_user:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -190,11 +185,10 @@ def lock(plan: Plan, seconds: float, memory_mb: int, program: bytes | None) -> d
     return found
 
 
-def _limit(seconds: float, memory_mb: int, processes: int) -> None:
-    cpu = int(2 * seconds) + 3  # behind the clock of child.wait; the kernel's count may run ahead on a busy machine
+def limit(memory_mb: int, processes: int) -> None:
+    """In the fork server, last: the limits that every sample's process inherits. Time is limited in `lock`."""
     for kind, value in (
         (resource.RLIMIT_AS, memory_mb << 20),
-        (resource.RLIMIT_CPU, cpu),
         (resource.RLIMIT_FSIZE, FILE_MB << 20),
         (resource.RLIMIT_NPROC, processes),
         (resource.RLIMIT_NOFILE, 64),
@@ -202,9 +196,13 @@ def _limit(seconds: float, memory_mb: int, processes: int) -> None:
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
-        hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        _limit(kind, value)
+
+
+def _limit(kind: int, value: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (value, value))
 
 
 def _drop_capabilities() -> None:
@@ -213,11 +211,18 @@ def _drop_capabilities() -> None:
     call("capset", header, none)
 
 
-def _filter(program: bytes) -> bool | str:
-    buffer = ctypes.create_string_buffer(program, len(program))
-    loader = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer)))
+def loadable(program: bytes) -> ctypes.Array[ctypes.c_char]:
+    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the system call."""
+    code = ctypes.create_string_buffer(program, len(program))
+    head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    loader = ctypes.create_string_buffer(head, len(head))
+    loader.code = code  # type: ignore[attr-defined]  # kept as long as what points to it
+    return loader
+
+
+def _filter(program: ctypes.Array[ctypes.c_char]) -> bool | str:
     try:
-        _prctl(PR_SET_SECCOMP, 2, ctypes.addressof(loader))
+        _prctl(PR_SET_SECCOMP, 2, ctypes.addressof(program))
     except OSError as e:
         return e.strerror
     return True

@@ -55,19 +55,21 @@ class Rules:
     """What the fork server fixes for every sample.
 
     `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's own code;
-    `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is given again).
+    `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is given again);
+    `builtins`: what each builtin name means, as it was then.
     """
 
     allowed: frozenset[str] | None
     home: tuple[str, ...]
     classes: dict[int, type]
+    builtins: dict[str, Any]
 
 
 def run(solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules) -> None:
     """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce and is emptied."""
     leave, audit = os._exit, sys.audit
     space: dict[str, Any] = {}
-    checks = _integrity_checks(space, _builtin_names(test) - {entry_point})
+    checks = _integrity_checks(space, rules.builtins, _builtin_names(test) - {entry_point})
     sys.addaudithook(_hook(out, secret, rules, checks))
     try:
         code = compile(solution, SAMPLE, "exec", dont_inherit=True)
@@ -232,13 +234,13 @@ def _guard_signals() -> Callable[[Any, Any], None]:
     return set_plainly
 
 
-def _integrity_checks(space: dict[str, Any], names: frozenset[str]) -> tuple[Check, Check]:
+def _integrity_checks(space: dict[str, Any], base: dict[str, Any], names: frozenset[str]) -> tuple[Check, Check]:
     """Two checks, after the solution and after the tests: the reasons to doubt a pass."""
-    live, base, function = vars(builtins), dict(vars(builtins)), types.FunctionType
+    live, function = vars(builtins), types.FunctionType
     count, callbacks, modules = _thread._count, gc.callbacks, sys.modules
 
     def replaced() -> list[str]:
-        changed = [f"builtins.{k} replaced" for k, v in base.items() if k != "_" and live.get(k) is not v]
+        changed = [f"builtins.{k} replaced" for k, v in base.items() if live.get(k) is not v]
         if space.get("__builtins__") is not live:
             changed.append("__builtins__ replaced")
         shadows = [n for n in names if type(space.get(n)) is function]
@@ -263,6 +265,11 @@ def _builtin_names(test: str | None) -> frozenset[str]:
     if test is None:
         return frozenset()
     return frozenset(CALLED.findall(test)) & vars(builtins).keys()
+
+
+def standing_builtins() -> dict[str, Any]:
+    """The builtins by name, "_" aside (the interactive prompt's last value)."""
+    return {k: v for k, v in vars(builtins).items() if k != "_"}
 
 
 def standing_classes() -> dict[int, type]:
@@ -311,5 +318,16 @@ def _failing(e: BaseException, test: str | None) -> str:
         tb = tb.tb_next
     if not number or test is None:
         return ""
+    line = test.splitlines()[number - 1].strip()
+    if line.startswith("assert ") and _is_whole(line):  # the rule; the whole tree costs as much as running the sample
+        return line
     around = [n for n in ast.walk(ast.parse(test)) if isinstance(n, ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)]
     return ast.get_source_segment(test, max(around, key=lambda n: n.lineno)) or "" if around else ""
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        compile(line, TEST, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True

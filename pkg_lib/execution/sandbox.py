@@ -112,7 +112,7 @@ class Worker:
         self.work = tempfile.mkdtemp(prefix="pkg-sandbox-")
         Path(self.work).chmod(0o755)
         self.line, theirs = socket.socketpair()
-        command = [sys.executable, "-s", "-S", "-P", "-B", str(CHILD), json.dumps(setup | {"work": self.work})]
+        command = [sys.executable, "-s", "-S", "-P", "-B", "-X", "no_debug_ranges", str(CHILD), json.dumps(setup | {"work": self.work})]
         with theirs:
             self.process = subprocess.Popen(
                 command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", env=ENVIRONMENT
@@ -134,7 +134,7 @@ class Worker:
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
         request = {"solution": job.solution, "tests": list(job.tests), "entry_point": job.entry_point}
-        request |= {"seconds": seconds, "memory_mb": self.limits.memory_mb}
+        request["seconds"] = seconds
         data = json.dumps(request).encode()
         try:
             self.line.settimeout(START_SECONDS)
@@ -193,7 +193,8 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     if not set(deny) <= {"namespaces", "filter"}:
         raise UserError(f"{DENY} knows 'namespaces' and 'filter' (or both, with a comma), not {','.join(deny)}")
     preload = allowed if loaded else []
-    return {"deny": deny, "packages": limits.packages, "paths": paths, "allowed": allowed, "preload": preload}
+    about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb}
+    return about | {"paths": paths, "allowed": allowed, "preload": preload}
 
 
 def _outcome(reply: dict[str, Any]) -> Outcome:

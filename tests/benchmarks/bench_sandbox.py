@@ -22,7 +22,7 @@ from pkg_lib.execution.evaluate import task_job
 from pkg_lib.execution.sandbox import layers, run_jobs
 
 TASKS = 60
-REPEATS = 20  # of ours a round, so that its start does not count more than in a run of an experiment
+REPEATS = 40  # of ours a round, so that its start does not count more than in a run of an experiment
 
 
 def mixed():
