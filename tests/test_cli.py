@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pkg_lib import __main__ as cli
+from pkg_lib import cli
 from pkg_lib import study
 
 
@@ -80,7 +80,7 @@ def test_notebook_parameter_that_is_not_declared():
 
 
 def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
-    code = "import sys, time\nfrom pkg_lib import __main__ as m, study\n"
+    code = "import sys, time\nfrom pkg_lib import cli as m, study\n"
     code += "study.run = lambda *a: (print('started', flush=True), time.sleep(30))\n"
     code += "sys.argv = ['pkg_lib', 'run']\nsys.exit(m.main())"
     process = subprocess.Popen(

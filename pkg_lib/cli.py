@@ -1,0 +1,169 @@
+"""The command line: python -m pkg_lib run | report | replay | doctor | fetch | verify-cache | list."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tqdm import tqdm
+
+from pkg_lib import doctor as doctor_module
+from pkg_lib import models, study, verify
+from pkg_lib.benchmarks import BENCHMARKS, named_protocol
+from pkg_lib.corpora import CORPORA
+from pkg_lib.results import results_dir, slug
+from pkg_lib.retrieval.retrievers import RETRIEVERS
+from pkg_lib.types import UserError
+
+# Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
+UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
+
+Models = Annotated[list[str] | None, typer.Option("--model", help="A model of `list`; repeatable.")]
+Benchmarks = Annotated[list[str] | None, typer.Option("--benchmark", help="A benchmark of `list`; repeatable.")]
+Columns = Annotated[list[str] | None, typer.Option("--column", help="Generate this column only; repeatable.")]
+Parameters = Annotated[list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of a notebook; repeatable.")]
+Corpora = Annotated[list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")]
+Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
+
+
+@app.command()
+def run(
+    model: Models = None,
+    benchmark: Benchmarks = None,
+    corpus: Corpora = None,
+    column: Columns = None,
+    notebook: Notebooks = None,
+    parameter: Parameters = None,
+    limit: Limit = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute again, whatever is stored.")] = False,
+) -> None:
+    """Runs the study: retrieval, generation, execution, notebooks, report. What is stored already is used."""
+    chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [])
+    own = dict(_parameter(p) for p in parameter or [])
+    code = study.run(model or [study.MODEL], chosen, notebook or [], limit, fresh, own, typer.echo)
+    _report()
+    if code:
+        raise typer.Exit(code)
+
+
+def _parameter(text: str) -> tuple[str, object]:
+    """NAME=VALUE as a Python literal where it is one, else as text."""
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier()):
+        raise UserError(f"--parameter {text}: write NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def _absolute(corpus: str) -> str:
+    """A source:DIR with its directory made absolute, since notebooks run in another directory than the caller."""
+
+    def whole(part: str) -> str:
+        directory = part.removeprefix("source:")
+        return f"source:{Path(directory).expanduser().resolve()}" if directory and directory != part else part
+
+    return "+".join(whole(p) for p in corpus.split("+"))
+
+
+@app.command()
+def report() -> None:
+    """Builds results/index.html from what lies in results/."""
+    _report()
+
+
+def _report() -> None:
+    from pkg_lib.analysis.report import build_report
+
+    typer.echo(f"report: {build_report(results_dir())}")
+
+
+@app.command()
+def doctor() -> None:
+    """Says what is at hand here, and where the rest would come from."""
+    for line in doctor_module.lines():
+        typer.echo(line)
+
+
+@app.command()
+def fetch(model: Annotated[str, typer.Argument(help="A model of `list`.")]) -> None:
+    """Downloads, verifies and converts a model's weights."""
+    typer.echo(f"{model}: ready at {models.fetch(model)}")
+
+
+@app.command("verify-cache")
+def verify_cache(
+    model: Annotated[str, typer.Option(help="Whose completions.")] = study.MODEL,
+    sample: Annotated[int, typer.Option(help="How many cached prompts to complete again.")] = 8,
+    seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
+) -> None:
+    """Completes cached prompts again, live, and compares the tokens."""
+    same, lines = verify.verify(model, sample, seed)
+    for line in lines:
+        typer.echo(line)
+    typer.echo(f"{same}/{sample} identical")
+    if any(verify.UNEXPLAINED in line for line in lines):
+        raise typer.Exit(1)
+
+
+@app.command()
+def replay(
+    folder: Annotated[Path, typer.Argument(help="DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")],
+    protocol: Annotated[str, typer.Option(help="pkg-paper or standard.")] = "pkg-paper",
+) -> None:
+    """Executes completions from elsewhere, and lists where they carry another verdict."""
+    from pkg_lib.execution.replay import replay as run_replay
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no directory; give one with <benchmark>/<method>.jsonl files")
+    named_protocol(protocol)
+    name = folder.resolve().name
+    with tqdm(unit="sample") as bar:
+
+        def progress(method: str, done: int) -> None:
+            bar.set_description(f"{name} {method}", refresh=False)
+            bar.update(1 if done else 0)
+
+        found = run_replay(folder, results_dir() / "replay" / slug(name), protocol, progress=progress)
+    for problem in found.problems:
+        typer.echo(f"problem: {problem}")
+    for row in found.disagreements.itertuples():
+        typer.echo(f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}")
+    typer.echo(found.table.to_string(index=False, na_rep="–"))
+
+
+@app.command("list")
+def list_names() -> None:
+    """The names that `run` takes."""
+    rows = {
+        "models": models.MODELS,
+        "benchmarks": BENCHMARKS,
+        "corpora": [*CORPORA, "source:DIR"],
+        "columns": RETRIEVERS,
+        "notebooks": study.notebooks(),
+    }
+    for name, values in rows.items():
+        typer.echo(f"{name}: {', '.join(values)}")
+
+
+def main() -> int:
+    """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        code = app(standalone_mode=False) or 0
+    except (UserError, UsageFault) as e:
+        message = e.format_message() if isinstance(e, UsageFault) else str(e)
+        typer.echo(f"error: {' '.join(message.split())}", err=True)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    if code == 130:  # typer turns Ctrl-C into this exit code and says nothing
+        typer.echo("stopped; what was computed is kept, run the same command again, without --fresh, to go on", err=True)
+    return code

@@ -1,0 +1,91 @@
+"""The plan of a study: parts, notebooks and their parameters; and an experiment whose benchmark is not at hand."""
+
+import pytest
+
+from pkg_lib import study
+from pkg_lib.benchmarks import BENCHMARKS
+from pkg_lib.experiment import Experiment, StoredExperiment, open_experiment
+from pkg_lib.types import BenchmarkMissing, UserError
+
+FIRST = study.STUDY[0]
+
+
+def test_parts_follow_the_choice():
+    assert study.parts([], [], []) == list(study.STUDY)
+    assert {p.benchmark for p in study.parts(["humaneval"], [], [])} == {"humaneval"}
+    assert study.parts(["mbpp-all"], [], []) == [study.Part("mbpp-all", FIRST.corpus)]
+    assert study.parts([], ["textbook", "stdlib"], ["None"]) == [
+        study.Part(FIRST.benchmark, "textbook", ("None",)), study.Part(FIRST.benchmark, "stdlib", ("None",)),
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="unknown column 'x'"):
+        study.parts([], [], ["x"])
+
+
+def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):
+    experiments = [Experiment(study.MODEL, limit=2), Experiment(study.MODEL, corpus="pkg-contexts", limit=2)]
+    work = study.cells([], experiments, {}, 2)
+    shared = [c for e, c in work if e is None]
+    assert [(c.notebook, c.parameters, c.stem) for c in shared if c.notebook == "closed_models"] == [
+        ("closed_models", {"limit": 2}, "limit-2.closed_models")
+    ]
+    own = [c for e, c in work if e is experiments[1] and c.notebook == "error_types"]
+    assert own[0].parameters == {"model": study.MODEL, "benchmark": "humaneval", "corpus": "pkg-contexts", "limit": 2}
+    assert len({c.target for _, c in work}) == len(work)
+
+
+def test_own_parameters_reach_their_notebook_and_its_file_name(committed):
+    (_, cell), *_ = study.cells(["error_types"], [Experiment(study.MODEL, limit=2)], {"column": "BM25"})
+    assert cell.parameters["column"] == "BM25"
+    assert "column-bm25" in cell.stem
+    same = study.stem_of("error_types", None, column="Block-PKG")
+    assert same == "error_types"
+
+
+@pytest.mark.parametrize(
+    ("own", "words"), [({"nosuch": 1}, "no notebook of .* has a parameter 'nosuch'"), ({"column": 3}, "must be str")]
+)
+def test_unknown_and_ill_typed_parameters_are_named(committed, own, words):
+    with pytest.raises(UserError, match=words):
+        study.cells(["error_types"], [Experiment(study.MODEL, limit=2)], own)
+
+
+@pytest.mark.parametrize("notebook", study.notebooks())
+def test_every_notebook_refuses_an_unknown_parameter(committed, notebook):
+    with pytest.raises(UserError, match="nosuch"):
+        study.execute(study.Cell(notebook, {"nosuch": 1}, notebook))
+
+
+def test_limit_beyond_the_benchmark_is_no_limit(committed):
+    assert Experiment(study.MODEL, limit=9999).limit is None
+    assert Experiment(study.MODEL, limit=9999).stem == Experiment(study.MODEL).stem
+
+
+@pytest.fixture
+def gone(committed, monkeypatch):
+    """HumanEval's package is not there."""
+
+    def missing(protocol):
+        raise BenchmarkMissing("it is not at hand")
+
+    reference = Experiment(study.MODEL, corpus=FIRST.corpus)
+    expected = reference.verdicts(), reference.controls(), reference.records("Block-PKG"), reference.provenance()
+    monkeypatch.setitem(BENCHMARKS, "humaneval", missing)
+    return expected
+
+
+def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
+    verdicts, controls, records, provenance = gone
+    stored = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus)
+    assert isinstance(stored, StoredExperiment) and "it is not at hand" in stored.remark
+    assert stored.verdicts().equals(verdicts)
+    assert all(stored.controls()[n].equals(controls[n]) for n in controls)
+    assert stored.records("Block-PKG") == records
+    assert stored.provenance() == provenance
+    assert stored.generate(["None"]) == 0
+
+
+def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
+    with pytest.raises(BenchmarkMissing, match="not at hand"):
+        open_experiment("qwen2.5-coder-1.5b-instruct", FIRST.benchmark, FIRST.corpus)
+    with pytest.raises(BenchmarkMissing):
+        open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, fresh=True)
