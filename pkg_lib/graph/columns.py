@@ -11,12 +11,10 @@ from __future__ import annotations
 import gc
 from array import array
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
 
 from pkg_lib.graph.code import Function, functions_of, sources_of
+from pkg_lib.graph.workers import ordered
 from pkg_lib.types import Document, UserError
 
 NAME, IMPL, BLOCK, PATHVALUE = range(4)
@@ -104,23 +102,16 @@ def split_lines(source: str) -> list[str]:
 
 
 def scan(documents: list[Document], processes: int = 1) -> Columns:
-    """The code columns of a corpus; the same whatever the number of processes. Raises UserError when a worker dies.
-
-    Several processes are started afresh ("spawn"), so a script that asks for them needs `if __name__ == "__main__"`.
-    """
+    """The code columns of a corpus; the same whatever the number of processes. Raises UserError when a worker dies."""
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
     if processes == 1:
         return _scan(documents)
-    whole, done = Columns(), 0
-    try:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool, paused_collector():
-            chunks = list(_chunks(documents))
-            for chunk, part in zip(chunks, pool.map(_scan, chunks), strict=True):
-                whole.extend(part, done)
-                done += len(chunk)
-    except BrokenProcessPool as e:
-        raise UserError("a worker process died while it built the graph (out of memory?); build with processes=1") from e
+    whole, done, chunks = Columns(), 0, list(_chunks(documents))
+    with paused_collector():
+        for chunk, part in zip(chunks, ordered(_scan, chunks, processes), strict=True):
+            whole.extend(part, done)
+            done += len(chunk)
     return whole
 
 

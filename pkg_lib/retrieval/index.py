@@ -17,7 +17,7 @@ import numpy as np
 
 from pkg_lib.types import UserError
 
-LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 200, 128
+LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
 _MAGIC = b"pkg-hnsw-1\n"
 
 
@@ -40,7 +40,7 @@ class FlatIndex:
 
 
 class HNSWIndex(FlatIndex):
-    """Approximate (Malkov and Yashunin 2016): 32 links a node, found with a beam of 200, searched with one of 128.
+    """Approximate (Malkov and Yashunin 2016): 32 links a node, found with a beam of 100, searched with one of 128.
 
     Vectors are added by one thread, since several would link them in an order that differs from run to run; the same
     vectors give the same index. Where fewer than k are found, the position is -1.
