@@ -1,13 +1,34 @@
-"""Exact nearest neighbours by cosine: FAISS inner product over unit vectors (Equation 5)."""
+"""Nearest neighbours by cosine (Equation 5): FAISS inner product over unit vectors, exact or by a graph (HNSW).
+
+Both are made by `make_index` and searched alike: `search(queries [q, d], k)` gives (positions int64 [q, k], cosines
+float32 [q, k]), best first. HNSW is for graphs of hundreds of thousands of nodes, where a query takes less than a
+millisecond; how many of its answers are the exact ones is measured by `recall`.
+"""
 
 from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
 
 import faiss
 import numpy as np
 
+from pkg_lib.types import UserError
+
+LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
+_MAGIC = b"pkg-hnsw-1\n"
+
+
+class Index(Protocol):
+    """Unit vectors that can be searched."""
+
+    def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]: ...
+
 
 class FlatIndex:
-    """`vectors` are unit rows [n, d]; search returns (positions int64 [q, k], cosines float32 [q, k]), best first."""
+    """Exact. `vectors` are unit rows [n, d]."""
 
     def __init__(self, vectors: np.ndarray) -> None:
         self.index = faiss.IndexFlatIP(vectors.shape[1])
@@ -16,3 +37,76 @@ class FlatIndex:
     def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
         scores, positions = self.index.search(np.ascontiguousarray(queries, np.float32), min(k, self.index.ntotal))
         return positions, scores
+
+
+class HNSWIndex(FlatIndex):
+    """Approximate (Malkov and Yashunin 2016): 32 links a node, found with a beam of 100, searched with one of 128.
+
+    Vectors are added by one thread, since several would link them in an order that differs from run to run; the same
+    vectors give the same index. Where fewer than k are found, the position is -1.
+    """
+
+    def __init__(self, vectors: np.ndarray, ef_search: int = EF_SEARCH, ef_construction: int = EF_CONSTRUCTION) -> None:
+        self.index = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
+        self.index.hnsw.efConstruction = ef_construction
+        self.index.hnsw.efSearch = ef_search
+        threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(1)
+        try:
+            self.index.add(np.ascontiguousarray(vectors, np.float32))
+        finally:
+            faiss.omp_set_num_threads(threads)
+
+    def save(self, path: Path) -> None:
+        """The links without the vectors, which the graph's directory holds already. UserError when it cannot be written."""
+        data = faiss.serialize_index(self.index, faiss.IO_FLAG_SKIP_STORAGE).tobytes()
+        try:
+            path.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+        except OSError as e:
+            raise UserError(f"cannot write the index {path}: {e.strerror}; free space or give another directory") from e
+
+    @classmethod
+    def load(cls, path: Path, vectors: np.ndarray, ef_search: int = EF_SEARCH) -> HNSWIndex:
+        """The saved links over the vectors that they were made of; UserError when damaged or of another shape."""
+        self = cls.__new__(cls)
+        self.index = faiss.deserialize_index(np.frombuffer(_contents(path), np.uint8))
+        if (self.index.ntotal, self.index.d) != vectors.shape:
+            made = f"{self.index.ntotal} vectors of {self.index.d} dimensions"
+            raise UserError(f"the index {path} was made of {made}, not {len(vectors)} of {vectors.shape[1]}; build it again")
+        self.storage = FlatIndex(vectors).index  # FAISS does not own it, so it must live as long as the index
+        self.index.storage = self.storage
+        self.index.hnsw.efSearch = ef_search
+        return self
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
+    start = len(_MAGIC)
+    if data[:start] != _MAGIC or data[start : start + 32] != hashlib.sha256(data[start + 32 :]).digest():
+        raise UserError(f"the index {path} is damaged; delete it and build it again")
+    return data[start + 32 :]
+
+
+INDEXES: dict[str, Callable[[np.ndarray], Index]] = {"flat": FlatIndex, "hnsw": HNSWIndex}
+
+
+def make_index(kind: str, vectors: np.ndarray) -> Index:
+    """The index of that name over unit vectors [n, d]; UserError for an unknown name or no vectors."""
+    if kind not in INDEXES:
+        raise UserError(f"unknown index '{kind}'; choose from: {', '.join(INDEXES)}")
+    if not len(vectors):
+        raise UserError("there are no vectors to search in; choose another corpus")
+    return INDEXES[kind](vectors)
+
+
+def recall(index: Index, exact: Index, queries: np.ndarray, k: int = 1) -> float:
+    """Share of the k exact neighbours that `index` finds, over all queries: 1 for the exact index itself.
+
+    A neighbour whose cosine equals that of the exact k-th counts too: twins have no order.
+    """
+    bar = exact.search(queries, k)[1][:, -1:]
+    positions, cosines = index.search(queries, k)
+    return float(((cosines >= bar - 1e-6) & (positions >= 0)).mean())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks import bench_bm25, bench_generation
+from benchmarks import bench_bm25, bench_generation, bench_graph
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.types import Request
@@ -29,3 +29,14 @@ def test_generation_refuses_without_weights(own_cache, capsys):
     assert bench_generation.main([]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert bench_generation.main(["--model", "nosuch"]) == 2
+
+
+def test_graph_small(tmp_path):
+    found = bench_graph.measure(300, tmp_path, queries=20)
+    assert found["balanced"] and found["build"]["same_graph"]
+    assert 300 <= found["functions"] < found["nodes"] and found["payloads"] < found["nodes"]
+    assert found["search"]["hnsw"]["128"]["recall_at_1"] > 0.9
+    assert found["disk_mb"] > found["disk_mb_without_vectors"] > 0 and found["resident_mb"] > found["imports_mb"]
+    lines = bench_graph.table(found).split("\n")
+    assert "12,530 MB" in next(line for line in lines if line.startswith("storage"))
+    assert "not measured" in next(line for line in lines if line.startswith("encoding"))

@@ -1,12 +1,11 @@
-"""The graph's tables: payloads, Equation 2, what is skipped, disk."""
+"""The graph's tables: payloads, Equation 2, what is skipped, one process or two, what is too deep or too large."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 
+import networkx as nx
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
@@ -94,8 +93,6 @@ def test_nodes_of_a_known_function():
 
 
 def test_subgraph_is_a_typed_acyclic_graph():
-    import networkx as nx
-
     graph = build([Document("d", NESTED)])
     whole = graph.subgraph(0)
     assert nx.is_directed_acyclic_graph(whole)
@@ -151,52 +148,67 @@ def test_form_feed_and_separators_end_no_line():
     assert graph.payload(2) == "    if x:\n        pass"
 
 
-def test_round_trip(tmp_path, textbook):
+@pytest.mark.parametrize("size", [1, 400, 10**9])
+def test_the_same_graph_with_two_processes(monkeypatch, size):
+    monkeypatch.setattr("pkg_lib.graph.columns.CHUNK_CHARS", size)
+    documents = [Document("bad", "def"), Document("a", NESTED), Document("none", "", kind="answer"), Document("b", NESTED)]
+    documents += [Document(f"d{i}", f"def f{i}():\n    if {i}:\n        return\n") for i in range(20)]
+    assert build(documents, {"a": "b"}, processes=2).equals(build(documents, {"a": "b"}))
+
+
+def test_processes_must_be_some():
+    with pytest.raises(UserError, match="processes = 0: give 1 or more"):
+        build([], processes=0)
+
+
+def test_a_payload_is_kept_once():
+    graph = build([Document("a", NESTED), Document("b", "import os\n\n" + NESTED)])
+    half = len(graph) // 2
+    assert np.array_equal(graph.text[:half], graph.text[half:])
+    assert len(graph.texts) == len(set(graph.payloads(range(half)))) < half  # within a document too: a nested function is a block
+    assert graph.texts["key"].to_pylist() == [hashlib.sha256(t.encode()).digest()[:16] for t in graph.texts["text"].to_pylist()]
+
+
+def test_the_view_of_a_large_graph_takes_only_its_own_edges(textbook):
     graph = textbook[1]
-    graph.save(tmp_path / "g")
-    again = PKG.load(tmp_path / "g")
-    assert again.nodes.equals(graph.nodes) and again.edges.equals(graph.edges)
-    assert (again.documents, again.skipped, again.meta) == (graph.documents, graph.skipped, graph.meta)
-    assert np.array_equal(again.children(1), graph.children(1))
+    for v in graph.of_type(IMPL)[::29]:
+        inside = {int(v), *graph.descendants(v)}
+        expected = {(s, t): EDGE_TYPES[k] for s, t, k in edges_of(graph) if s in inside and t in inside}
+        assert nx.get_edge_attributes(graph.subgraph(v), "type") == expected
+    assert not graph.view([0, 2]).edges and list(graph.view([0, 1]).edges) == [(0, 1)]
 
 
-def test_round_trip_keeps_what_was_skipped(tmp_path):
-    build([Document("bad", "def")], {"corpus": "x"}).save(tmp_path)
-    graph = PKG.load(tmp_path)
-    assert graph.skipped[0][0] == "bad" and graph.meta == {"corpus": "x"}
+def test_an_empty_graph():
+    graph = build([])
+    assert (len(graph), graph.edges.num_rows, graph.texts.num_rows, graph.payloads([])) == (0, 0, 0, [])
 
 
-def damage_table(folder):
-    (folder / "nodes.parquet").write_bytes((folder / "nodes.parquet").read_bytes()[:-40])
+def elif_chain(count: int) -> str:
+    return "def f(x):\n    if x == 0:\n        y\n" + "".join(f"    elif x == {i}:\n        y\n" for i in range(1, count))
 
 
-def drop_marker(folder):
-    (folder / "graph.json").unlink()
+def test_900_nested_blocks():
+    """Deeper than Python's recursion limit lets a generator call itself: an `elif` is nested in the `if` before it."""
+    graph = build([Document("deep", elif_chain(900))])
+    assert len(graph) == 902 and graph.skipped == []
+    assert list(graph.descendants(0)) == list(range(1, 902))
+    assert len(graph.subgraph(0)) == 902
+    assert graph.children(500).tolist() == [501]
 
 
-def tear_marker(folder):
-    (folder / "graph.json").write_text('{"documents": [')
+@pytest.mark.parametrize(
+    "text", ["def f():\n" + "".join(" " * i + "if x:\n" for i in range(1, 1001)) + " " * 1001 + "y\n", elif_chain(20_000)]
+)
+def test_nesting_that_python_refuses_is_named(text):
+    graph = build([Document("deep", text), Document("good", "def g(): pass\n")])
+    ((name, reason),) = graph.skipped
+    assert name == "deep" and "does not parse" in reason
+    assert graph.payloads(graph.of_type(NAME)) == ["g"]
 
 
-def empty_marker(folder):
-    (folder / "graph.json").write_text(json.dumps({}))
-
-
-def list_marker(folder):
-    (folder / "graph.json").write_text("[]")
-
-
-def other_columns(folder):
-    pq.write_table(pa.table({"a": [1]}), folder / "nodes.parquet")
-
-
-def no_edges(folder):
-    (folder / "edges.parquet").unlink()
-
-
-@pytest.mark.parametrize("damage", [damage_table, drop_marker, tear_marker, empty_marker, list_marker, other_columns, no_edges])
-def test_damage_is_a_users_error(tmp_path, damage):
-    build([Document("d", NESTED)]).save(tmp_path)
-    damage(tmp_path)
-    with pytest.raises(UserError, match="delete the directory and build it again"):
-        PKG.load(tmp_path)
+def test_a_function_of_two_megabytes():
+    body = "".join(f"    value_{i} = [{i}, 'some text that takes room']\n" for i in range(45_000))
+    source = f"def f():\n{body}    if value_1:\n        return 1\n"
+    graph = build([Document("big", source)])
+    assert len(source) > 2_000_000
+    assert [len(p) for p in graph.payloads(range(3))] == [1, len(source) - 1, 32]

@@ -1,0 +1,274 @@
+"""The graph at the paper's scale beside Table 8: built, saved, loaded, searched, pruned.
+
+    python tests/benchmarks/bench_graph.py [--functions 115000] [--embedder words] [--encode 500] [--beam 100] [--output FILE]
+
+Documents are the source files of the standard library, then of the installed packages, in sorted order until they hold the
+functions asked for. `ratio` is the processor time of build and save over that of plain `ast.parse` on the same sources
+in the same run (the floor: no graph without a parse); the collector is on for the floor, as anyone's own loop has it, and
+`ratio_paused` is the ratio to a floor without it.
+
+Vectors: `words`, hashed words weighted by rarity and projected to 384 dimensions, which are made in a minute and lie
+in clusters as texts do; or a real embedder by name, which takes hours where its cache is empty. Queries are payloads with
+half of their words gone. `--encode N` compares the embedder with sentence-transformers' defaults on N blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import os
+import re
+import resource
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import warnings
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from pkg_lib.graph import store
+from pkg_lib.graph.code import functions_of
+from pkg_lib.graph.columns import UNPARSABLE, paused_collector
+from pkg_lib.graph.ledger import ledger
+from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
+from pkg_lib.results import results_dir, versions, write_json
+from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, make_index, recall
+from pkg_lib.retrieval.prune import prune
+from pkg_lib.types import Document
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE_8 = ROOT / "pkg_lib" / "analysis" / "reference" / "pkg_table8_cost.csv"
+DIMENSION, BUCKETS = 384, 2**15
+
+
+def installed_documents(functions: int) -> list[Document]:
+    """Source files that hold so many functions, in sorted order; the last file may bring a few more."""
+    documents, count = [], 0
+    for root in (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]):
+        for path in sorted(Path(root).rglob("*.py")):
+            if count >= functions or (root != sysconfig.get_paths()["purelib"] and "site-packages" in path.parts):
+                continue
+            document = Document(str(path), path.read_text("utf-8-sig", "surrogateescape"))
+            with suppress(UNPARSABLE):  # a document that the graph names as skipped belongs to the corpus as well
+                count += len(functions_of(document.text))
+            documents.append(document)
+    return documents
+
+
+def timed(act) -> tuple[float, float, object]:
+    """(wall seconds, processor seconds with those of child processes, result)."""
+    wall, processor = time.perf_counter(), cpu()
+    result = act()
+    return time.perf_counter() - wall, cpu() - processor, result
+
+
+def cpu() -> float:
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def parse_all(documents: list[Document], pause: bool = False) -> None:
+    """The floor: a syntax tree of every source, thrown away at once."""
+    with warnings.catch_warnings(), paused_collector() if pause else nullcontext():
+        warnings.simplefilter("ignore")
+        for document in documents:
+            with suppress(UNPARSABLE):
+                ast.parse(document.text)
+
+
+def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
+    """The floor, then build and save with one process and with two."""
+    floor, paused = (timed(lambda p=p: parse_all(documents, p)) for p in (False, True))
+    found = {"parse": {"wall_s": floor[0], "cpu_s": floor[1]}, "parse_paused": {"wall_s": paused[0], "cpu_s": paused[1]}}
+    graphs = []
+    for name, processes in (("one", 1), ("two", 2)):
+        built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
+        saved = timed(lambda graph=built[2], name=name: store.save(graph, folder / name))
+        wall, used = built[0] + saved[0], built[1] + saved[1]
+        functions = len(built[2].of_type(IMPL))
+        found[name] = {"wall_s": wall, "cpu_s": used, "save_s": saved[0], "functions_per_s": functions / wall}
+        graphs.append(built[2])
+    markers = {(folder / name / "graph.json").read_bytes() for name in ("one", "two")}  # they name files by their digests
+    found |= {"ratio": found["one"]["cpu_s"] / floor[1], "ratio_paused": found["one"]["cpu_s"] / paused[1]}
+    return found | {"same_graph": graphs[0].equals(graphs[1]) and len(markers) == 1}, graphs[0]
+
+
+LOAD = """
+import sys, time, psutil
+from pathlib import Path
+from pkg_lib.graph import store
+rss = lambda: psutil.Process().memory_info().rss / 2**20
+before, start = rss(), time.perf_counter()
+graph = store.load(Path(sys.argv[1]))
+loaded = time.perf_counter() - start
+graph.subgraph(int(graph.of_type(1)[len(graph.of_type(1)) // 2]))
+print(loaded, before, rss())
+"""
+
+
+def loading(folder: Path) -> dict[str, float]:
+    """Seconds to open the graph in a fresh process, and its resident memory with the tree's offsets made."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LOAD, folder]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    return dict(zip(("load_s", "imports_mb", "resident_mb"), map(float, out), strict=True))
+
+
+def disk_mb(folder: Path) -> float:
+    return sum(p.stat().st_size for p in folder.iterdir()) / 1e6
+
+
+class WordVectors:
+    """Texts -> unit vectors [n, 384]: hashed words, rare ones heavier (by a sample of texts), under a random projection."""
+
+    name = "hashed words projected to 384 dimensions"
+
+    def __init__(self, sample: list[str]) -> None:
+        pattern = r"[A-Z]?[a-z]+|[A-Z]+|\d+"
+        self.words = HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=False, token_pattern=pattern)
+        seen = (self.words.transform(sample) > 0).sum(axis=0).A1
+        rarity = np.log((1 + len(sample)) / (1 + seen))
+        self.projection = (np.random.default_rng(0).normal(size=(BUCKETS, DIMENSION)) * rarity[:, None]).astype(np.float32)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        counts = self.words.transform(texts).astype(np.float32)
+        counts.data = np.log1p(counts.data)
+        rows = counts @ self.projection + 1e-3 * self.projection[0]  # a text without words has a direction too
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def half(text: str, random: np.random.Generator) -> str:
+    """The text with half of its words gone: a query that means nearly the same."""
+    words = re.findall(r"\w+", text)
+    return " ".join(w for w, keep in zip(words, random.random(len(words)) < 0.5, strict=True) if keep)
+
+
+def searching(matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int) -> dict[str, object]:
+    """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads, since it links twins badly."""
+    flat = make_index("flat", matrix[nodes])
+    found: dict[str, object] = {"exact_rows": len(nodes), "exact_ms": each(flat, queries[:20]), "hnsw_rows": len(matrix)}
+    flat = make_index("flat", matrix)
+    seconds, _, hnsw = timed(lambda: HNSWIndex(matrix, ef_construction=ef_construction))
+    found |= {"hnsw_build_s": seconds, "hnsw": {}, "hnsw_links": LINKS, "hnsw_ef_construction": ef_construction}
+    for ef in (64, 128, 256):
+        hnsw.index.hnsw.efSearch = ef
+        found["hnsw"][str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
+    return found
+
+
+def each(index, queries: np.ndarray) -> float:
+    """Median milliseconds of one query at a time."""
+    index.search(queries[:1])
+    return 1e3 * float(np.median([timed(lambda q=q: index.search(q[None]))[0] for q in queries]))
+
+
+class Stub:
+    """An encoder that costs nothing, so that only pruning is timed."""
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        return np.ones((len(texts), 1), np.float32)
+
+
+def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
+    """Milliseconds to prune one function that has a branch, without encoding."""
+    functions = graph.of_type(IMPL)
+    random = np.random.default_rng(0)
+    some = [v for v in random.permutation(functions)[: 4 * count] if len(graph.children(v))][:count]
+    query, stub = np.ones(1, np.float32), Stub()
+    taken = [1e3 * timed(lambda v=v: prune(graph, int(v), query, stub))[0] for v in some]
+    return {"median_ms": float(np.median(taken)), "p99_ms": float(np.percentile(taken, 99)), "max_ms": max(taken)}
+
+
+def encoding(graph: PKG, count: int) -> dict[str, float]:
+    """Texts per second of the embedder, from an empty cache, and of sentence-transformers with its defaults."""
+    texts = list(dict.fromkeys(graph.payloads(np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count])))
+    with tempfile.TemporaryDirectory() as cache:
+        embedder = Embedder(cache=Path(cache))
+        embedder.encode(["warm up"])
+        ours = timed(lambda: embedder.encode(texts))[1]
+        theirs = timed(lambda: embedder._model.encode(texts, show_progress_bar=False))[1]
+    return {"texts": len(texts), "texts_per_cpu_s": len(texts) / ours, "ratio_to_defaults": theirs / ours}
+
+
+def measure(
+    functions: int, folder: Path, embedder: str = "words", encode: int = 0, queries: int = 1000, beam: int = EF_CONSTRUCTION
+) -> dict:
+    """All figures; `folder` takes the graph, `beam` is HNSW's efConstruction."""
+    load = os.getloadavg()[0]
+    documents = installed_documents(functions)
+    build_times, graph = building(documents, folder)
+    account = ledger(documents, graph)
+    figures: dict = {"load_before": load, "processors": os.cpu_count(), "documents": len(documents), "nodes": len(graph)}
+    figures |= {"functions": account.implementations, "edges": graph.edges.num_rows, "payloads": len(graph.texts)}
+    figures |= {"ledger": str(account).split("\n"), "balanced": account.balanced, "build": build_times}
+    figures |= {"disk_mb_without_vectors": disk_mb(folder / "one"), **loading(folder / "one")}
+    texts = graph.texts["text"].to_pylist()
+    encoder = WordVectors(texts[:: max(1, len(texts) // 20_000)]) if embedder == "words" else Embedder(embedder)
+    seconds, _, matrix = timed(lambda: store.encode(folder / "one", encoder))
+    figures |= {"vectors": encoder.name, "vectors_s": seconds, "disk_mb": disk_mb(folder / "one")}
+    random = np.random.default_rng(1)
+    asked = encoder.encode([half(texts[i], random) for i in random.choice(len(texts), queries)])
+    figures |= {"search": searching(matrix, graph.text, asked, beam), "pruning": pruning(graph)}
+    return figures | ({"encoding": encoding(graph, encode)} if encode else {}) | {"versions": versions()}
+
+
+def table(found: dict) -> str:
+    """The figures beside the paper's Table 8."""
+    with TABLE_8.open() as f:
+        paper = {(r["step"], r["method"]): f"{float(r['value']):,.0f} {r['unit']}" for r in csv.DictReader(f)}
+    built, search, pruned = found["build"], found["search"], found["pruning"]
+    one, two, hnsw = built["one"], built["two"], search["hnsw"]["128"]
+    steps = [paper[s, "PKG"] for s in ("Python Code Extraction", "Block Extraction", "Neo4j Graph Generation")]
+    texts = f"{found['encoding']['texts_per_cpu_s']:.0f} texts/s" if "encoding" in found else "not measured"
+    rows = [
+        ("functions", paper["Functions", "PKG"], f"{found['functions']:,}"),
+        ("nodes", paper["Nodes (code PKG)", "PKG"], f"{found['nodes']:,}"),
+        ("edges", paper["Relations (code PKG)", "PKG"], f"{found['edges']:,}"),
+        ("extraction, blocks, graph", " + ".join(steps), f"{one['wall_s']:.1f} s (2 processes: {two['wall_s']:.1f} s)"),
+        ("functions/s", "", f"{one['functions_per_s']:,.0f} (2 processes: {two['functions_per_s']:,.0f})"),
+        ("time over ast.parse", "", f"{built['ratio']:.2f} (collector paused in both: {built['ratio_paused']:.2f})"),
+        ("encoding", paper["Encoding", "PKG"], texts),
+        ("storage", paper["Storage Usage", "PKG"], f"{found['disk_mb']:,.0f} MB"),
+        ("storage without vectors", "", f"{found['disk_mb_without_vectors']:,.0f} MB"),
+        ("load", "", f"{found['load_s']:.2f} s, {found['resident_mb']:.0f} MB resident"),
+        ("query", paper["Query", "PKG"], f"exact {search['exact_ms']:.1f} ms, HNSW {hnsw['ms']:.2f} ms"),
+        ("HNSW recall@1", "", f"{hnsw['recall_at_1']:.3f} (efSearch 128)"),
+        ("pruning a function", "", f"{pruned['median_ms']:.1f} ms (99th percentile {pruned['p99_ms']:.1f})"),
+    ]
+    return "\n".join(f"{step:<32} {theirs:<28} {here}" for step, theirs, here in [("", "Table 8 (PKG)", "here"), *rows])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="the graph at the paper's scale beside Table 8")
+    parser.add_argument("--functions", type=int, default=115_000)
+    parser.add_argument("--embedder", default="words")
+    parser.add_argument("--encode", type=int, default=0, help="blocks to encode for texts/s (0: not measured)")
+    parser.add_argument("--beam", type=int, default=EF_CONSTRUCTION, help="efConstruction of HNSW")
+    parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/graph.json")
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(options.functions, Path(folder), options.embedder, options.encode, beam=options.beam)
+    configuration = {k: v for k, v in vars(options).items() if k != "output"}
+    write_json(options.output or results_dir() / "benchmarks" / "graph.json", {"configuration": configuration} | rounded(found))
+    print("\n".join([table(found), *found["ledger"]]))
+    return 0 if found["balanced"] and found["build"]["same_graph"] and found["build"]["ratio"] <= 2.3 else 1
+
+
+def rounded(value):
+    """Floats to four digits after the point, wherever they stand."""
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

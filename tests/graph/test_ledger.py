@@ -1,0 +1,130 @@
+"""The conservation ledger on generated source, on the textbook, on the standard library, and on graphs that lost something."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.graph.change import removed
+from pkg_lib.graph.ledger import ledger
+from pkg_lib.graph.schema import BLOCK, NODES, PKG, build, edges_of
+from pkg_lib.types import Document, UserError
+
+from .source_trees import Expected, bodies, render
+
+SOURCE = "def f(x):\n    if x:\n        return 1\n\ndef g():\n    '''a\\x0cb'''\n"
+PYTHON2 = "def old():\n    print 'x'\n\nclass A:\n    def older(self):\n        exec 'y'\n"
+
+
+@given(st.lists(bodies, min_size=1, max_size=3), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_generated_source(found, end):
+    documents = []
+    for i, body in enumerate(found):
+        out = Expected()
+        render(body, out)
+        documents.append(Document(f"d{i}", end.join([*out.lines, ""])))
+        expected = len(out.functions), sum(map(len, out.functions.values()))
+    account = ledger(documents, build(documents))
+    assert account.balanced, account
+    assert account.functions >= expected[0] and account.blocks >= expected[1]
+    assert account.lost.total() == 0
+
+
+def test_textbook(textbook):
+    account = ledger(*textbook)
+    assert account.balanced, account
+    assert account.functions == account.implementations > 300
+
+
+@pytest.mark.slow
+def test_the_whole_standard_library():
+    """All of it, with the tests that stand beside their modules: lib2to3's hold Python 2 and other text that does not parse.
+
+    Python's own test suite (test/) is another 14 MB and left out for its time.
+    """
+    root = Path(sysconfig.get_paths()["stdlib"])
+    paths = [p for p in sorted(root.rglob("*.py")) if p.relative_to(root).parts[0] not in ("site-packages", "test")]
+    documents = [Document(str(p.relative_to(root)), p.read_text("utf-8-sig", "surrogateescape")) for p in paths]
+    account = ledger(documents, build(documents))
+    assert account.balanced, account
+    assert account.functions == account.implementations + account.lost.total()
+    assert account.implementations > 9_000 and account.blocks > 12_000
+
+
+BAD = [
+    Document("does not parse", "def a(:\n    pass\nasync def b(): pass\n"),
+    Document("latin-1", b"def c():\n    return '\xe9'\n".decode("utf8", "surrogateescape")),
+    Document("nul", "def d(): pass\n\0"),
+    Document("python 2", PYTHON2),
+    Document("empty", ""),
+    Document("prose", "No code.", kind="answer"),
+    Document("answer", "Text\n```python\ndef e(\n```\n\n```python\ndef good():\n    if x: pass\n```\n", kind="answer"),
+]
+
+
+def test_what_is_skipped_stands_by_reason():
+    documents = [*BAD, Document("module", SOURCE)]
+    account = ledger(documents, build(documents))
+    assert account.balanced, account
+    assert (account.functions, account.implementations, account.blocks) == (10, 3, 2)
+    # A NUL byte is a ValueError before Python 3.11.4.
+    assert account.lost["does not parse: SyntaxError"] + account.lost["does not parse: ValueError"] == 6
+    assert (account.lost["does not parse: UnicodeEncodeError"], account.lost["no Python code"]) == (1, 0)
+    text = str(account)
+    assert "8 documents, 6 sources skipped" in text
+    assert "10 functions = 3 IMPL nodes + 7 skipped" in text
+    assert "1 `def` lines in 1 sources: does not parse: UnicodeEncodeError" in text
+
+
+def test_the_ledger_balances_after_a_removal(textbook):
+    documents, graph = textbook
+    gone = [d.id for d in documents[::3]]
+    left = [d for d in documents if d.id not in gone]
+    assert ledger(left, removed(graph, gone)).balanced
+
+
+def without_node(graph: PKG, node: int) -> PKG:
+    """The graph as a builder that loses one node would have made it."""
+    nodes = graph.nodes.filter(pa.array(np.arange(len(graph)) != node))
+    return PKG(nodes, graph.edges, graph.texts, graph.documents, graph.skipped)
+
+
+def shorter(graph: PKG, node: int) -> PKG:
+    """The graph as a builder that cuts the last line of one node would have made it."""
+    last = graph.last.copy()
+    last[node] += 1
+    columns = [pa.array(last) if n == "last" else graph.nodes[n] for n in NODES.names]
+    return PKG(pa.table(columns, NODES), edges_of(graph.type, graph.parent), graph.texts, graph.documents, graph.skipped)
+
+
+def test_a_loss_does_not_pass():
+    documents = [Document("m", SOURCE), Document("n", SOURCE)]
+    graph = build(documents)
+    assert ledger(documents, graph).balanced
+    (block, _) = graph.of_type(BLOCK)
+    for broken, why in (
+        (without_node(graph, block), "m: 2 functions and 1 blocks, but 2 and 0 nodes"),
+        (without_node(graph, 1), "m: 2 functions and 1 blocks, but 1 and 1 nodes"),
+        (shorter(graph, 1), "m:1-4: the text is not these lines"),
+    ):
+        account = ledger(documents, broken)
+        assert not account.balanced and why in str(account) and "does not add up" in str(account)
+
+
+def test_a_document_skipped_in_silence_or_without_need_does_not_pass():
+    documents = [Document("m", SOURCE), Document("bad", "def (")]
+    graph = build(documents)
+    graph.skipped[:] = [("m", "does not parse: SyntaxError: x")]
+    account = ledger(documents, graph)
+    assert "bad: not named as skipped" in str(account) and "m: skipped without need" in str(account)
+
+
+def test_other_documents_are_refused():
+    with pytest.raises(UserError, match="the documents that the graph was built from"):
+        ledger([Document("x", SOURCE)], build([Document("y", SOURCE)]))

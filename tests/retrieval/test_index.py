@@ -1,0 +1,97 @@
+"""Flat and HNSW behind one name: against numpy, recall, the same index twice, files."""
+
+from __future__ import annotations
+
+import faiss
+import numpy as np
+import pytest
+
+from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex, make_index, recall
+from pkg_lib.types import UserError
+
+
+def clustered(count: int, seed: int = 0, dimension: int = 32) -> np.ndarray:
+    """Unit rows around 40 centres, as texts lie around topics."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(40, dimension))
+    rows = centres[random.integers(0, 40, count)] + 0.7 * random.normal(size=(count, dimension))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+VECTORS, QUERIES = clustered(3000), clustered(100, seed=1)
+
+
+@pytest.fixture(scope="module")
+def hnsw():
+    return make_index("hnsw", VECTORS)
+
+
+def test_flat_is_exact():
+    positions, cosines = make_index("flat", VECTORS).search(QUERIES, 5)
+    truth = QUERIES @ VECTORS.T
+    np.testing.assert_array_equal(positions, np.argsort(-truth, axis=1)[:, :5])
+    np.testing.assert_allclose(cosines, np.take_along_axis(truth, positions, 1), rtol=1e-5)
+
+
+def test_hnsw_finds_nearly_all(hnsw):
+    flat = make_index("flat", VECTORS)
+    positions, cosines = hnsw.search(QUERIES, 3)
+    assert positions.shape == cosines.shape == (100, 3) and (np.diff(cosines, axis=1) <= 0).all()
+    assert recall(hnsw, flat, QUERIES) >= 0.98 and recall(hnsw, flat, QUERIES, 10) >= 0.9
+
+
+def test_recall_of_known_answers():
+    flat = FlatIndex(VECTORS)
+    assert recall(flat, flat, QUERIES, 7) == 1
+    assert recall(FlatIndex(np.roll(VECTORS, 1, axis=0)), flat, QUERIES) == 1  # the same vectors elsewhere
+    half = VECTORS[::2]
+    nearest = flat.search(QUERIES)[0][:, 0]
+    assert recall(FlatIndex(half), flat, QUERIES) == pytest.approx((nearest % 2 == 0).mean())
+
+
+def test_the_same_vectors_give_the_same_hnsw(hnsw):
+    again = make_index("hnsw", VECTORS)
+    assert np.array_equal(faiss.serialize_index(hnsw.index), faiss.serialize_index(again.index))
+
+
+def test_more_neighbours_than_vectors():
+    for kind in INDEXES:
+        positions, cosines = make_index(kind, VECTORS[:2]).search(QUERIES[:1], 9)
+        assert sorted(positions[0]) == [0, 1] and cosines.shape == (1, 2)
+
+
+def test_files(tmp_path, hnsw):
+    path = tmp_path / "hnsw.index"
+    hnsw.save(path)
+    again = HNSWIndex.load(path, VECTORS)
+    for a, b in zip(hnsw.search(QUERIES, 4), again.search(QUERIES, 4), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert path.stat().st_size < VECTORS.nbytes + 300 * len(VECTORS)
+
+
+def test_a_file_of_other_vectors_is_refused_with_the_reason(tmp_path, hnsw):
+    hnsw.save(tmp_path / "i")
+    for vectors in (VECTORS[:-1], VECTORS[:, :16]):
+        with pytest.raises(UserError, match="made of 3000 vectors of 32 dimensions, not"):
+            HNSWIndex.load(tmp_path / "i", vectors)
+
+
+def test_a_damaged_file_is_named(tmp_path, hnsw):
+    path = tmp_path / "i"
+    with pytest.raises(UserError, match="cannot read the index"):
+        HNSWIndex.load(path, VECTORS)
+    hnsw.save(path)
+    data = path.read_bytes()
+    for broken in (data[:-1], data[:20], b"", data[:99] + b"x" + data[100:]):
+        path.write_bytes(broken)
+        with pytest.raises(UserError, match=r"the index .*/i is damaged"):
+            HNSWIndex.load(path, VECTORS)
+    with pytest.raises(UserError, match="cannot write the index"):
+        hnsw.save(tmp_path)
+
+
+def test_mistakes():
+    with pytest.raises(UserError, match="unknown index 'tree'; choose from: flat, hnsw"):
+        make_index("tree", VECTORS)
+    with pytest.raises(UserError, match="no vectors"):
+        make_index("flat", VECTORS[:0])
