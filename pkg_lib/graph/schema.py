@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pkg_lib.graph.code import Function, functions_of, sources_of
 from pkg_lib.types import Document, UserError
 
-NAME, IMPL, BLOCK, PATHVALUE = range(4)
-NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE")
+NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
+NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
 EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")
 
