@@ -185,19 +185,21 @@ def _items(value: Any) -> Iterator[tuple[Step, Any]]:
 def rebuild(payloads: Iterable[str]) -> Any:
     """The JSON value from the payloads of its leaves, in their order; ValueError where they belong to no one value."""
     holder: list[Any] = []
-    seen: set[str] = set()
     for payload in payloads:
         path, value = deserialize(payload)
-        if path in seen:
-            raise ValueError(f"path {path!r} occurs twice")
-        seen.add(path)
         way, node = [0, *steps(path)], holder
         for step, following in pairwise(way):
             node = _enter(node, step, [] if isinstance(following, int) else {})
+        if _has(node, way[-1]):
+            raise ValueError(f"path {path!r} occurs twice")
         _enter(node, way[-1], value)
     if not holder:
         raise ValueError("no leaves")
     return holder[0]
+
+
+def _has(node: Any, step: Step) -> bool:
+    return step in node if isinstance(node, dict) else isinstance(node, list) and isinstance(step, int) and step < len(node)
 
 
 def _enter(node: Any, step: Step, default: Any) -> Any:

@@ -141,6 +141,7 @@ def test_the_deepest_json_goes_through():
         ["path = a ; value = 1", "path = [0] ; value = 1"],
         ["path = [1] ; value = x"],
         ["path =  ; value = 1", "path = a ; value = 1"],
+        ["path = a ; value = 1", "path =  ; value = 1"],
     ],
 )
 def test_leaves_of_no_one_value(payloads):
