@@ -23,11 +23,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from bs4 import BeautifulSoup
-
 from pkg_lib import hub
-from pkg_lib.graph.docstrings import document_text
-from pkg_lib.graph.sections import cut, main_part
 from pkg_lib.types import Document, UserError
 
 log = logging.getLogger(__name__)
@@ -95,8 +91,9 @@ def _read(path: Path) -> str:
 
 def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
     """The documents of one page. Ids are the page's name and, behind #, the section's title in small letters."""
-    if kind == "html":
-        page = str(main_part(BeautifulSoup(page, "html.parser")))
+    from pkg_lib.graph.sections import cut, main_html  # docutils and its like are not needed for a corpus of code
+
+    page = main_html(page) if kind == "html" else page
     used: set[str] = set()
     try:
         pieces = cut(page, kind, ROW_CHARS)
@@ -138,6 +135,8 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
 
 def docstrings(package: str) -> Iterator[Document]:
     """One document a documented public function or class; source that does not parse is named in a warning."""
+    from pkg_lib.graph.docstrings import document_text
+
     base, files = package_files(package)
     used: set[str] = set()
     for path in files:

@@ -55,6 +55,11 @@ def _markdown() -> MarkdownIt:
     return MarkdownIt("commonmark", {"maxNesting": 100_000}).enable("table")
 
 
+def main_html(page: str) -> str:
+    """The HTML of the page's own text, without the head and the navigation around it."""
+    return str(main_part(BeautifulSoup(page, "html.parser")))
+
+
 def _html_events(text: str) -> Iterator[Event]:
     soup = BeautifulSoup(text, "html.parser")
     for mark in soup.select("a.headerlink, span.section-number"):
