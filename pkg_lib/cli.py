@@ -145,7 +145,7 @@ def list_names() -> None:
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR"],
+        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE"],
         "columns": RETRIEVERS,
         "notebooks": study.notebooks(),
     }

@@ -7,6 +7,12 @@ A row is what the corpus stores as one document: an answer for PythonAlpaca, a s
     source:DIR     any tree of Python files
     pkg-contexts   the functions and answers that the paper's authors retrieved (directory in PKG_PAPER_DIR)
     python-alpaca  Vezora/Tested-143k-Python-Alpaca on the Hugging Face hub, the paper's corpus
+
+Text corpora (text_corpora.py) feed the columns of Tables 3 and 4 and are joined with each other only:
+
+    python-docs          the tutorial and the how-tos of Python's documentation
+    docstrings:PACKAGE   docstrings of an installed package
+    tutorials            code-rag-bench/online-tutorials on the Hugging Face hub, the paper's corpus
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pkg_lib import hub
+from pkg_lib import hub, text_corpora
 from pkg_lib.types import Document, UserError, digest
 
 DEFAULT = "textbook"
@@ -118,21 +124,42 @@ CORPORA: dict[str, Callable[[], Iterator[Document]]] = {
     "stdlib": _stdlib,
     "pkg-contexts": _pkg_contexts,
     "python-alpaca": _python_alpaca,
+    "python-docs": text_corpora.python_docs,
+    "tutorials": text_corpora.tutorials,
 }
+PREFIXES: dict[str, Callable[[str], Iterator[Document]]] = {"source": _source, "docstrings": text_corpora.docstrings}
+TEXT = {"python-docs", "tutorials", "docstrings"}
 
 # Contexts of these may be stored in results/ (MIT and PSF licences); of the others only their digests are.
 REDISTRIBUTABLE = {"textbook", "stdlib"}
 
 
+def _split(part: str) -> tuple[str, str]:
+    """("source", "DIR") of source:DIR; ("", the name) of a plain one."""
+    prefix, colon, rest = part.partition(":")
+    return (prefix, rest) if colon and prefix in PREFIXES else ("", part)
+
+
+def is_text(name: str) -> bool:
+    """Whether the corpus is text (Tables 3 and 4), not code; UserError for one that mixes them."""
+    kinds = {(prefix or part) in TEXT for prefix, part in map(_split, name.split("+"))}
+    if len(kinds) > 1:
+        raise UserError(f"corpus {name} mixes code and text, which have columns of their own; run them one after the other")
+    return kinds.pop()
+
+
 def check_name(name: str) -> None:
     """UserError for a corpus name that `load_corpus` would not take; reads nothing."""
     for part in name.split("+"):
-        if part.startswith("source:"):
-            directory = part.removeprefix("source:")
-            if not directory or not Path(directory).expanduser().is_dir():
-                raise UserError(f"corpus {part}: no such directory; give an existing tree of Python files")
-        elif part not in CORPORA:
-            raise UserError(f"unknown corpus '{part}'; choose from: {', '.join(CORPORA)}, source:DIR (joined by '+')")
+        prefix, rest = _split(part)
+        if prefix == "source" and (not rest or not Path(rest).expanduser().is_dir()):
+            raise UserError(f"corpus {part}: no such directory; give an existing tree of Python files")
+        if prefix == "docstrings":
+            text_corpora.package_files(rest)
+        if not prefix and part not in CORPORA:
+            names = f"{', '.join(CORPORA)}, source:DIR, docstrings:PACKAGE (joined by '+')"
+            raise UserError(f"unknown corpus '{part}'; choose from: {names}")
+    is_text(name)
 
 
 def load_corpus(name: str) -> list[Document]:
@@ -140,15 +167,17 @@ def load_corpus(name: str) -> list[Document]:
     check_name(name)
     documents: list[Document] = []
     for part in name.split("+"):
-        documents += _source(part.removeprefix("source:")) if part.startswith("source:") else CORPORA[part]()
+        prefix, rest = _split(part)
+        documents += PREFIXES[prefix](rest) if prefix else CORPORA[part]()
     if not documents:
         raise UserError(f"corpus {name} holds no documents")
     return documents
 
 
 def redistributable(name: str) -> bool:
-    """Whether every part of the corpus may be copied into results/."""
-    return set(name.split("+")) <= REDISTRIBUTABLE
+    """Whether every part of the corpus may be copied into results/; python-docs only where it is Python's own manual."""
+    parts = set(name.split("+"))
+    return parts <= REDISTRIBUTABLE or (parts <= REDISTRIBUTABLE | {"python-docs"} and text_corpora.is_python_docs())
 
 
 def corpus_digest(documents: list[Document]) -> str:

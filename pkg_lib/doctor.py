@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pkg_lib import corpora, models
+from pkg_lib import corpora, models, text_corpora
 from pkg_lib.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
 from pkg_lib.execution.sandbox import layers
 from pkg_lib.results import results_dir
@@ -18,6 +18,8 @@ SOURCES = {
     "stdlib": "the running Python",
     "pkg-contexts": "directory in PKG_PAPER_DIR",
     "python-alpaca": f"hub: {corpora.PYTHON_ALPACA} (asked for when used)",
+    "python-docs": "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS",
+    "tutorials": f"hub: {text_corpora.TUTORIALS} (asked for when used)",
 }
 
 
@@ -31,7 +33,7 @@ def lines() -> Iterator[str]:
         yield f"  {name:<30}{_try(lambda name=name: _benchmark(name))}"
     yield "corpora"
     for name in corpora.CORPORA:
-        state = SOURCES[name] if name == "python-alpaca" else _try(lambda name=name: _corpus(name))
+        state = SOURCES[name] if SOURCES[name].startswith("hub:") else _try(lambda name=name: _corpus(name))
         yield f"  {name:<30}{state}"
     yield "machine"
     yield f"  {'GPU':<30}{_gpu()}"

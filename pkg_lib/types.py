@@ -33,16 +33,17 @@ def digest(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row of a corpus (Section 4): an answer of PythonAlpaca, or a source file.
+    """One row of a corpus (Section 4): an answer of PythonAlpaca, a source file, a section of a tutorial, a docstring.
 
-    `kind` says where functions stand in `text`: "python" is a module, "answer" has fenced code blocks.
+    `kind` says how to read `text`. Code: "python" is a module, "answer" has fenced code blocks. Text: a section in
+    reStructuredText, HTML, Markdown or plain "text", or a "docstring" below its signature.
     `unit` is what the row is to the row-level columns: "row" documents are indexed by BM25 and Dense,
     "function" documents only feed the graph.
     """
 
     id: str
     text: str
-    kind: Literal["python", "answer"] = "python"
+    kind: Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"] = "python"
     unit: Literal["row", "function"] = "row"
 
 

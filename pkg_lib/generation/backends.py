@@ -35,11 +35,18 @@ class Row:
 class TransformersBackend:
     """A causal language model of transformers, on a GPU when one is visible.
 
-    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as a user turn.
+    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as a user turn;
+    a completion ends after `max_new_tokens` (default: MAX_NEW_TOKENS).
     """
 
     def __init__(
-        self, path: Path | str, *, slots: int = 48, dtype: torch.dtype = torch.bfloat16, chat: bool = True
+        self,
+        path: Path | str,
+        *,
+        slots: int = 48,
+        dtype: torch.dtype = torch.bfloat16,
+        chat: bool = True,
+        max_new_tokens: int | None = None,
     ) -> None:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -50,6 +57,7 @@ class TransformersBackend:
             raise UserError(f"model {path} cannot be loaded ({reason}); fetch it again or check your access to the hub") from e
         self.slots = slots
         self.chat = chat
+        self.max_new_tokens = max_new_tokens
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
@@ -73,7 +81,7 @@ class TransformersBackend:
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
         """Completes every request; calls `done(row, raw text, finish reason)` as soon as each is complete.
 
-        Finish reasons: "end" (the model ended), "settled" (extraction can no longer change), "length" (512 tokens).
+        Finish reasons: "end" (the model ended), "settled" (extraction can no longer change), "length" (`max_new_tokens`).
         """
         encoded = self._encode(requests)
         batch = _Batch(self.model, self.device)
@@ -118,7 +126,7 @@ class TransformersBackend:
         tail = self.tokenizer.decode(row.tokens[-6:])
         if ("```" in tail or "[/" in tail) and settled(self.tokenizer.decode(row.tokens), row.request.entry_point):
             return "settled"
-        return "length" if len(row.tokens) >= MAX_NEW_TOKENS else ""
+        return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
 
 
 class _Batch:

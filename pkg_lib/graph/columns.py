@@ -17,8 +17,8 @@ from pkg_lib.graph.code import Function, functions_of, sources_of
 from pkg_lib.graph.workers import ordered
 from pkg_lib.types import Document, UserError
 
-NAME, IMPL, BLOCK, PATHVALUE = range(4)
-NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE")
+NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
+NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for text that is no Python
 CHUNK_CHARS = 500_000  # source handed to a worker at once: half a second of work, so that the last chunks end together
 

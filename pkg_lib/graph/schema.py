@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 import pyarrow as pa
 
-from pkg_lib.graph.columns import BLOCK, IMPL, NAME, NODE_TYPES, PATHVALUE, Columns, scan, split_lines
+from pkg_lib.graph.columns import BLOCK, IMPL, NAME, NODE_TYPES, PATH, PATHVALUE, Columns, scan, split_lines
 from pkg_lib.types import Document
 
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
@@ -28,7 +28,7 @@ TEXTS = pa.schema([("key", pa.binary(16)), ("text", pa.large_string())])
 
 __all__ = [
     "BLOCK", "EDGES", "EDGE_TYPES", "HAS_BLOCK", "HAS_IMPL", "IMPL", "JSON_CHILD", "NAME", "NODES", "NODE_TYPES", "PARENT",
-    "PATHVALUE", "PKG", "TEXTS", "Columns", "build", "edges_of", "payload_key", "split_lines",
+    "PATH", "PATHVALUE", "PKG", "TEXTS", "Columns", "build", "edges_of", "payload_key", "split_lines",
 ]  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def edges_of(kind: np.ndarray, parent: np.ndarray) -> pa.Table:
         (parent, kind == IMPL, HAS_IMPL),
         (impl, block, HAS_BLOCK),
         (parent, block & (kind[parent] == BLOCK), PARENT),
-        (parent, (kind == PATHVALUE) & (parent >= 0), JSON_CHILD),
+        (parent, ((kind == PATHVALUE) | (kind == PATH)) & (parent >= 0), JSON_CHILD),
     ]
     source = np.concatenate([s[mask] for s, mask, _ in parts]).astype(np.int32)
     target = np.concatenate([nodes[mask] for _, mask, _ in parts])

@@ -1,0 +1,154 @@
+"""reStructuredText -> a stream of headings, paragraphs and code, by docutils.
+
+Sphinx's roles and directives are more than docutils knows. A role that it does not know is its text (`~a.b.c` is c, `!x` is
+x, `title <target>` is title). A directive that it does not know is taken by what it holds: a code directive is code,
+an object description (`method:: list.append(x)`) a term with its text, and all others are the text inside; what only
+steers the build (`index`, `toctree`, `highlight`) is left out. Parts that docutils cannot read are kept as plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from docutils import nodes
+from docutils.core import publish_doctree
+from docutils.parsers.rst import Directive, directives, roles
+
+_ROLE = re.compile(r":([A-Za-z](?:[\w.+-]*[A-Za-z0-9])?(?::[A-Za-z][\w.+-]*)?):`")
+_DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+([A-Za-z](?:[\w.+:-]*[A-Za-z0-9])?)::(?=\s|$)", re.M)
+_TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
+_WITH_LANGUAGE = {"code-block", "sourcecode", "code", "prompt"}  # their argument is no part of the code
+_CODE = _WITH_LANGUAGE | {"testcode", "testoutput", "doctest", "ipython", "productionlist", "parsed-literal"}
+_STEERS = {
+    "index", "toctree", "currentmodule", "module", "sectionauthor", "moduleauthor", "codeauthor", "highlight", "testsetup",
+    "testcleanup", "tabularcolumns", "contents", "include", "literalinclude", "raw", "image", "figure", "plot",
+}  # fmt: skip
+_VERSIONS = {"versionadded": "New in version", "versionchanged": "Changed in version", "deprecated": "Deprecated since version"}
+_OWN_ROLES = {"code", "emphasis", "strong", "literal", "math", "raw", "subscript", "superscript", "title-reference"}
+_OWN_DIRECTIVES = {
+    "note", "warning", "tip", "hint", "important", "caution", "danger", "error", "attention", "admonition", "topic", "sidebar",
+    "rubric", "epigraph", "highlights", "pull-quote", "compound", "container", "table", "csv-table", "list-table", "math",
+    "replace", "unicode", "date", "role", "default-role", "class", "line-block", "footer",
+}  # fmt: skip
+_SETTINGS = {
+    "report_level": 5,  # nothing is written to stderr; what fails stands in the tree
+    "halt_level": 6,
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "doctitle_xform": False,
+    "warning_stream": None,
+    "_disable_config": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One piece of a tutorial. A "term" is what the following text defines; `level` is a heading's, 1 for the page's."""
+
+    kind: Literal["heading", "text", "term", "code"]
+    text: str
+    level: int = 0
+
+
+class _AnyOptions(dict):
+    """Accepts every option of a directive, since none of them matters here."""
+
+    def __missing__(self, name: str) -> Any:
+        return directives.unchanged
+
+    def __bool__(self) -> bool:
+        return True  # an empty mapping would mean that the directive takes no options
+
+
+class _Generic(Directive):
+    """A directive that docutils does not know."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec = _AnyOptions()
+
+    def run(self) -> list[nodes.Node]:
+        name = self.name.rpartition(":")[2]
+        if name in _STEERS:
+            return []
+        if name in _CODE:
+            text = "\n".join([*self.arguments[name in _WITH_LANGUAGE :], *self.content]).strip("\n")
+            return [nodes.literal_block(text, text)] if text else []
+        body = nodes.definition()
+        self.state.nested_parse(self.content, self.content_offset, body, match_titles=True)
+        before = f"{_VERSIONS[name]} " if name in _VERSIONS else ""
+        heads = [before + " ".join(a.split()) for a in self.arguments]
+        if not body.children:  # a term needs a definition, else it would take the next paragraph for it
+            return [nodes.paragraph(h, h) for h in heads]
+        return [nodes.definition_list_item("", *(nodes.term(h, h) for h in heads), body)]
+
+
+def _role(name: str, raw: str, text: str, *_: Any, **__: Any) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """Any role as its text."""
+    text = text.replace("\x00", "\\")  # docutils' own mark for a backslash
+    match = _TITLE_TARGET.fullmatch(text)
+    shown = match[1] if match else text.lstrip("!")
+    return [nodes.literal(raw, shown.rpartition(".")[2] if shown.startswith("~") else shown)], []
+
+
+def _learn(text: str) -> None:
+    """Registers the roles and directives that occur in the text and are none of docutils' own."""
+    for name in {n.lower() for n in _ROLE.findall(text)} - _OWN_ROLES:
+        roles.register_local_role(name, _role)
+    for name in {n.lower() for n in _DIRECTIVE.findall(text)} - _OWN_DIRECTIVES:
+        directives.register_directive(name, _Generic)
+
+
+def _tree(text: str) -> nodes.document:
+    _learn(text)
+    return publish_doctree(text, settings_overrides=_SETTINGS)
+
+
+def events(text: str) -> Iterator[Event]:
+    """The text's stream. Raises RecursionError for markup nested too deep."""
+    return _walk(_tree(text), 0)
+
+
+def headings(text: str) -> Iterator[tuple[int, int, str]]:
+    """(line index of the heading with its overline, level, title) of every section, in order."""
+    lines = text.split("\n")
+    for section in _tree(text).findall(nodes.section):
+        level = sum(isinstance(n, nodes.section) for n in _ancestors(section)) + 1
+        first = max(section.line - 2, 0)  # docutils counts from 1 and names the underline
+        overlined = first > 0 and len(set(lines[first - 1].strip())) == 1 and lines[first - 1][:3] == lines[first + 1][:3]
+        yield first - overlined, level, _words(section[0])
+
+
+def _ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def _walk(node: nodes.Node, level: int) -> Iterator[Event]:
+    for child in node.children:
+        if isinstance(child, nodes.section):
+            yield Event("heading", _words(child[0]), level + 1)
+            yield from _walk(child, level + 1)
+        elif isinstance(child, nodes.literal_block | nodes.doctest_block | nodes.math_block):
+            yield Event("code", child.astext().strip("\n"))
+        elif isinstance(child, nodes.Invisible) or (isinstance(child, nodes.title) and isinstance(node, nodes.section)):
+            continue
+        elif isinstance(child, nodes.table):
+            yield Event("text", "\n".join(" | ".join(map(_words, row.children)) for row in child.findall(nodes.row)))
+        elif isinstance(child, nodes.term | nodes.field_name):
+            yield Event("term", _words(child))
+        elif isinstance(child, nodes.TextElement):
+            yield Event("text", _words(child))
+        elif isinstance(child, nodes.system_message):
+            yield from (Event("text", _words(block)) for block in child.findall(nodes.literal_block))
+        else:
+            yield from _walk(child, level)
+
+
+def _words(node: nodes.Node) -> str:
+    return " ".join(node.astext().split())

@@ -1,0 +1,188 @@
+"""JSON trees: exact round trip, unique paths, the payload's form, what is refused and how."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pkg_lib.graph.documents import (
+    MAX_DEPTH,
+    Rejected,
+    Structured,
+    build_text,
+    deserialize,
+    extend,
+    parse_json,
+    reasons,
+    rebuild,
+    serialize,
+    steps,
+    tree,
+)
+from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE, PKG
+from pkg_lib.types import Document
+
+AWKWARD = ["", "a.b", "a/b", "[0]", "0", '"', "'", "~", "~1", "~4", " ; value = ", "true", "null", "[]", "{}", "-1.5e3", "\n"]
+texts = st.one_of(st.sampled_from(AWKWARD), st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
+primitives = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts)
+values = st.recursive(
+    primitives, lambda v: st.one_of(st.lists(v, max_size=4), st.dictionaries(texts, v, max_size=4)), max_leaves=12
+)
+
+
+def same(a, b) -> bool:
+    """Equality that tells 1 from 1.0 and True, and knows the order of keys."""
+    return json.dumps(a) == json.dumps(b)
+
+
+def leaves(value) -> list[str]:
+    return [n.payload for n in tree(value) if n.kind == PATHVALUE]
+
+
+@given(values)
+@example({"": {"": []}, "a": [{}, [[]], None]})
+@example({"a[0]": 1, "a": [1], "a/b": 2})
+@example("path = x ; value = y")
+def test_the_leaves_rebuild_the_json(value):
+    assert same(rebuild(leaves(value)), value)
+    assert same(parse_json(json.dumps(value)), value)
+
+
+@given(values)
+def test_every_tree_is_a_tree_with_unique_paths(value):
+    nodes = tree(value)
+    paths = [n.path for n in nodes]
+    assert len(set(paths)) == len(nodes) and paths[0] == "" and nodes[0].parent == -1
+    for i, node in enumerate(nodes[1:], 1):
+        assert 0 <= node.parent < i and nodes[node.parent].kind == PATH
+        assert steps(node.path)[:-1] == steps(nodes[node.parent].path)
+        assert extend(nodes[node.parent].path, steps(node.path)[-1]) == node.path
+    assert {nodes[n.parent].path for n in nodes[1:]} == {n.path for n in nodes if n.kind == PATH}
+
+
+@given(st.lists(st.one_of(texts, st.integers(0, 99)), max_size=5))
+def test_a_path_reads_in_one_way(way):
+    path = ""
+    for step in way:
+        path = extend(path, step)
+    assert steps(path) == way and " ; value = " not in path
+
+
+def test_the_payload_is_the_papers():
+    value = {"Lists": {"explanation": "Ordered.", "tags": ["a", 1], "examples": [{"code": "x = [1]"}]}, "a/b": None}
+    assert leaves(value) == [
+        "path = Lists/explanation ; value = Ordered.",
+        "path = Lists/tags[0] ; value = a",
+        "path = Lists/tags[1] ; value = 1",
+        "path = Lists/examples[0]/code ; value = x = [1]",
+        "path = a~1b ; value = null",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("1", '"1"'), (1, "1"), (1.0, "1.0"), ("true", '"true"'), (True, "true"), ("", ""), ([], "[]")]
+)
+def test_values_of_other_types_look_different(value, text):
+    payload = serialize("p", value)
+    assert payload == f"path = p ; value = {text}"
+    assert same(deserialize(payload), ("p", value))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 1, "a": 2}', "duplicate key: 'a'"),
+        ('{"x": {"\\u00e9": 1, "é": 2}}', r"duplicate key: '\\xe9'"),
+        ('{"a": NaN}', "not a number: NaN"),
+        ("[-Infinity]", "not a number: -Infinity"),
+        ("[1e999]", "number out of range"),
+        ("[" + "9" * 5000 + "]", "number out of range"),
+        ('{"a": 1,}', "no JSON: .* at line 1, column"),
+        ("", "no JSON: .* at line 1, column 1"),
+        ('["\\ud800"]', "half a surrogate pair"),
+        ('{"\\udfff": 1}', "half a surrogate pair"),
+        ("[" * 201 + "]" * 201, "nested too deep: more than 200 levels"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a":' * 100_000, "nested too deep"),
+    ],
+)
+def test_bad_json_is_refused_by_name(text, reason):
+    with pytest.raises(Rejected, match=f"^{reason}"):
+        parse_json(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [({1: 2}, "a key that is no string"), ([{1}], "no JSON type: set"), ([float("nan")], "not a number: nan")],
+)
+def test_values_that_are_no_json_are_refused(value, reason):
+    with pytest.raises(Rejected, match=reason):
+        tree(value)
+
+
+def test_the_deepest_json_goes_through():
+    text = '{"a":[' * (MAX_DEPTH // 2) + "]}" * (MAX_DEPTH // 2)
+    value = parse_json(text)
+    assert len(tree(value)) == MAX_DEPTH and same(rebuild(leaves(value)), value)
+    graph = build_text([Document("d", "", "text")], [Structured("d", value)])
+    assert len(list(graph.descendants(0))) == MAX_DEPTH - 1
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        [],
+        ["nonsense"],
+        ["path = a ; value = 1"] * 2,
+        ["path = a ; value = 1", "path = [0] ; value = 1"],
+        ["path = [1] ; value = x"],
+        ["path =  ; value = 1", "path = a ; value = 1"],
+        ["path = a ; value = 1", "path =  ; value = 1"],
+    ],
+)
+def test_leaves_of_no_one_value(payloads):
+    with pytest.raises(ValueError, match=r"payload|twice|place|no leaves"):
+        rebuild(payloads)
+
+
+DOCUMENTS = [Document(name, "", "text") for name in ("one", "bad", "empty", "left out", "deep", "two")]
+STRUCTURED = [
+    Structured("two", {"a": {"b": [1, {}]}}),
+    Structured("one", {"a": "first", "c": True}),
+    Structured("bad", None, "no JSON: Expecting value at line 1, column 1", 3),
+    Structured("empty", {}),
+    Structured("deep", json.loads('{"a":' * 250 + "1" + "}" * 250)),
+]
+
+
+@pytest.fixture
+def graph():
+    return build_text(DOCUMENTS, STRUCTURED, {"structurer": "made-up"})
+
+
+def test_the_graph_of_several_documents(graph):
+    assert [graph.documents[d] for d in graph.document[graph.of_type(PATHVALUE)]] == ["one", "one", "two", "two"]
+    assert graph.payloads(graph.of_type(PATH)) == ["", "", "a", "a/b"]
+    edges = graph.edges.to_pydict()
+    assert set(edges["type"]) == {JSON_CHILD}
+    assert list(zip(edges["source"], edges["target"], strict=True)) == [(p, v) for v, p in enumerate(graph.parent) if p >= 0]
+    assert not graph.first.any() and not graph.last.any()
+    assert graph.subgraph(int(np.flatnonzero(graph.document == 5)[0])).number_of_nodes() == 5
+
+
+def test_what_is_skipped_is_named_and_counted(graph):
+    assert [d for d, _ in graph.skipped] == ["bad", "empty", "left out", "deep"]
+    assert reasons(graph.skipped) == {"no JSON": 1, "nothing in it": 1, "not structured": 1, "nested too deep": 1}
+    trees = int((graph.parent == -1).sum())
+    assert trees + len(graph.skipped) == len(graph.documents)
+
+
+def test_the_graph_keeps_the_json_on_disk(graph, tmp_path):
+    graph.save(tmp_path / "g")
+    loaded = PKG.load(tmp_path / "g")
+    inside = np.flatnonzero((loaded.document == 5) & (loaded.type == PATHVALUE))
+    assert rebuild(loaded.payloads(inside)) == STRUCTURED[0].value

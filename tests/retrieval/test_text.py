@@ -1,0 +1,95 @@
+"""JSON-PKG and the row columns over one text corpus."""
+
+from __future__ import annotations
+
+import pytest
+
+from pkg_lib.graph.documents import Structured
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, Knowledge
+from pkg_lib.retrieval.text import TEXT_RETRIEVERS, JsonPKG, TextKnowledge, columns_of, knowledge_of
+from pkg_lib.types import Document, Task, UserError
+
+PRIMES = (
+    "Primes\n======\n\nA prime number has no divisor.\n\n"
+    "Trial division::\n\n    for divisor in range(2, number): pass\n\nSieves are faster.\n"
+)
+LISTS = "Lists\n=====\n\nSorting items keeps equal ones in order.\n\nMore\n----\n\n- append puts an item at the end\n"
+DOCSTRING = "read_lines(path)\n\nRead the lines of a file.\n\nParameters\n----------\npath : str\n    Where the file is.\n"
+DOCUMENTS = [
+    Document("t/primes", PRIMES, "rst"),
+    Document("t/lists", LISTS, "rst"),
+    Document("t/m.read_lines", DOCSTRING, "docstring"),
+    Document("t/nothing", "", "text"),
+]
+
+
+def task(number: int, prompt: str) -> Task:
+    return Task(f"T/{number}", "made-up", prompt, "f", "", "")
+
+
+TASKS = [task(0, "for divisor in range of number"), task(1, "append an item at the end"), task(2, "where the file is: path")]
+FOUND = [
+    ("t/primes#Primes/examples[0]/code", "path = Primes/examples[0]/code ; value = for divisor in range(2, number): pass"),
+    ("t/lists#Lists/More/explanation", "path = Lists/More/explanation ; value = append puts an item at the end"),
+    ("t/m.read_lines#m.read_lines/parameters[0]/description", None),
+]
+
+
+@pytest.fixture
+def knowledge(embedder):
+    return TextKnowledge(DOCUMENTS, embedder)
+
+
+def test_json_pkg_returns_the_payload_of_the_nearest_leaf(knowledge):
+    found = JsonPKG(knowledge).retrieve(TASKS)
+    assert [(c.task_id, c.column, c.source) for c in found] == [
+        (t.id, "JSON-PKG", s) for t, (s, _) in zip(TASKS, FOUND, strict=True)
+    ]
+    assert [c.text for c in found[:2]] == [text for _, text in FOUND[:2]]
+    assert all(c.score > 0 and not c.pruned and not c.truncated for c in found)
+
+
+def test_the_score_is_the_cosine(knowledge, embedder):
+    (found,) = JsonPKG(knowledge).retrieve(TASKS[:1])
+    leaf, query = embedder.encode([found.text, TASKS[0].prompt])
+    assert found.score == pytest.approx(float(leaf @ query), abs=1e-6)
+
+
+@pytest.mark.parametrize("column", TEXT_RETRIEVERS)
+def test_every_column_of_a_text_corpus(knowledge, column):
+    found = TEXT_RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in TASKS]
+    assert found == TEXT_RETRIEVERS[column](knowledge).retrieve(TASKS)
+    if column != "None":  # all columns see the same documents
+        assert [c.source.partition("#")[0] for c in found] == ["t/primes", "t/lists", "t/m.read_lines"]
+
+
+def test_a_given_structure_is_used_as_it_is(embedder):
+    knowledge = TextKnowledge(DOCUMENTS[:2], embedder, [Structured("t/lists", {"a": {"b": "append"}})])
+    found = JsonPKG(knowledge).retrieve(TASKS)
+    assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
+    assert knowledge.graph.skipped == [("t/primes", "not structured")]
+
+
+def test_what_gave_no_json_is_said(knowledge, caplog):
+    assert knowledge.graph.skipped == [("t/nothing", "nothing in it")]
+    assert "1 of 4 documents gave no JSON (nothing in it: 1)" in caplog.text
+
+
+def test_no_leaves_is_a_users_error(embedder):
+    with pytest.raises(UserError, match="column JSON-PKG has nothing to retrieve"):
+        JsonPKG(TextKnowledge([DOCUMENTS[3]], embedder)).retrieve(TASKS)
+
+
+def test_long_leaves_are_cut_and_say_so(embedder):
+    document = Document("long", "T\n=\n\n::\n\n" + "    divisor = number\n" * 300, "rst")
+    (found,) = JsonPKG(TextKnowledge([document], embedder)).retrieve(TASKS[:1])
+    assert found.truncated and len(found.text) <= CONTEXT_CHARS and found.text.endswith("divisor = number")
+
+
+def test_columns_by_corpus():
+    assert list(columns_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
+    assert columns_of("textbook+stdlib") is RETRIEVERS
+    with pytest.raises(UserError, match="mixes code and text"):
+        columns_of("textbook+tutorials")
+    assert isinstance(knowledge_of("docstrings:json"), TextKnowledge) and type(knowledge_of("textbook")) is Knowledge

@@ -1,0 +1,133 @@
+"""`structure` end to end with a made-up model: its files, its log, what was lost against `headings`."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from pkg_lib.graph.documents import Structured
+from pkg_lib.graph.structure import deterministic
+from pkg_lib.results import read_json, read_rows
+from pkg_lib.structuring import kept, load_structured, qualifying, structure
+from pkg_lib.types import Document, UserError
+
+MODEL = "qwen2.5-coder-1.5b-instruct"
+PROSE = "word " * 50
+
+
+def page(i: int) -> str:
+    return f"Title {i}\n=======\n\n{PROSE}\n\nLook::\n\n    x = {i}\n    y\n"
+
+
+class Fake:
+    """A model that answers with the headings' JSON; `bad` documents get invalid JSON for as many prompts."""
+
+    def __init__(self, documents, bad):
+        self.good = {s.document: s.value for s in deterministic("headings").structure(documents)}
+        self.bad = dict(bad)
+        self.asked = []
+
+    def generate(self, requests, done):
+        for request in requests:
+            self.asked.append(request.task_id)
+            left = self.bad.get(request.task_id, 0)
+            self.bad[request.task_id] = left - 1
+            raw = '{"a": }' if left > 0 else json.dumps(self.good[request.task_id])
+            done(SimpleNamespace(request=request, tokens=[0] * 5, prompt_tokens=9), raw, "end")
+
+
+@pytest.fixture
+def docs(tmp_path, monkeypatch, own_cache):
+    """Four sections that qualify, one too short and one too long, of Python's documentation."""
+    for part in ("tutorial", "howto"):
+        (tmp_path / "docs" / part).mkdir(parents=True)
+    for i in range(4):
+        (tmp_path / "docs" / "tutorial" / f"p{i}.rst").write_text(page(i))
+    (tmp_path / "docs" / "howto" / "short.rst").write_text("Title\n=====\n\nfew words\n")
+    (tmp_path / "docs" / "howto" / "long.rst").write_text("Title\n=====\n\n" + "word " * 900)
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path / "docs"))
+    return [Document(f"python-docs/tutorial/p{i}", page(i), "rst") for i in range(4)]
+
+
+def test_the_model_run(docs, tmp_path):
+    names = [d.id for d in docs]
+    backend = Fake(docs, {names[1]: 1, names[2]: 99})
+    log = structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend)
+    assert backend.asked == [*names[:3], *names[1:3], names[2]]
+    expected = {
+        "model": MODEL, "in_corpus": 6, "qualifying": 4, "documents": 3, "structured": 2, "answers": 6, "retries": 3,
+        "valid_at_first_answer": 1, "validity_rate": 0.3333, "validity_rate_with_retries": 0.6667, "asked_in_this_run": 6,
+        "rejected_by_reason": {"no JSON": 1}, "invalid_answers_by_reason": {"no JSON": 4}, "prompt_tokens": 54, "new_tokens": 30,
+    }  # fmt: skip
+    assert {k: log[k] for k in expected} == expected
+    assert list(log["rejected"]) == [names[2]] and log["rejected"][names[2]].startswith("no JSON: Expecting value at line 1")
+    assert log["kept_of_headings"]["code_examples"] == log["kept_of_headings"]["words"] == 1.0
+    folder = tmp_path / "r" / "structured" / "python-docs"
+    (path,) = folder.glob("*.jsonl")
+    assert read_json(next(folder.glob("*.log.json"))) == log
+    assert [(r["document"], r["value"] is None, r["attempts"]) for r in read_rows(path)] == [
+        (names[0], False, 1), (names[1], False, 2), (names[2], True, 3)
+    ]  # fmt: skip
+    again = Fake(docs, {})
+    second = structure("python-docs", "llm", MODEL, 4, tmp_path / "r", again)  # only the fourth is new
+    assert again.asked == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
+    assert [s.value is not None for s in load_structured(path, docs)] == [True, True, False, True]
+
+
+def test_headings(docs, tmp_path):
+    log = structure("python-docs", "headings", results=tmp_path / "r")
+    assert (log["in_corpus"], log["documents"], log["structured"], log["rejected"]) == (6, 6, 6, {})
+    rows = read_rows(tmp_path / "r" / "structured" / "python-docs" / "headings.jsonl")
+    assert [r["value"] for r in rows[:4]] == [s.value for s in deterministic("headings").structure(docs)]
+
+
+def test_what_may_not_be_copied_stays_out_of_the_results(docs, tmp_path, own_cache):
+    structure("docstrings:json", "docstrings", results=tmp_path / "r")
+    assert [p.name for p in (tmp_path / "r").rglob("*") if p.is_file()] == ["docstrings.log.json"]
+    assert len(list((own_cache / "structured").rglob("docstrings.jsonl"))) == 1
+
+
+def test_a_changed_text_is_refused(docs, tmp_path):
+    structure("python-docs", "headings", results=tmp_path / "r")
+    path = tmp_path / "r" / "structured" / "python-docs" / "headings.jsonl"
+    with pytest.raises(UserError, match=r"p0 has changed since it was structured"):
+        load_structured(path, [Document(docs[0].id, "other", "rst")])
+    assert len(load_structured(path, [])) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("textbook", "headings"), "corpus textbook is code; structurers take text"),
+        (("nosuch", "headings"), "unknown corpus 'nosuch'"),
+        (("python-docs", "nosuch"), "unknown structurer 'nosuch'; choose from: headings, docstrings, llm"),
+        (("python-docs", "llm"), "structurer llm takes a --model"),
+        (("python-docs", "headings", MODEL), "structurer headings takes no --model"),
+        (("python-docs", "llm", "nosuch"), "unknown model 'nosuch'"),
+        (("python-docs", "headings", "", 0), "limit is 0; give 1 or more"),
+    ],
+)
+def test_users_errors(docs, tmp_path, arguments, message):
+    with pytest.raises(UserError, match=message):
+        structure(*arguments, results=tmp_path / "r")
+
+
+def test_qualifying(docs):
+    long, short = Document("l", "word " * 900, "rst"), Document("s", "word " * 10, "rst")
+    assert qualifying([long, *docs, short]) == docs
+
+
+def test_what_a_model_lost_and_made_up():
+    document = Document("d", page(1), "rst")
+    whole = deterministic("headings").structure([document])[0].value
+    words = {"Title 1": {"explanation": PROSE}}
+    other = {"Title": {"examples": [{"code": "x=1\ny\n"}], "explanation": "made up"}}
+    assert kept([document], [Structured("d", whole)])["code_examples"] == 1.0
+    found = kept([document], [Structured("d", words)])
+    assert (found["code_examples"], found["headings_code_examples"], found["words_added"]) == (0.0, 1, 0.0)
+    assert found["words"] == round(52 / 56, 4)  # Look, x, 1 and y are gone
+    found = kept([document], [Structured("d", other)])
+    assert (found["code_examples"], found["words_added"]) == (1.0, round(2 / 6, 4))
+    assert kept([document], [Structured("d", None, "why")])["words"] is None
