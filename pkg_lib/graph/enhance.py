@@ -1,9 +1,9 @@
 """Docstrings by fill-in-the-middle for functions that have none (the paper's first version, Step 4: FunctionEnhancer).
 
-The prompt is the function with a hole under its signature that the model fills. In the paper's form (`closed`) both the
-opening and the closing quotes stand around the hole; a small model then often leaves it empty, so there is a form in which
-it has to write the closing quotes itself (`open`). What it writes is taken only if the function stays what it was: the new text parses, and without its docstring its
-syntax tree is the old one. Everything else is rejected, with the reason.
+The prompt is the function with a hole under its signature, which the model fills. In the paper's form ("closed") the opening
+and the closing quotes stand around the hole; a small model then often leaves it empty, so there is a form in which it has to
+write the closing quotes itself ("open"). What it writes is taken only if the function stays what it was: the new text
+parses, and without its docstring its syntax tree is the old one. Everything else is rejected, with the reason.
 
 The graph itself is not touched: `enhanced_payloads` gives other texts for IMPL nodes, to be embedded in their place.
 """
