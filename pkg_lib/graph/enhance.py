@@ -24,7 +24,7 @@ MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 toke
 FORMS = ("closed", "open")
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
-_CODE = re.compile(r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |return$|@\w+")
+_CODE = re.compile(r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
 
 def hole(payload: str) -> Hole:
     """Where a function's docstring goes. Raises Unfit for a function that has one, is too long, or leaves no place."""
+    function = _function(payload)
+    if ast.get_docstring(function, clean=False) is not None:
+        raise Unfit("has a docstring")
     if len(payload) > MAX_CHARS:
         raise Unfit(f"longer than {MAX_CHARS} characters")
     if any(mark in payload for fim in FAMILIES.values() for mark in (fim.prefix, fim.suffix, fim.middle, *fim.ends)):
         raise Unfit("holds a token of the model")
-    function = _function(payload)
-    if ast.get_docstring(function, clean=False) is not None:
-        raise Unfit("has a docstring")
     lines = payload.split("\n")
     first = function.body[0]
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
@@ -178,7 +178,7 @@ def docstring_of(raw: str, fim: FIM, finish: str) -> str:
 
 def leaks(docstring: str, payload: str) -> bool:
     """Whether the docstring goes on into code: a definition, an import, or a line of the function itself."""
-    own = {line.strip() for line in payload.split("\n") if re.search(r"[=(\[]", line)}
+    own = {line.strip() for line in payload.split("\n")}
     lines = (line.strip() for line in docstring.split("\n"))
     return any(_CODE.match(line) or (len(line) > 5 and line in own) for line in lines)
 

@@ -1,7 +1,8 @@
 """Function calls inside retrieved code, looked up among the graph's NAME nodes (Step 3 of the paper's first version).
 
 "When we encounter a function call within a retrieved function or code block, we perform a search over the V_name nodes":
-the called functions are put before the retrieved text, callees before callers, so that it is self-contained.
+the called functions, and those that they call, are put before the retrieved text, so that it is self-contained. The
+function that the text is part of is not: a block would no longer be a block.
 
 Which function a name means, in this order; the first that knows the name decides:
 1. The text itself, or a function around it, binds it: a variable, a parameter, an import or a class cannot be resolved
@@ -34,7 +35,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """A text with what it calls. `added` are the IMPL nodes put before it, in the order of the text.
+    """A text with what it calls. `added` are the IMPL nodes put before it, in the order of the text: the nearest call last.
 
     `left_out` says for each called name why its function is not there: AMBIGUOUS, TOO_LONG or UNKNOWN. Builtins, local
     variables and methods of unknown objects are not named.
@@ -86,7 +87,7 @@ class Calls:
         defined: dict[str, str] = {}
         left_out: dict[str, str] = {}
         waiting = deque(call for node, text in pieces for call in self._wanted(text, self._around(node), left_out))
-        there = {node for node, _ in pieces}
+        there = {impl for node, _ in pieces for _, impl in self._around(node)}
         while waiting:
             name, impl = waiting.popleft()
             helper = textwrap.dedent(self.graph.payload(impl)) + "\n\n\n"
@@ -115,9 +116,9 @@ class Calls:
             if method or not {name} & (inside.functions | inside.others):
                 nodes = self._methods(name, around) if method else self._functions(name, around, calls)
                 impls = self._distinct(nodes)
-                if len(impls) == 1 and impls[0] not in {impl for _, impl in around}:
+                if len(impls) == 1:
                     found.append((name, impls[0]))
-                elif len(impls) != 1 and nodes is not None:
+                elif nodes is not None:
                     left_out.setdefault(name, AMBIGUOUS if impls else UNKNOWN)
         return found
 

@@ -33,7 +33,7 @@ def names(graph, found) -> list[str]:
     return [graph.payload(graph.parent[i]) for i in found.added]
 
 
-def test_callees_come_before_their_callers_and_the_text_runs():
+def test_what_is_called_comes_first_and_the_text_runs():
     graph = graph_of(
         "def c(x):\n    return x + 1\n\ndef a(x):\n    return b(x) * 10\n",
         "def b(x):\n    return inner(x) + inner(x)\n\ndef inner(x):\n    return len([x]) + x\n",
@@ -56,6 +56,20 @@ def test_a_block_does_not_bring_the_function_around_it():
     block = int(graph.of_type(BLOCK)[0])
     found = Calls(graph).augment([(block, graph.payload(block))], MANY)
     assert names(graph, found) == ["one"] and found.left_out == {}
+
+
+def test_not_even_by_a_detour():
+    graph = graph_of("def f(n):\n    if n:\n        return g(n)\n    return n\n\ndef g(n): return f(n - 1)\n")
+    block = int(graph.of_type(BLOCK)[0])
+    assert names(graph, Calls(graph).augment([(block, graph.payload(block))], MANY)) == ["g"]
+
+
+def test_several_texts_share_what_they_call():
+    graph = graph_of("def a(): return b() + c()\n\ndef b(): return c()\n\ndef c(): return 1\n")
+    nodes = [impl(graph, "a"), impl(graph, "b")]
+    found = Calls(graph).augment([(v, graph.payload(v)) for v in nodes], MANY)
+    assert names(graph, found) == ["c"]
+    assert found.text == "\n".join(["def c(): return 1", "", "", "def a(): return b() + c()", "", "def b(): return c()"])
 
 
 def test_the_same_document_goes_before_the_others():
