@@ -35,8 +35,9 @@ class Row:
 class TransformersBackend:
     """A causal language model of transformers, on a GPU when one is visible.
 
-    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as a user turn;
-    a completion ends after `max_new_tokens` (default: MAX_NEW_TOKENS).
+    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as a user turn.
+    `stop` says of a row's text so far whether nothing after it counts (by default: the solution's extraction is settled),
+    and `max_new_tokens` after how many a row is cut (MAX_NEW_TOKENS by default).
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class TransformersBackend:
         slots: int = 48,
         dtype: torch.dtype = torch.bfloat16,
         chat: bool = True,
+        stop: Callable[[str], bool] | None = None,
         max_new_tokens: int | None = None,
     ) -> None:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -57,7 +59,7 @@ class TransformersBackend:
             raise UserError(f"model {path} cannot be loaded ({reason}); fetch it again or check your access to the hub") from e
         self.slots = slots
         self.chat = chat
-        self.max_new_tokens = max_new_tokens
+        self.stop, self.max_new_tokens = stop, max_new_tokens
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
@@ -81,7 +83,7 @@ class TransformersBackend:
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
         """Completes every request; calls `done(row, raw text, finish reason)` as soon as each is complete.
 
-        Finish reasons: "end" (the model ended), "settled" (extraction can no longer change), "length" (`max_new_tokens`).
+        Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit, 512 tokens).
         """
         encoded = self._encode(requests)
         batch = _Batch(self.model, self.device)
@@ -123,10 +125,15 @@ class TransformersBackend:
         if row.tokens[-1] in self.ends:
             row.tokens.pop()
             return "end"
-        tail = self.tokenizer.decode(row.tokens[-6:])
-        if ("```" in tail or "[/" in tail) and settled(self.tokenizer.decode(row.tokens), row.request.entry_point):
+        if self._settled(row):
             return "settled"
         return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
+
+    def _settled(self, row: Row) -> bool:
+        if self.stop is not None:
+            return self.stop(self.tokenizer.decode(row.tokens))
+        tail = self.tokenizer.decode(row.tokens[-6:])
+        return ("```" in tail or "[/" in tail) and settled(self.tokenizer.decode(row.tokens), row.request.entry_point)
 
 
 class _Batch:

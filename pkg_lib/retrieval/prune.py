@@ -1,4 +1,7 @@
-"""Branch pruning (Section 3.2, Equations 6 and 7): drop the one child branch whose removal brings the rest closest to q."""
+"""Branch pruning (Section 3.2, Equations 6 and 7): drop the one child branch whose removal brings the rest closest to q.
+
+Two forms: the paper's, which always drops one, and a guarded one, in which the whole node competes with its prunings.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pkg_lib.retrieval.embed import Embedder
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The serialised graph: its text, its cosine to the query, the removed branch (-1: the node has none)."""
+    """The serialised graph: its text, its cosine to the query, the removed branch (-1: none was removed)."""
 
     text: str
     score: float
@@ -35,13 +38,15 @@ def without(graph: PKG, node: int, branch: int) -> str:
     return "\n".join([*lines[:start], f"{indent}pass", *lines[stop:]])
 
 
-def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder) -> Pruned:
+def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, guarded: bool = False) -> Pruned:
     """Equation 7 for one retrieved node; always removes one branch where there is one, as the paper's argmax does.
 
-    `query` is the unit vector [d] of the task.
+    `query` is the unit vector [d] of the task. With `guarded` the whole node competes too, so that a branch goes only
+    where that brings the rest closer to the query (`branch` is -1 where nothing went).
     """
     branches = [int(c) for c in graph.children(node)]
-    texts = [without(graph, node, b) for b in branches] or [graph.payload(node)]
+    choices = [-1, *branches] if guarded or not branches else branches
+    texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in choices]
     scores = embedder.encode(texts) @ query
-    best = int(scores.argmax())
-    return Pruned(textwrap.dedent(texts[best]), float(scores[best]), branches[best] if branches else -1)
+    best = int(scores.argmax())  # the first among equals: the whole node, then the first branch
+    return Pruned(textwrap.dedent(texts[best]), float(scores[best]), choices[best])

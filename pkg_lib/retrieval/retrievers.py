@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG, build
+from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -49,6 +50,10 @@ class Knowledge:
         return graph
 
     @cached_property
+    def calls(self) -> Calls:
+        return Calls(self.graph)
+
+    @cached_property
     def rows(self) -> list[Document]:
         return [d for d in self.documents if d.unit == "row"]
 
@@ -59,6 +64,15 @@ def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
         return text, False
     end = text.rfind("\n", 0, limit + 1)
     return text[: end if end > 0 else limit], True
+
+
+def fitting(texts: list[str], limit: int = CONTEXT_CHARS) -> list[str]:
+    """The first text, and those after it that together with the blank lines between them stay within `limit`."""
+    size, count = len(texts[0]), 1
+    while count < len(texts) and size + 2 + len(texts[count]) <= limit:
+        size += 2 + len(texts[count])
+        count += 1
+    return texts[:count]
 
 
 def _require(units: int, column: str, kind: str) -> None:
@@ -126,27 +140,88 @@ class DenseRows(_Rows):
         return [(int(p[0]), float(s[0])) for p, s in zip(positions, scores, strict=True)]
 
 
-class GraphNodes:
-    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9)."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a graph column retrieves; the defaults are the paper's (Section 3.2).
 
-    def __init__(self, knowledge: Knowledge, column: str, kind: int) -> None:
+    `top_k` nodes, none inside another and no text twice, are put together as far as they fit into CONTEXT_CHARS, the first
+    always. A node whose cosine is below `threshold` is left out (all of them: an empty context). `guarded` lets the whole
+    node compete in pruning. `calls` characters at most are spent on the functions that the text calls (augment.py).
+    """
+
+    top_k: int = 1
+    threshold: float | None = None
+    guarded: bool = False
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        if self.top_k < 1 or self.calls < 0 or not -1 <= (self.threshold or 0) <= 1:
+            raise UserError(f"{self}: top_k is at least 1, calls at least 0 and threshold a cosine between -1 and 1")
+
+
+Hit = tuple[int, float]  # a node and its cosine
+
+
+class GraphNodes:
+    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9).
+
+    `augmented` says by task which called functions were added and which could not be, where the options ask for calls.
+    """
+
+    def __init__(self, knowledge: Knowledge, column: str, kind: int, options: Options | None = None) -> None:
         self.knowledge, self.column, self.kind = knowledge, column, kind
+        self.options = options or Options()
+        self.augmented: dict[str, Augmented] = {}
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         graph, embedder = self.knowledge.graph, self.knowledge.embedder
         nodes = graph.of_type(self.kind)
         _require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         queries = embedder.encode([t.prompt for t in tasks])
-        positions, scores = FlatIndex(embedder.encode(graph.payloads(nodes))).search(queries)
-        best = nodes[positions[:, 0]]
-        return [self._context(t, int(v), q, float(s)) for t, v, q, s in zip(tasks, best, queries, scores[:, 0], strict=True)]
+        index = FlatIndex(embedder.encode(graph.payloads(nodes)))
+        hits = self._best(index, nodes, queries) if self.options.top_k == 1 else [self._apart(index, nodes, q) for q in queries]
+        return [self._context(t, h, q) for t, h, q in zip(tasks, hits, queries, strict=True)]
 
-    def _context(self, task: Task, node: int, query: np.ndarray, score: float) -> Context:
+    def _best(self, index: FlatIndex, nodes: np.ndarray, queries: np.ndarray) -> list[list[Hit]]:
+        positions, scores = index.search(queries)
+        return [[(int(nodes[p]), float(s))] for p, s in zip(positions[:, 0], scores[:, 0], strict=True)]
+
+    def _apart(self, index: FlatIndex, nodes: np.ndarray, query: np.ndarray) -> list[Hit]:
+        """The best nodes, none inside another and no text twice; the search widens until there are enough."""
+        width, chosen = self.options.top_k, []
+        while len(chosen) < self.options.top_k and width < 4 * len(nodes):
+            positions, scores = index.search(query[None], width)
+            chosen = []
+            # FAISS leaves twins in no particular order; the first of the corpus is taken, as with top_k = 1.
+            for score, node in sorted(zip((-scores[0]).tolist(), nodes[positions[0]].tolist(), strict=True)):
+                if not any(self._alike(node, other) for other, _ in chosen):
+                    chosen.append((node, -score))
+            width *= 4
+        return chosen[: self.options.top_k]
+
+    def _alike(self, a: int, b: int) -> bool:
+        """Whether two nodes share lines or text."""
         graph = self.knowledge.graph
-        pruned = prune(graph, node, query, self.knowledge.embedder)
-        text, truncated = cut(pruned.text)
-        branch = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}" if pruned.branch >= 0 else ""
-        return Context(task.id, self.column, text, graph.where(node), score, branch, truncated)
+        shared = graph.document[a] == graph.document[b] and graph.first[a] <= graph.last[b] and graph.first[b] <= graph.last[a]
+        return bool(shared) or graph.payload(a) == graph.payload(b)
+
+    def _context(self, task: Task, hits: list[Hit], query: np.ndarray) -> Context:
+        graph, options = self.knowledge.graph, self.options
+        nodes = [v for v, score in hits if options.threshold is None or score >= options.threshold]
+        if not nodes:
+            return Context(task.id, self.column, "", score=hits[0][1])
+        pruned = [prune(graph, v, query, self.knowledge.embedder, options.guarded) for v in nodes]
+        first, truncated = cut(pruned[0].text)
+        texts = fitting([first, *(p.text for p in pruned[1:])])
+        text, source = "\n\n".join(texts), " + ".join(graph.where(v) for v in nodes[: len(texts)])
+        if options.calls:
+            room = min(options.calls, CONTEXT_CHARS - len(text))
+            done = self.knowledge.calls.augment(list(zip(nodes, texts, strict=False)), room)
+            self.augmented[task.id] = done
+            text = done.text
+            source += "".join(f" calls {graph.where(v)}" for v in done.added)
+        branches = (f"{graph.first[p.branch]}-{graph.last[p.branch]}" for p in pruned[: len(texts)] if p.branch >= 0)
+        return Context(task.id, self.column, text, source, hits[0][1], " + ".join(branches), truncated)
 
 
 class NoRetrieval:

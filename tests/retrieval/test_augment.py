@@ -1,0 +1,307 @@
+"""Called functions beside retrieved code: which one a name means, what is left out, and that the text then runs."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+import pytest
+
+from pkg_lib.graph.schema import BLOCK, IMPL, NAME, build
+from pkg_lib.retrieval.augment import AMBIGUOUS, TOO_LONG, UNKNOWN, Calls, parsed, takes
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options, fitting
+from pkg_lib.types import Document, Task, UserError
+
+MANY = 10_000
+
+
+def graph_of(*sources: str):
+    return build([Document(f"d{i}", s) for i, s in enumerate(sources)])
+
+
+def impl(graph, name: str, document: int = 0) -> int:
+    (found,) = (n for n in graph.of_type(NAME) if graph.payload(n) == name and graph.document[n] == document)
+    return int(graph.children(found)[0])
+
+
+def augmented(graph, name: str, budget: int = MANY, **kwargs):
+    node = impl(graph, name)
+    return Calls(graph).augment([(node, graph.payload(node))], budget, **kwargs)
+
+
+def names(graph, found) -> list[str]:
+    return [graph.payload(graph.parent[i]) for i in found.added]
+
+
+def test_what_is_called_comes_first_and_the_text_runs():
+    graph = graph_of(
+        "def c(x):\n    return x + 1\n\ndef a(x):\n    return b(x) * 10\n",
+        "def b(x):\n    return inner(x) + inner(x)\n\ndef inner(x):\n    return len([x]) + x\n",
+    )
+    found = augmented(graph, "a")
+    assert names(graph, found) == ["inner", "b"] and found.left_out == {}
+    scope: dict = {}
+    exec(found.text, scope)
+    assert scope["a"](3) == 80
+    assert found.text.endswith(graph.payload(impl(graph, "a")))
+
+
+def test_recursion_and_cycles_end():
+    graph = graph_of("def a(n):\n    return b(n) + a(n)\n\ndef b(n):\n    return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n")
+    assert sorted(names(graph, augmented(graph, "a"))) == ["b", "c"]
+
+
+def test_a_block_does_not_bring_the_function_around_it():
+    graph = graph_of("def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n\ndef one(): return 1\n")
+    block = int(graph.of_type(BLOCK)[0])
+    found = Calls(graph).augment([(block, graph.payload(block))], MANY)
+    assert names(graph, found) == ["one"] and found.left_out == {}
+
+
+def test_not_even_by_a_detour():
+    graph = graph_of("def f(n):\n    if n:\n        return g(n)\n    return n\n\ndef g(n): return f(n - 1)\n")
+    block = int(graph.of_type(BLOCK)[0])
+    assert names(graph, Calls(graph).augment([(block, graph.payload(block))], MANY)) == ["g"]
+
+
+def test_several_texts_share_what_they_call():
+    graph = graph_of("def a(): return b() + c()\n\ndef b(): return c()\n\ndef c(): return 1\n")
+    nodes = [impl(graph, "a"), impl(graph, "b")]
+    found = Calls(graph).augment([(v, graph.payload(v)) for v in nodes], MANY)
+    assert names(graph, found) == ["c"]
+    assert found.text == "\n".join(["def c(): return 1", "", "", "def a(): return b() + c()", "", "def b(): return c()"])
+
+
+def test_the_same_document_goes_before_the_others():
+    graph = graph_of("def a(): return b()\n\ndef b(): return 'here'\n", "def b(): return 'there'\n")
+    assert "here" in augmented(graph, "a").text and "there" not in augmented(graph, "a").text
+
+
+def test_a_name_of_several_functions_is_left_out_and_said():
+    graph = graph_of("def a(): return b() + c()\n", "def b(): return 1\n", "def b(): return 2\n")
+    found = augmented(graph, "a")
+    assert found.added == () and found.left_out == {"b": AMBIGUOUS, "c": UNKNOWN}
+    assert found.text == graph.payload(impl(graph, "a"))
+
+
+def test_equal_texts_are_one_function():
+    graph = graph_of("def a(): return b()\n", "def b(): return 1\n", "def b(): return 1\n")
+    assert augmented(graph, "a").added == (impl(graph, "b", 1),)
+
+
+def test_only_a_function_that_takes_the_arguments_comes_from_another_document():
+    graph = graph_of("def a(): return b(1, k=2)\n", "def b(x): return 1\n", "def b(x, *, k): return 2\n")
+    assert augmented(graph, "a").added == (impl(graph, "b", 2),)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def a(b): return b()\n",
+        "def a(xs): return [b() for b in xs]\n",
+        "def a():\n    b = 1\n    return b()\n",
+        "def a():\n    from m import b\n    return b()\n",
+        "def a():\n    import x as b\n    return b()\n",
+        "def a():\n    class b: pass\n    return b()\n",
+        "def a():\n    for b in (): b()\n",
+        "def a():\n    with x as b: b()\n",
+        "def a():\n    try: pass\n    except E as b: b()\n",
+        "def a():\n    match x:\n        case [*b]: b()\n",
+        "def a():\n    match x:\n        case {1: 2, **b}: b()\n",
+        "def a(): return lambda b: b()\n",
+        "def a(): return (b := x) and b()\n",
+        "def a(x): return x.b() + x.y.b() + super().b() + x[0]()\n",
+        "def a(): return 'b()'  # b()\n",
+        "def a(): return map(b, [])\n",
+    ],
+)
+def test_what_is_bound_here_or_a_method_of_something_is_not_looked_for(source):
+    found = augmented(graph_of(source, "def b(): return 1\n"), "a")
+    assert found.added == () and found.left_out == {}
+
+
+def test_a_variable_of_the_function_around_a_block_or_a_local_function():
+    graph = graph_of("def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n", "def b(): return 1\n")
+    for v in (*graph.of_type(BLOCK), impl(graph, "c")):
+        assert Calls(graph).augment([(int(v), graph.payload(v))], MANY).added == ()
+
+
+def test_builtins_are_looked_for_in_the_same_document_only():
+    graph = graph_of("def a(): return print(sum([]))\n\ndef sum(xs): return 0\n", "def print(x): return 1\n")
+    assert names(graph, augmented(graph, "a")) == ["sum"]
+
+
+def test_a_local_function_that_pruning_took_away_or_a_block_needs():
+    source = "def a(xs):\n    def b(x):\n        return x + 1\n    while xs:\n        xs = b(xs)\n    return b(xs)\n"
+    graph = graph_of(source, "def b(x): return 'another'\n")
+    whole = impl(graph, "a")
+    assert Calls(graph).augment([(whole, source)], MANY).added == ()
+    rest = "def a(xs):\n    while xs:\n        xs = b(xs)\n    return b(xs)"
+    loop = int(graph.of_type(BLOCK)[1])
+    for node, text in ((whole, rest), (loop, graph.payload(loop))):
+        found = Calls(graph).augment([(node, text)], MANY)
+        assert found.added == (impl(graph, "b"),)
+        assert found.text == "def b(x):\n    return x + 1\n\n\n" + text
+
+
+CLASSES = """\
+class A:
+    def a(self): return self.b() + self.c() + b() + self.a() + self.made_elsewhere()
+    def b(self): return 1
+    def c(self): return 2
+class B:
+    def c(self): return 3
+    @staticmethod
+    def d(x): return 4
+"""
+
+
+def test_methods_of_self():
+    graph = graph_of(CLASSES, "def d(x): return 'd'\n")
+    found = augmented(graph, "a")
+    assert names(graph, found) == ["b"]
+    assert found.left_out == {"c": AMBIGUOUS, "b": UNKNOWN, "made_elsewhere": UNKNOWN}
+
+
+def test_methods_are_no_functions():
+    graph = graph_of("def a(): return b() + d(1)\n" + CLASSES.replace("def a(", "def z("))
+    assert augmented(graph, "a").left_out == {"b": UNKNOWN, "d": UNKNOWN}
+
+
+def test_the_budget_counts_whole_functions():
+    graph = graph_of("def a(): return b() + c()\n", "def b():\n    return 1" + " + 1" * 50 + "\n", "def c(): return 2\n")
+    c = "def c(): return 2\n\n\n"
+    found = augmented(graph, "a", len(c))
+    assert found.text == c + "def a(): return b() + c()" and found.left_out == {"b": TOO_LONG}
+    assert augmented(graph, "a", len(c) - 1).left_out == {"b": TOO_LONG, "c": TOO_LONG}
+    words = augmented(graph, "a", 4, measure=lambda text: len(text.split()))
+    assert names(graph, words) == ["c"]
+
+
+def test_two_namesakes_never_stand_in_one_context():
+    graph = graph_of(
+        "def a(): return b() + swap(1)\n\ndef swap(x): return x\n", "def b(): return swap(2)\n\ndef swap(x): return -x\n"
+    )
+    found = augmented(graph, "a")
+    assert sorted(names(graph, found)) == ["b", "swap"] and found.left_out == {"swap": AMBIGUOUS}
+
+
+@pytest.mark.parametrize("text", ["elif x:\n    b()", "    if x:\n        '''\nback'''\n        b()", "return await b()"])
+def test_texts_that_are_no_module(text):
+    graph = graph_of("def a(): pass\n", "def b(): return 1\n")
+    assert Calls(graph).augment([(impl(graph, "a"), text)], MANY).added == (impl(graph, "b", 1),)
+
+
+@pytest.mark.parametrize("text", ["def a(:", "", "x = '\0'"])
+def test_broken_texts_stay_as_they_are(text):
+    graph = graph_of("def a(): pass\n")
+    assert Calls(graph).augment([(impl(graph, "a"), text)], MANY).text == text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "call", "expected"),
+    [
+        ("", "f()", True),
+        ("", "f(1)", False),
+        ("x", "f()", False),
+        ("x, y=1", "f(1)", True),
+        ("x, y=1", "f(1, 2, 3)", False),
+        ("x, y", "f(1, y=2)", True),
+        ("x, /", "f(x=1)", False),
+        ("*xs", "f(1, 2)", True),
+        ("*, k", "f()", False),
+        ("*, k=1", "f()", True),
+        ("**k", "f(z=1)", True),
+        ("x", "f(*y)", True),
+        ("x", "f(**y)", True),
+    ],
+)
+def test_takes(parameters, call, expected):
+    function = ast.parse(f"def f({parameters}): pass").body[0]
+    assert takes(function.args, ast.parse(call).body[0].value) is expected
+
+
+def test_the_textbook_within_the_budget(textbook):
+    """Every function of a real corpus: the budget holds, the text is kept, what is added parses and is called."""
+    graph = textbook[1]
+    calls, added = Calls(graph), 0
+    for v in map(int, graph.of_type(IMPL)):
+        text = graph.payload(v)
+        found = calls.augment([(v, text)], 800)
+        assert found.text.endswith(text) and len(found.text) - len(text) <= 800
+        head = found.text[: len(found.text) - len(text)]
+        assert found.added == () or parsed(head) is not None
+        assert v not in found.added and len(set(found.added)) == len(found.added)
+        assert all(f"{graph.payload(graph.parent[i])}(" in found.text for i in found.added)
+        added += len(found.added)
+    assert added > 100
+
+
+# The retriever's options.
+
+SOURCES = (
+    "def is_prime(number):\n    for divisor in range(2, number):\n        if divides(divisor, number):\n            return 0\n",
+    "def divides(divisor, number):\n    if number % divisor == 0:\n        return True\n",
+    "def is_prime(number):\n    for divisor in range(2, number):\n        if divides(divisor, number):\n            return 0\n",
+    "def read_lines(path):\n    with open(path) as file:\n        return file.readlines()\n",
+)
+TASKS = [Task("T/0", "made-up", "is this number prime: divisor", "f", "", ""), Task("T/1", "made-up", "zebra", "f", "", "")]
+
+
+@pytest.fixture
+def knowledge(embedder):
+    return Knowledge([Document(f"d{i}", s) for i, s in enumerate(SOURCES)], embedder)
+
+
+def test_the_options_defaults_change_nothing(knowledge):
+    assert GraphNodes(knowledge, "c", IMPL).retrieve(TASKS) == GraphNodes(knowledge, "c", IMPL, Options()).retrieve(TASKS)
+
+
+def test_top_k_takes_distinct_nodes_within_the_limit(knowledge):
+    one, two, nine = (GraphNodes(knowledge, "c", IMPL, Options(top_k=k)).retrieve(TASKS)[0] for k in (1, 2, 9))
+    assert one.source == "d0:1-4" and two.source == "d0:1-4 + d1:1-3" and two.pruned == "2-4 + 2-3"
+    assert two.text == one.text + "\n\ndef divides(divisor, number):\n    pass"
+    assert nine.source == "d0:1-4 + d1:1-3 + d3:1-3"  # d2 is d0's twin
+    (block,) = GraphNodes(knowledge, "c", BLOCK, Options(top_k=3)).retrieve(TASKS[:1])
+    assert "d0:3-4" not in block.source  # inside d0:2-4
+
+
+def test_threshold_leaves_out_what_is_too_far(knowledge):
+    plain = GraphNodes(knowledge, "c", IMPL).retrieve(TASKS)
+    found = GraphNodes(knowledge, "c", IMPL, Options(threshold=0.3)).retrieve(TASKS)
+    assert found[0] == plain[0] and plain[0].score >= 0.3
+    assert (found[1].text, found[1].source, found[1].pruned) == ("", "", "") and found[1].score == plain[1].score < 0.3
+    exact = GraphNodes(knowledge, "c", IMPL, Options(top_k=4, threshold=plain[0].score)).retrieve(TASKS)
+    assert exact[0] == plain[0]
+
+
+def test_calls_are_added_and_named(knowledge):
+    retriever = GraphNodes(knowledge, "c", BLOCK, Options(calls=200, guarded=True))
+    found, _ = retriever.retrieve(TASKS)
+    assert found.source == "d0:2-4 calls d1:1-3" and found.text.startswith("def divides(divisor, number):\n    if number")
+    assert retriever.augmented["T/0"].left_out == {} and found.pruned == ""
+    (short,) = GraphNodes(knowledge, "c", BLOCK, Options(calls=20, guarded=True)).retrieve(TASKS[:1])
+    assert short.source == "d0:2-4"
+
+
+def test_contexts_never_grow_over_the_limit(textbook, embedder):
+    knowledge = Knowledge(textbook[0], embedder)
+    knowledge.graph = textbook[1]
+    names = textbook[1].payloads(textbook[1].of_type(NAME)[::60])
+    tasks = [Task(f"T/{i}", "made-up", name, "f", "", "") for i, name in enumerate(names)]
+    for options in (Options(top_k=5), Options(calls=1500), Options(top_k=3, calls=MANY)):
+        found = GraphNodes(knowledge, "Func-PKG", IMPL, options).retrieve(tasks)
+        assert max(len(c.text) for c in found) <= CONTEXT_CHARS
+
+
+@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"calls": -1}, {"threshold": 1.5}, {"threshold": float("nan")}])
+def test_wrong_options_are_a_users_error(wrong):
+    with pytest.raises(UserError, match="top_k is at least 1"):
+        Options(**wrong)
+
+
+def test_fitting():
+    assert fitting(["abc", "de", "f"], 7) == ["abc", "de"]
+    assert fitting(["abc", "de", "f"], 6) == ["abc"]
+    assert fitting(["abc"], 1) == ["abc"]
+    assert np.all([len(fitting(["a"] * 9, n)) == max(1, (n + 2) // 3) for n in range(1, 25)])
