@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pkg_lib.graph import store
 from pkg_lib.graph.documents import (
     MAX_DEPTH,
     Rejected,
@@ -23,7 +24,7 @@ from pkg_lib.graph.documents import (
     steps,
     tree,
 )
-from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE, PKG
+from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE
 from pkg_lib.types import Document
 
 AWKWARD = ["", "a.b", "a/b", "[0]", "0", '"', "'", "~", "~1", "~4", " ; value = ", "true", "null", "[]", "{}", "-1.5e3", "\n"]
@@ -182,7 +183,7 @@ def test_what_is_skipped_is_named_and_counted(graph):
 
 
 def test_the_graph_keeps_the_json_on_disk(graph, tmp_path):
-    graph.save(tmp_path / "g")
-    loaded = PKG.load(tmp_path / "g")
+    store.save(graph, tmp_path / "g")
+    loaded = store.load(tmp_path / "g")
     inside = np.flatnonzero((loaded.document == 5) & (loaded.type == PATHVALUE))
     assert rebuild(loaded.payloads(inside)) == STRUCTURED[0].value
