@@ -1,11 +1,14 @@
-"""The command line: python -m pkg_lib run | report | replay | doctor | fetch | verify-cache | list."""
+"""The command line.
+
+python -m pkg_lib run | report | graph | enhance | structure | replay | doctor | fetch | verify-cache | list
+"""
 
 from __future__ import annotations
 
 import ast
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from tqdm import tqdm
@@ -13,7 +16,7 @@ from tqdm import tqdm
 from pkg_lib import doctor as doctor_module
 from pkg_lib import models, study, verify
 from pkg_lib.benchmarks import BENCHMARKS, named_protocol
-from pkg_lib.corpora import CORPORA
+from pkg_lib.corpora import CORPORA, DEFAULT
 from pkg_lib.results import results_dir, slug
 from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import UserError
@@ -46,6 +49,7 @@ def run(
     """Runs the study: retrieval, generation, execution, notebooks, report. What is stored already is used."""
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [])
     own = dict(_parameter(p) for p in parameter or [])
+    study.check_choice(notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column})
     code = study.run(model or [study.MODEL], chosen, notebook or [], limit, fresh, own, typer.echo)
     _report()
     if code:
@@ -60,7 +64,7 @@ def _parameter(text: str) -> tuple[str, object]:
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, value
+        return name, _absolute(value) if name.endswith("corpus") else value
 
 
 def _absolute(corpus: str) -> str:
@@ -111,6 +115,68 @@ def verify_cache(
     typer.echo(f"{same}/{sample} identical")
     if any(verify.UNEXPLAINED in line for line in lines):
         raise typer.Exit(1)
+
+
+@app.command()
+def graph(
+    corpus: Annotated[str, typer.Argument(help="A corpus of `list`, parts joined by '+'.")],
+    processes: Annotated[int, typer.Option(help="How many build at once (code only).")] = 1,
+    output: Annotated[Path | None, typer.Option(help="A directory to save the graph in.")] = None,
+) -> None:
+    """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
+    from pkg_lib import building
+    from pkg_lib.graph import store
+
+    built = building.build_corpus(corpus, processes)
+    for line in building.lines(built):
+        typer.echo(line)
+    if output is not None:
+        store.save(built.graph, output)
+        typer.echo(f"saved: {output}")
+    if built.ledger and not built.ledger.balanced:
+        raise typer.Exit(1)
+
+
+@app.command()
+def enhance(
+    corpus: Annotated[str, typer.Option(help="A corpus of code.")] = DEFAULT,
+    model: Annotated[str, typer.Option(help="A model that fills in the middle.")] = study.MODEL,
+    count: Annotated[int, typer.Option(help="How many functions without a docstring.")] = 500,
+) -> None:
+    """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
+    from pkg_lib import enhancer
+
+    _told(enhancer.enhance(_absolute(corpus), model, count, results_dir()), ENHANCED)
+
+
+@app.command()
+def structure(
+    corpus: Annotated[str, typer.Option(help="A corpus of text.")] = "python-docs",
+    structurer: Annotated[str, typer.Option(help="headings, docstrings or llm.")] = "headings",
+    model: Annotated[str, typer.Option(help="Who writes the JSON; for llm only.")] = "",
+    limit: Annotated[int | None, typer.Option(help="Only the first N documents.")] = None,
+) -> None:
+    """Turns the documents of a text corpus into JSON, the first step of a text graph."""
+    from pkg_lib import structuring
+
+    _told(structuring.structure(corpus, structurer, model, limit, results_dir()), STRUCTURED)
+
+
+ENHANCED = ("model", "revision", "corpus", "functions", "without_docstring", "asked", "accepted", "rejected", "tokens", "seconds")
+STRUCTURED = (
+    "model", "revision", "corpus", "structurer", "in_corpus", "qualifying", "documents", "structured", "rejected_by_reason",
+    "validity_rate", "validity_rate_with_retries", "retries", "invalid_answers_by_reason", "kept_of_headings",
+)  # fmt: skip
+
+
+def _told(log: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Those figures of a log that it has, one a line."""
+    for name in names:
+        value = log.get(name)
+        if isinstance(value, dict):
+            value = ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
+        if value is not None:
+            typer.echo(f"{name.replace('_', ' ')}: {value}")
 
 
 @app.command()

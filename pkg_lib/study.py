@@ -82,13 +82,10 @@ def cells(
 ) -> list[tuple[Experiment | None, Cell]]:
     """The notebooks in the order in which they run, each with the experiment that it shows.
 
-    A notebook that declares no model is about none and runs once (experiment None). UserError for an unknown notebook,
-    or a parameter that none of the notebooks has.
+    A notebook that declares no model is about none and runs once (experiment None); it takes what is SHARED by the others,
+    a corpus for instance, as a parameter of its own. UserError for an unknown notebook, or a parameter that none has.
     """
-    unknown = [n for n in names if n not in notebooks()]
-    if unknown:
-        raise UserError(f"unknown notebook '{unknown[0]}'; choose from: {', '.join(notebooks())}")
-    declared = {n: declared_parameters(NOTEBOOKS / f"{n}.ipynb") for n in names or notebooks()}
+    declared = _declared(names)
     for name, value in own.items():
         _check_own(name, value, declared)
     found: list[tuple[Experiment | None, Cell]] = []
@@ -96,15 +93,38 @@ def cells(
         for notebook, known in declared.items():
             if ("model" in known) == (experiment is not None):
                 shared = {n: getattr(experiment, n) for n in SHARED} if experiment else {"limit": limit}
-                given = {n: v for n, v in own.items() if n in known} | ({} if experiment else {"limit": limit})
+                given = {} if experiment else {"limit": limit}
+                given |= {n: v for n, v in own.items() if n in known and not (experiment and n in SHARED)}
                 stem = stem_of(notebook, experiment, **{n: v for n, v in given.items() if n in known})
                 found.append((experiment, Cell(notebook, {n: v for n, v in (shared | given).items() if n in known}, stem)))
     return found
 
 
+def _declared(names: list[str]) -> dict[str, dict[str, Any]]:
+    """notebook -> name -> default; of all notebooks where none is named. UserError for an unknown one."""
+    unknown = [n for n in names if n not in notebooks()]
+    if unknown:
+        raise UserError(f"unknown notebook '{unknown[0]}'; choose from: {', '.join(notebooks())}")
+    return {n: declared_parameters(NOTEBOOKS / f"{n}.ipynb") for n in names or notebooks()}
+
+
+def needs_experiments(names: list[str]) -> bool:
+    """Whether any of these notebooks (all where none is named) is about a model. UserError for an unknown one."""
+    return any("model" in known for known in _declared(names).values())
+
+
+def check_choice(names: list[str], chosen: dict[str, Any]) -> None:
+    """UserError for a choice of model, benchmark, corpus or column where none of the notebooks is about a model."""
+    given = [option for option, value in chosen.items() if value]
+    if given and not needs_experiments(names):
+        raise UserError(f"--{given[0]} is for notebooks about a model, and {', '.join(names)} is not; use --parameter NAME=VALUE")
+
+
 def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> None:
     """UserError for a parameter that no notebook declares, or that is of another type than the default there."""
     takers = {n: known[name] for n, known in declared.items() if name in known}
+    if name in SHARED and takers and all("model" in declared[n] for n in takers):
+        raise UserError(f"--parameter {name}: a model's experiment takes it as --{name}")
     if not takers:
         known = sorted({p for names in declared.values() for p in names})
         raise UserError(f"no notebook of {', '.join(declared)} has a parameter '{name}'; they take: {', '.join(known)}")
@@ -188,7 +208,8 @@ def run(
     0: all done; 1: a notebook failed; 2: every notebook that failed did so by a user's mistake.
     """
     # All of them are made before the first runs, so that a mistake in the last name costs no hours.
-    planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m in models for p in chosen]
+    pairs = [(m, p) for m in models for p in chosen] if needs_experiments(names) else []
+    planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m, p in pairs]
     work = cells(names, [e for e, _ in planned], own, limit)
     errors: list[str] = []
     for experiment, part in planned:

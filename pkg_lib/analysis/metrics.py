@@ -1,4 +1,5 @@
-"""Numbers from verdicts: pass@k, its intervals, the paired comparison of columns, and the check of the control rows.
+"""Numbers from verdicts: pass@k, its intervals, the paired comparison of columns, and the check of the control rows; and
+from rankings: MRR, recall, fusion.
 
 A verdict is True (passed), False (failed) or <NA> (not measured), in a pandas "boolean" Series indexed by task id.
 What was not measured enters no rate; every result says how many tasks it rests on.
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, norm, rankdata
 
 from pkg_lib.types import Context, UserError
 
@@ -171,6 +172,44 @@ def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
 def not_measured(columns: Iterable[str], verdicts: pd.DataFrame) -> list[str]:
     """Those of the columns without a single verdict."""
     return [c for c in columns if c not in verdicts or verdicts[c].notna().sum() == 0]
+
+
+def rank_of(scores: np.ndarray, relevant: np.ndarray) -> np.ndarray:
+    """The rank (1: first) of the best relevant candidate of each query.
+
+    `scores` float [queries, candidates], higher is better; `relevant` bool, same shape, at least one in each row. A tie
+    counts against the relevant one: a score that all share puts it last.
+    """
+    best = np.where(relevant, scores, -np.inf).max(axis=1, keepdims=True)
+    return 1 + ((scores >= best) & ~relevant).sum(axis=1)
+
+
+def mrr_at(ranks: np.ndarray, k: int = 10) -> float:
+    """Mean reciprocal rank, a rank beyond k counting 0. `ranks` int [queries], from 1."""
+    return float(np.where(ranks <= k, 1 / ranks, 0.0).mean())
+
+
+def recall_at(ranks: np.ndarray, k: int) -> float:
+    """Share of queries whose one answer is among the first k. `ranks` int [queries], from 1."""
+    return float((ranks <= k).mean())
+
+
+def reciprocal_rank_fusion(systems: Sequence[np.ndarray], constant: int = 60) -> np.ndarray:
+    """Scores [queries, candidates] of several systems as one: the sum of 1 / (constant + rank) (Cormack et al., 2009).
+
+    Equal scores share the worst of their ranks.
+    """
+    return sum(1 / (constant + rankdata(-s, method="max", axis=1)) for s in systems)
+
+
+def weighted_fusion(systems: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Scores of several systems as one: each scaled to 0..1 for each query, then summed by weight."""
+    return sum(w * _scaled(s) for s, w in zip(systems, weights, strict=True))
+
+
+def _scaled(scores: np.ndarray) -> np.ndarray:
+    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
+    return (scores - low) / np.where(high > low, high - low, 1)
 
 
 def _joint(column: pd.Series, baseline: pd.Series) -> tuple[pd.Series, pd.Series]:

@@ -6,7 +6,7 @@ Two forms: the paper's, which always drops one, and a guarded one, in which the 
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,15 +38,24 @@ def without(graph: PKG, node: int, branch: int) -> str:
     return "\n".join([*lines[:start], f"{indent}pass", *lines[stop:]])
 
 
+def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, whole: bool) -> list[Pruned]:
+    """What Equation 7 chooses from: the node without each of its branches, in source order; texts are not dedented.
+
+    `query` is the unit vector [d] of the task. The whole node comes first where it has no branch, or with `whole`.
+    """
+    branches = [int(c) for c in graph.children(node)]
+    found = [-1, *branches] if whole or not branches else branches
+    texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in found]
+    scores = embedder.encode(texts) @ query
+    return [Pruned(t, float(s), b) for t, s, b in zip(texts, scores, found, strict=True)]
+
+
 def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, guarded: bool = False) -> Pruned:
     """Equation 7 for one retrieved node; always removes one branch where there is one, as the paper's argmax does.
 
     `query` is the unit vector [d] of the task. With `guarded` the whole node competes too, so that a branch goes only
     where that brings the rest closer to the query (`branch` is -1 where nothing went).
     """
-    branches = [int(c) for c in graph.children(node)]
-    choices = [-1, *branches] if guarded or not branches else branches
-    texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in choices]
-    scores = embedder.encode(texts) @ query
-    best = int(scores.argmax())  # the first among equals: the whole node, then the first branch
-    return Pruned(textwrap.dedent(texts[best]), float(scores[best]), choices[best])
+    # The first among equals: the whole node, then the first branch.
+    best = max(choices(graph, node, query, embedder, guarded), key=lambda p: p.score)
+    return replace(best, text=textwrap.dedent(best.text))
