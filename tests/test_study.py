@@ -89,3 +89,22 @@ def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
         open_experiment("qwen2.5-coder-1.5b-instruct", FIRST.benchmark, FIRST.corpus)
     with pytest.raises(BenchmarkMissing):
         open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, fresh=True)
+
+
+def test_nothing_is_generated_for_notebooks_about_no_model(committed, monkeypatch):
+    monkeypatch.setattr(study, "open_experiment", lambda *a: pytest.fail("opened an experiment"))
+    monkeypatch.setattr(study, "execute", lambda cell: "")
+    said = []
+    assert study.run([study.MODEL], list(study.STUDY), ["explore", "build_graphs"], None, False, {}, said.append) == 0
+    assert said == ["  explore: done", "  build_graphs: done"]
+
+
+def test_a_corpus_as_parameter_goes_to_notebooks_about_no_model_alone(committed):
+    experiment = Experiment(study.MODEL, limit=2)
+    found = {c.notebook: c for _, c in study.cells([], [experiment], {"corpus": "stdlib", "query": "add"}, 2)}
+    assert found["explore"].parameters == {"corpus": "stdlib", "query": "add"}  # it has no limit, so it is given none
+    assert found["build_graphs"].parameters == {"corpus": "stdlib"}
+    assert found["rq1_code_pkg"].parameters["corpus"] == experiment.corpus
+    assert "stdlib" in found["explore"].stem and "stdlib" not in found["rq1_code_pkg"].stem
+    with pytest.raises(UserError, match="takes it as --corpus"):
+        study.cells(["rq1_code_pkg"], [experiment], {"corpus": "stdlib"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pkg_lib.corpora import DEFAULT, check_name, is_text, load_corpus
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import choices, prune
@@ -15,7 +16,7 @@ from pkg_lib.retrieval.retrievers import GraphNodes, Knowledge, Options
 from pkg_lib.types import Context, Task, UserError
 
 UNITS = {"function": (IMPL, "Func-PKG"), "block": (BLOCK, "Block-PKG")}
-HITS = 10
+HITS, LINE = 10, 100  # ranked nodes; characters of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,15 @@ def _hit(graph: PKG, node: int, cosine: float) -> Hit:
 
 
 def first_line(graph: PKG, node: int) -> str:
-    """The line that names a node's statement: decorators and what surrounds it aside."""
+    """The line that names a node's statement, without decorators; a signature over several lines is joined."""
     lines = [line.strip() for line in graph.payload(node).split("\n")]
-    return next((line for line in lines if not line.startswith("@")), lines[0])
+    start = next((i for i, line in enumerate(lines) if not line.startswith("@")), 0)
+    head = lines[start]
+    for line in lines[start + 1 :]:
+        if not head.endswith(("(", "[", ",")) or len(head) >= LINE:
+            break
+        head += line if head.endswith(("(", "[")) else f" {line}"
+    return head if len(head) <= LINE else f"{head[: LINE - 1]}…"
 
 
 def _tree(graph: PKG, root: int, scores: dict[int, float], removed: int) -> tuple[Branch, ...]:
@@ -128,3 +135,11 @@ def _tree(graph: PKG, root: int, scores: dict[int, float], removed: int) -> tupl
         place = int(graph.first[v]), int(graph.last[v])
         found.append(Branch(v, depth[v], NODE_TYPES[graph.type[v]], *place, first_line(graph, v), scores.get(v), v in gone))
     return tuple(found)
+
+
+def knowledge_of_code(corpus: str) -> Knowledge:
+    """A corpus' documents, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
+    check_name(corpus)
+    if is_text(corpus):
+        raise UserError(f"corpus {corpus} is text, which is not pruned; choose a corpus of code: {DEFAULT}, stdlib, source:DIR")
+    return Knowledge(load_corpus(corpus))

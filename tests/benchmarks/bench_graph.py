@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import csv
 import os
 import re
 import resource
@@ -35,6 +34,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from pkg_lib.analysis.graphs import table8_rows
 from pkg_lib.graph import store
 from pkg_lib.graph.code import functions_of
 from pkg_lib.graph.columns import UNPARSABLE, paused_collector
@@ -47,7 +47,6 @@ from pkg_lib.retrieval.prune import prune
 from pkg_lib.types import Document
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE_8 = ROOT / "pkg_lib" / "analysis" / "reference" / "pkg_table8_cost.csv"
 DIMENSION, BUCKETS = 384, 2**15
 
 
@@ -105,6 +104,7 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
 LOAD = """
 import sys, time, psutil
 from pathlib import Path
+from pkg_lib.analysis.graphs import table8_rows
 from pkg_lib.graph import store
 rss = lambda: psutil.Process().memory_info().rss / 2**20
 before, start = rss(), time.perf_counter()
@@ -223,27 +223,7 @@ def measure(
 
 def table(found: dict) -> str:
     """The figures beside the paper's Table 8."""
-    with TABLE_8.open() as f:
-        paper = {(r["step"], r["method"]): f"{float(r['value']):,.0f} {r['unit']}" for r in csv.DictReader(f)}
-    built, search, pruned = found["build"], found["search"], found["pruning"]
-    one, two, hnsw = built["one"], built["two"], search["hnsw"]["128"]
-    steps = [paper[s, "PKG"] for s in ("Python Code Extraction", "Block Extraction", "Neo4j Graph Generation")]
-    texts = f"{found['encoding']['texts_per_cpu_s']:.0f} texts/s" if "encoding" in found else "not measured"
-    rows = [
-        ("functions", paper["Functions", "PKG"], f"{found['functions']:,}"),
-        ("nodes", paper["Nodes (code PKG)", "PKG"], f"{found['nodes']:,}"),
-        ("edges", paper["Relations (code PKG)", "PKG"], f"{found['edges']:,}"),
-        ("extraction, blocks, graph", " + ".join(steps), f"{one['wall_s']:.1f} s (2 processes: {two['wall_s']:.1f} s)"),
-        ("functions/s", "", f"{one['functions_per_s']:,.0f} (2 processes: {two['functions_per_s']:,.0f})"),
-        ("time over ast.parse", "", f"{built['ratio']:.2f} (collector paused in both: {built['ratio_paused']:.2f})"),
-        ("encoding", paper["Encoding", "PKG"], texts),
-        ("storage", paper["Storage Usage", "PKG"], f"{found['disk_mb']:,.0f} MB"),
-        ("storage without vectors", "", f"{found['disk_mb_without_vectors']:,.0f} MB"),
-        ("load", "", f"{found['load_s']:.2f} s, {found['resident_mb']:.0f} MB resident"),
-        ("query", paper["Query", "PKG"], f"exact {search['exact_ms']:.1f} ms, HNSW {hnsw['ms']:.2f} ms"),
-        ("HNSW recall@1", "", f"{hnsw['recall_at_1']:.3f} (efSearch 128)"),
-        ("pruning a function", "", f"{pruned['median_ms']:.1f} ms (99th percentile {pruned['p99_ms']:.1f})"),
-    ]
+    rows = table8_rows(found)
     return "\n".join(f"{step:<32} {theirs:<28} {here}" for step, theirs, here in [("", "Table 8 (PKG)", "here"), *rows])
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks import bench_bm25, bench_generation, bench_graph
+from benchmarks import bench_bm25, bench_code_search, bench_generation, bench_graph
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
-from pkg_lib.types import Request
+from pkg_lib.types import Request, Task
 
 
 def test_bm25_small():
@@ -40,3 +40,29 @@ def test_graph_small(tmp_path):
     lines = bench_graph.table(found).split("\n")
     assert "12,530 MB" in next(line for line in lines if line.startswith("storage"))
     assert "not measured" in next(line for line in lines if line.startswith("encoding"))
+
+
+REVERSE, ADD = "def f(s):\n    return reverse(words)\n", "def g(s):\n    return sum(numbers)\n"
+TASKS = [
+    Task("MBPP/1", "mbpp", "Write a function to reverse words.\nFunction: def f(s)", "f", "", REVERSE),
+    Task("MBPP/2", "mbpp", "Write a function to sum numbers.\nFunction: def g(s)", "g", "", ADD),
+]
+
+
+def test_code_search_ranks_solutions_among_distractors(embedder):
+    found = bench_code_search.measure(TASKS, ["def h():\n    return noise\n", "def k(): pass"], embedder, 0.5)
+    assert found["candidates"] == 4 and set(found["methods"]) == {"MiniLM", "BM25", "reciprocal rank fusion", "score fusion"}
+    assert all(f == {"mrr_at_10": 1.0, "recall_at_1": 1.0, "recall_at_5": 1.0} for f in found["methods"].values())
+    assert found["paired"]["BM25"] == {"better": 0, "worse": 0, "p_first": 1.0}
+
+
+def test_code_search_asks_with_the_text_alone_and_leaves_solutions_out():
+    assert bench_code_search.query_of(TASKS[0]) == "Write a function to reverse words."
+    texts = bench_code_search.distractors(60, set())
+    assert len(set(texts)) == 60 and texts == bench_code_search.distractors(60, set())
+    assert texts[0] not in bench_code_search.distractors(60, {texts[0].strip()})
+
+
+def test_code_search_refuses_in_one_line(capsys):
+    assert bench_code_search.main(["--weight", "2"]) == 2
+    assert capsys.readouterr().err.startswith("error: --distractors")

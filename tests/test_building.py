@@ -1,0 +1,35 @@
+"""Graphs of corpora by name: counts, ledger, reasons."""
+
+from __future__ import annotations
+
+import pytest
+
+from pkg_lib.building import build_corpus, edge_counts, lines, node_counts
+from pkg_lib.corpora import corpus_digest
+from pkg_lib.types import UserError
+
+
+def test_code_and_its_ledger():
+    built = build_corpus("textbook", processes=2)
+    nodes, edges = node_counts(built.graph), edge_counts(built.graph)
+    assert nodes["NAME"] == nodes["IMPL"] == edges["HAS_IMPL"] == built.ledger.implementations
+    assert edges["HAS_BLOCK"] == nodes["BLOCK"] and sum(nodes.values()) == len(built.graph)
+    assert built.ledger.balanced and built.skipped == {}
+    assert built.graph.meta == {"corpus": "textbook", "corpus_digest": corpus_digest(built.documents)}
+
+
+def test_text_counts_what_gave_no_tree_by_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))
+    (tmp_path / "a.md").write_text("# Lists\n\nA list holds items.\n")
+    (tmp_path / "b.md").write_text("")
+    built = build_corpus("python-docs")
+    assert built.ledger is None and built.skipped == {"nothing in it": 1}
+    assert "skipped: nothing in it 1" in lines(built)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "processes", "says"), [("textbook", 0, "processes = 0"), ("docstrings:numpy", 2, "1 for text")]
+)
+def test_mistakes_are_named(corpus, processes, says):
+    with pytest.raises(UserError, match=says):
+        build_corpus(corpus, processes)
