@@ -2,6 +2,7 @@
 
     results/enhanced/MODEL/CORPUS.jsonl       one line a function: what the model wrote, and the docstring or why it is rejected
     results/enhanced/MODEL/CORPUS.log.json    how many were asked, accepted, rejected by reason; tokens; seconds
+    results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change in Func-PKG's retrieval
 
 A line is keyed by model, its revision, the prompt (which holds the whole function) and the decoding parameters; what is
 there is not asked again.
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 import pandas as pd
 from tqdm.auto import tqdm
 
+from pkg_lib.benchmarks import load_benchmark
 from pkg_lib.corpora import corpus_digest, load_corpus
 from pkg_lib.generation.cache import cut_torn_tail, generation_key, read_jsonl
 from pkg_lib.generation.extract import defines
@@ -29,6 +31,7 @@ from pkg_lib.graph.enhance import FIM, FORMS, Hole, Unfit, candidates, closed, e
 from pkg_lib.graph.schema import IMPL, PKG, build
 from pkg_lib.models import ModelSpec, fetch, model_spec
 from pkg_lib.results import slug, versions, write_json
+from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
 from pkg_lib.retrieval.retrievers import cut
@@ -198,3 +201,22 @@ def change_summary(frame: pd.DataFrame) -> dict[str, float]:
     counts = {"top1_changed": changed, "top1_enhanced": frame["enhanced"]}
     counts |= {c: frame[c] for c in ("defines_before", "defines_after")}
     return {"tasks": len(frame), "mean_cosine_rise": float(rise)} | {k: int(v.sum()) for k, v in counts.items()}
+
+
+def measure_change(corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None) -> dict[str, Any]:
+    """`change_summary` over a benchmark's tasks with the docstrings that are in results/, written beside them and returned.
+
+    UserError for unknown names or where nothing is enhanced yet.
+    """
+    path = rows_file(model, corpus, results)
+    rows, tasks = read_enhanced(path), load_benchmark(benchmark)
+    if not rows:
+        raise UserError(f"no docstrings of {model} for {corpus} in {path.parent}; run `enhance` with them first")
+    documents, embedder = load_corpus(corpus), embedder or Embedder()
+    found = change_summary(retrieval_change(build(documents), rows, tasks, embedder))
+    found["mean_cosine_rise"] = round(found["mean_cosine_rise"], 6)
+    about = {"model": model, "corpus": corpus, "benchmark": benchmark, "corpus_digest": corpus_digest(documents)}
+    docstrings = len({r["payload_sha256"] for r in rows if r["docstring"]})
+    log = about | found | {"docstrings": docstrings, "embedder": embedder.name, "versions": versions()}
+    write_json(path.with_name(f"{path.stem}.{slug(benchmark)}.change.json"), log)
+    return log

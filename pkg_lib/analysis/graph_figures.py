@@ -16,6 +16,7 @@ from pkg_lib.analysis.tables import LOWER
 from pkg_lib.graph.documents import deserialize, steps
 from pkg_lib.graph.schema import BLOCK, HAS_BLOCK, IMPL, JSON_CHILD, NAME, NODE_TYPES, PARENT, PATH, PATHVALUE, PKG
 from pkg_lib.retrieval.explain import Explanation, first_line
+from pkg_lib.types import UserError
 
 # Okabe and Ito's colours; marker and line style say the same without colour.
 NODE_LOOK = {
@@ -76,7 +77,8 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
         lower.bar(places + shift, 100 * counts / len(found), 0.4, color=colour, label=name, hatch="///" * number,
                   edgecolor="white", linewidth=0.3)  # fmt: skip
     lower.set(xlabel="level below the function or the document", ylabel="nodes (%)")
-    lower.xaxis.get_major_locator().set_params(integer=True)
+    first, last = min(map(np.min, levels.values())), max(map(np.max, levels.values()))
+    lower.set_xticks(range(int(first), int(last) + 1, 1 + int(last - first) // 12))
     for axes in (upper, lower):
         axes.grid(axis="y")
         axes.set_title(" ")
@@ -95,7 +97,12 @@ def _plain_ticks(axes: Axes) -> None:
 
 
 def example(graph: PKG) -> int:
-    """The root of the tree to draw: of a fair size, of DEEP levels or nearly, then the largest, the shortest, the first."""
+    """The root of the tree to draw: of a fair size, of DEEP levels or nearly, then the largest, the shortest, the first.
+
+    UserError for a graph without nodes.
+    """
+    if not len(graph):
+        raise UserError("a graph without nodes cannot be drawn; choose a corpus with functions, or with documents")
     depth, root = depths(graph)
     roots = np.flatnonzero(graph.parent < 0)
     low, high = SIZES[int(graph.type[roots[0]])]

@@ -176,6 +176,20 @@ def _enhanced(log: Mapping[str, Any]) -> list[str]:
     return [*map(_count, counts), _by_reason(log["rejected"]), _count(log["tokens"])]
 
 
+def changes(results: Path) -> Grid:
+    """What the docstrings change in Func-PKG's retrieval: one row a file of results/enhanced."""
+    logs = [read_json(p) for p in sorted(results.glob("enhanced/*/*.change.json"))]
+    names = ("tasks", "docstrings", "top1_changed", "top1_enhanced", "defines_before", "defines_after")
+    rows = {f"{log['model']}, {log['corpus']}, {log['benchmark']}": _change(log, names) for log in logs}
+    columns = ["tasks", "docstrings", "other function first", "first has a new docstring", "defines the task's function, before",
+               "after", "rise of the best cosine"]  # fmt: skip
+    return _runs("What the docstrings change in Func-PKG's retrieval", rows, columns, [])
+
+
+def _change(log: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    return [*(_count(log[n]) for n in names), f"{log['mean_cosine_rise']:.4f}"]
+
+
 def structured_runs(results: Path) -> Grid:
     """The structuring runs: one row a log of results/structured."""
     logs = [read_json(p) for p in sorted(results.glob("structured/*/*.log.json"))]

@@ -13,7 +13,7 @@ from pkg_lib.graph.documents import Structured, build_text
 from pkg_lib.graph.schema import BLOCK, PATHVALUE, build
 from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import Knowledge
-from pkg_lib.types import Document
+from pkg_lib.types import Document, UserError
 
 SOURCE = "@cache\ndef outer(\n    a,\n    b):\n    for x in a:\n        if x:\n            pass\n    while b:\n        b -= 1\n"
 JSON = {"title": "$x$ and a long line " * 9, "parts": [{"code": "a\nb"}, {}], "n": None}
@@ -81,6 +81,11 @@ def test_examples_of_real_graphs_are_of_a_fair_size(textbook):
     view = graph.subgraph(draw.example(graph))
     assert 6 <= view.number_of_nodes() <= 9
     check(tree_of(graph))
+
+
+def test_an_empty_graph_is_named():
+    with pytest.raises(UserError, match="without nodes"):
+        draw.example(build([Document("d", "x = 1\n")]))
 
 
 def test_distributions_are_legible_and_add_up(textbook):

@@ -30,6 +30,8 @@ SEARCH = {
 }  # fmt: skip
 ENHANCED = {"model": "m", "revision": "r", "corpus": "c", "functions": 970, "without_docstring": 184, "asked": 10, "accepted": 7,
             "rejected": {"empty": 1, "code leaked": 2}, "tokens": 1234}  # fmt: skip
+CHANGE = {"model": "m", "corpus": "c", "benchmark": "humaneval", "tasks": 164, "docstrings": 7, "top1_changed": 5,
+          "top1_enhanced": 3, "defines_before": 1, "defines_after": 2, "mean_cosine_rise": 0.001}  # fmt: skip
 STRUCTURED = {"model": "m", "revision": "r", "corpus": "c", "structurer": "llm", "documents": 40, "validity_rate": 0.9,
               "retries": 4, "structured": 38, "rejected_by_reason": {"no JSON": 2},
               "kept_of_headings": {"words": 0.5, "words_added": 0.1, "code_examples": None}}  # fmt: skip
@@ -47,7 +49,8 @@ def built(tmp_path_factory):
 def results(tmp_path):
     for name, value in (
         ("benchmarks/graph.json", BENCHMARK), ("benchmarks/code_search.json", SEARCH),
-        ("enhanced/m/c.log.json", ENHANCED), ("structured/c/llm-m.log.json", STRUCTURED),
+        ("enhanced/m/c.log.json", ENHANCED), ("enhanced/m/c.humaneval.change.json", CHANGE),
+        ("structured/c/llm-m.log.json", STRUCTURED),
     ):  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +96,8 @@ def test_runs_say_model_revision_and_rejected_by_reason(results, tmp_path):
     assert "m is r" in grid.notes[0]
     row = graphs.structured_runs(results).frame.loc["llm, m, c"].tolist()
     assert row == ["40", "90.0", "4", "38", "2", "no JSON 2", "50.0", "10.0", DASH]
-    for runs in (graphs.enhanced_runs, graphs.structured_runs):
+    assert graphs.changes(results).frame.loc["m, c, humaneval"].tolist() == ["164", "7", "5", "3", "1", "2", "0.0010"]
+    for runs in (graphs.changes, graphs.enhanced_runs, graphs.structured_runs):
         assert set(runs(tmp_path / "none").frame.loc["no run yet"]) == {DASH}
 
 

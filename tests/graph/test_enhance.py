@@ -300,6 +300,17 @@ def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder):
         enhancer.retrieval_change(graph, rows, [], embedder)
 
 
+def test_the_change_over_a_benchmark_is_kept_beside_the_docstrings(corpus, tmp_path, embedder, monkeypatch):
+    monkeypatch.setattr(enhancer, "load_benchmark", lambda name: [Task("T/0", name, "many bananas", "size", "", "")])
+    with pytest.raises(UserError, match="no docstrings of qwen"):
+        enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
+    graph_and_rows(corpus, tmp_path)
+    found = enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
+    assert (found["tasks"], found["top1_changed"], found["benchmark"]) == (1, 1, "humaneval")
+    (path,) = tmp_path.glob("enhanced/*/*.humaneval.change.json")
+    assert json.loads(path.read_text()) == found
+
+
 def test_the_backend_stops_at_the_limit_and_where_it_is_told(tiny_model):
     backend = TransformersBackend(tiny_model, slots=2, dtype=torch.float32, chat=False, max_new_tokens=7)
     backend.ends = set()
