@@ -10,8 +10,7 @@ import time
 
 import pytest
 
-from pkg_lib import cli
-from pkg_lib import study
+from pkg_lib import cli, study
 
 
 def call(monkeypatch, *arguments: str) -> int:
