@@ -12,7 +12,7 @@ import ast
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ SEPARATOR = "\n# ---\n"
 class Protocol:
     """How solutions are judged. `apart`: each MBPP assertion in its own process; `setup`: MBPP's setup code is run.
 
-    `hint` is what an MBPP prompt adds to the task text, which alone does not name the function.
+    `hint` is what an MBPP prompt adds to the task text, which alone does not name the function. It is the first test: the
+    paper does not print its MBPP prompt, but its published completions use words that stand in the tests alone (all 21
+    such tasks of GPT-4o), so its models saw tests. The signature instead is the benchmark mbpp-signature.
     """
 
     name: str
@@ -45,7 +47,7 @@ class Protocol:
 
 
 PROTOCOLS = {
-    "pkg-paper": Protocol("pkg-paper", apart=True, setup=False, hint="signature"),
+    "pkg-paper": Protocol("pkg-paper", apart=True, setup=False, hint="first test"),
     "standard": Protocol("standard", apart=False, setup=True, hint="first test"),
 }
 
@@ -140,6 +142,12 @@ def _mbpp(protocol: Protocol) -> list[Task]:
     return [_mbpp_task(r, "mbpp", protocol) for r in _mbpp_rows() if r["task_id"] in MBPP_TEST]
 
 
+def _mbpp_signature(protocol: Protocol) -> list[Task]:
+    """The test split with the function's signature in the prompt and no test: what a task does not say stays unsaid."""
+    hinted = replace(protocol, hint="signature")
+    return [_mbpp_task(r, "mbpp-signature", hinted) for r in _mbpp_rows() if r["task_id"] in MBPP_TEST]
+
+
 def _mbpp_all(protocol: Protocol) -> list[Task]:
     """All 974 MBPP tasks, those of the prompt and training splits among them."""
     return [_mbpp_task(r, "mbpp-all", protocol) for r in _mbpp_rows()]
@@ -149,6 +157,7 @@ BENCHMARKS: dict[str, Callable[[Protocol], list[Task]]] = {
     "humaneval": _humaneval,
     "mbpp": _mbpp,
     "mbpp-all": _mbpp_all,
+    "mbpp-signature": _mbpp_signature,
 }
 
 

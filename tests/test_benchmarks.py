@@ -47,7 +47,8 @@ def test_mbpp_split_prompt_and_tests(small):
     assert [t.id for t in tasks] == ["MBPP/11", "MBPP/12", "MBPP/510"]
     assert len(load_benchmark("mbpp-all")) == 5
     task = tasks[1]
-    assert (task.entry_point, task.prompt) == ("inc", "Write a function to add one.\nFunction: def inc(a, b=1)")
+    assert (task.entry_point, task.prompt) == ("inc", "Write a function to add one.\nTest: assert inc(1) == 2")
+    assert load_benchmark("mbpp-signature", 1)[0].prompt.endswith("\nFunction: def inc(a, b=1)")
     assert task.test == SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
     assert load_benchmark("mbpp", 1, "standard")[0].prompt.endswith("\nTest: assert inc(1) == 2")
     assert "\r" not in task.solution
@@ -57,7 +58,7 @@ def test_mbpp_split_prompt_and_tests(small):
 
 
 def test_protocols():
-    assert [(p.apart, p.setup, p.hint) for p in PROTOCOLS.values()] == [(True, False, "signature"), (False, True, "first test")]
+    assert [(p.apart, p.setup, p.hint) for p in PROTOCOLS.values()] == [(True, False, "first test"), (False, True, "first test")]
     with pytest.raises(UserError, match="choose from: pkg-paper, standard"):
         named_protocol("strict")
 

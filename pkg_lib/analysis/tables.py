@@ -27,7 +27,7 @@ PUBLISHED = {
     "humaneval": ("pkg_table1_humaneval_code.csv", "Table 1 of the PKG paper"),
     "mbpp": ("pkg_table2_mbpp_code.csv", "Table 2 of the PKG paper"),
 }
-TITLES = {"humaneval": "HumanEval", "mbpp": "MBPP", "mbpp-all": "MBPP (all 974 tasks)"}
+TITLES = {"humaneval": "HumanEval", "mbpp": "MBPP", "mbpp-all": "MBPP (all 974 tasks)", "mbpp-signature": "MBPP (signature only)"}
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 

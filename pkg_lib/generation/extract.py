@@ -4,6 +4,8 @@ Rule, the same for every model and for the control rows:
 1. Blocks are the regions between [PYTHON] and [/PYTHON], or between a line that opens a fence and the line that closes it.
 2. The solution is the first closed block that defines the entry point; else the first block, closed or not, that
    defines it; else the first block; else the whole text.
+3. `from __future__` lines are taken out: HumanEval's rule puts the solution after the prompt, where Python allows none, and
+   all that they switch on but lazy annotations is the default now. Models copy them from contexts that are whole files.
 Because rule 2 looks at closed blocks first, a text is *settled* once it holds a closed block with the entry point: nothing
 written after it can change the extraction. Generation may stop there and lose nothing.
 """
@@ -14,6 +16,7 @@ import re
 from dataclasses import dataclass
 
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
+_FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]*)[^\n]*(?:\n|\Z)", re.M)
 _OPEN = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
 _ANY_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
 
@@ -74,5 +77,5 @@ def extract(text: str, entry_point: str) -> str:
     wanted = [b for b in found if defines(b.code, entry_point)]
     for choice in ([b for b in wanted if b.closed], wanted, found):
         if choice:
-            return choice[0].code
-    return text
+            return _FUTURE.sub("", choice[0].code)
+    return _FUTURE.sub("", text)

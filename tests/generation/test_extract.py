@@ -118,3 +118,19 @@ def test_any_text_has_an_extraction_that_stands_in_it(text):
 def test_without_marks_the_text_itself_is_the_solution(text):
     if "```" not in text and "~~~" not in text and "[PYTHON]" not in text:
         assert extract(text, "f") == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from __future__ import annotations\n",
+        "from __future__ import (\n    annotations,\n)\n",
+        "from __future__ import division  # x\n",
+    ],
+)
+def test_future_imports_are_taken_out(line):
+    """After the prompt they are a SyntaxError, which would be the extraction's fault and not the model's."""
+    assert extract(f"```python\n{line}\ndef f():\n    return 1\n```", "f") == "\ndef f():\n    return 1\n"
+    assert extract(f"{line}def f(): return 1", "f") == "def f(): return 1"
+    kept = "def f():\n    x = 'from __future__ import x'\n"
+    assert extract(kept, "f") == kept
