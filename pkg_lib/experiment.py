@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.analysis.waterfall import Record, record
-from pkg_lib.benchmarks import program
+from pkg_lib.benchmarks import needs_setup, program
 from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
@@ -154,7 +154,7 @@ class Experiment(Completions):
         found = {}
         for name, raw in CONTROLS.items():
             solutions = {t.id: extract(raw(t), t.entry_point) for t in self.tasks}
-            found[name] = _series(self._judged(self.control_file(name), solutions, task_job, self.protocol))
+            found[name] = _series(self._judged(self.control_file(name), solutions, _control_job, self.protocol))
         return found
 
     def control_file(self, name: str) -> str:
@@ -204,6 +204,11 @@ class Experiment(Completions):
             "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
             "retrieved_with": [m.get("versions") for m in retrieved.values()][-1:],
         }
+
+
+def _control_job(task: Task, solution: str, protocol: str) -> Job:
+    """As a model's solution is judged; but with setup code where the tests need it, else the reference could not pass."""
+    return task_job(task, solution, "standard" if needs_setup(task) else protocol)
 
 
 def _series(outcomes: dict[str, Outcome]) -> pd.Series:
