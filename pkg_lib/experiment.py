@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.analysis.waterfall import Record, record
-from pkg_lib.benchmarks import needs_setup, program
+from pkg_lib.benchmarks import before_tests, needs_setup, program
 from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
@@ -110,7 +110,7 @@ class Experiment(Completions):
         for task, mine, sha in tqdm(todo, desc="reranking", unit="task", disable=len(todo) < 20):
             similarity = encode(list(mine.values())) @ encode([task.prompt])[0]
             candidates = [
-                Candidate(c, s, f"{task.prompt}{s}", runs[task.id, s], float(x))
+                Candidate(c, s, before_tests(task, s), runs[task.id, s], float(x))
                 for (c, s), x in zip(mine.items(), similarity, strict=True)
             ]
             best = rerank(candidates)
@@ -260,9 +260,15 @@ class StoredExperiment(Experiment):
         return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
 
     def completions(self, column: str) -> dict[str, Generation]:
-        hidden, contexts = self._hidden(), self.known_contexts(column)
-        keys = {c.task_id: hidden.get((c.task_id, c.sha256)) for c in contexts}
+        hidden, rows = self._hidden(), self._stored("evaluations", column, VERDICT)
+        # A task that shares its prompt with another has its completion under the other's id: the context tells which.
+        by_context = {sha: key for (_, sha), key in hidden.items()}
+        contexts = [c for c in self.known_contexts(column) if c.task_id in rows]
+        keys = {c.task_id: hidden.get((c.task_id, c.sha256), by_context.get(c.sha256)) for c in contexts}
         return {i: self.cache[k] for i, k in keys.items() if k}
+
+    def _twins(self) -> dict[str, list[str]]:
+        return {}
 
     def outcomes(self, column: str) -> dict[str, Outcome]:
         rows = self._stored("evaluations", column, VERDICT)
