@@ -179,7 +179,8 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
 
 def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     """An MBPP prompt is prose: only the solution must parse there."""
-    prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1")
+    test, solution = "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1"
+    prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
     monkeypatch.setitem(BENCHMARKS, "mbpp", lambda protocol: [prose])
     e = Experiment(MODEL, "mbpp", "pkg-contexts")
     monkeypatch.setattr(e, "solutions", lambda column: {prose.id: prose.solution} if column == "None" else {})
