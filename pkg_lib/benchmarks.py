@@ -194,6 +194,11 @@ def tests_of(task: Task, protocol: Protocol) -> tuple[str, ...]:
     return ("\n".join([*([setup] if protocol.setup and setup else []), *assertions]),)
 
 
+def needs_setup(task: Task) -> bool:
+    """Whether an MBPP task's tests use setup code, which the protocol pkg-paper leaves out: no solution can pass there."""
+    return is_mbpp(task) and bool(task.test.split(SEPARATOR)[0].strip())
+
+
 def program(task: Task, solution: str) -> str:
     """What is executed, as one text: the solution (after HumanEval's prompt) and all tests."""
     return "\n".join([before_tests(task, solution), *tests_of(task, PROTOCOLS["standard"])])

@@ -161,10 +161,17 @@ class Completions:
         return found
 
     def _hidden(self) -> dict[tuple[str, str], str]:
-        """Keys by task and context digest, for contexts whose text is not stored."""
-        wanted = self.key("")
+        """Keys by task and context digest, for contexts whose text is not stored; tasks of one prompt share a completion."""
+        wanted, twins = self.key(""), self._twins()
         same = (g for g in self.cache.rows.values() if g.meta.get("settings") == wanted)
-        return {(g.task_id, g.meta.get("context_sha256", "")): g.key for g in same}
+        return {(i, g.meta.get("context_sha256", "")): g.key for g in same for i in twins.get(g.task_id, (g.task_id,))}
+
+    def _twins(self) -> dict[str, list[str]]:
+        """task id -> the ids of all tasks with the same prompt, for tasks that are not alone with theirs."""
+        by_prompt: dict[str, list[str]] = {}
+        for t in load_benchmark(self.benchmark):
+            by_prompt.setdefault(t.prompt, []).append(t.id)
+        return {i: ids for ids in by_prompt.values() if len(ids) > 1 for i in ids}
 
     def generate(self, columns: list[str]) -> int:
         """Completes what is missing in the columns and returns how many prompts that was; resumes after any stop."""

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.analysis.waterfall import Record, record
-from pkg_lib.benchmarks import program
+from pkg_lib.benchmarks import before_tests, needs_setup, program
 from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
@@ -110,7 +110,7 @@ class Experiment(Completions):
         for task, mine, sha in tqdm(todo, desc="reranking", unit="task", disable=len(todo) < 20):
             similarity = encode(list(mine.values())) @ encode([task.prompt])[0]
             candidates = [
-                Candidate(c, s, f"{task.prompt}{s}", runs[task.id, s], float(x))
+                Candidate(c, s, before_tests(task, s), runs[task.id, s], float(x))
                 for (c, s), x in zip(mine.items(), similarity, strict=True)
             ]
             best = rerank(candidates)
@@ -154,7 +154,7 @@ class Experiment(Completions):
         found = {}
         for name, raw in CONTROLS.items():
             solutions = {t.id: extract(raw(t), t.entry_point) for t in self.tasks}
-            found[name] = _series(self._judged(self.control_file(name), solutions, task_job, self.protocol))
+            found[name] = _series(self._judged(self.control_file(name), solutions, _control_job, self.protocol))
         return found
 
     def control_file(self, name: str) -> str:
@@ -206,6 +206,11 @@ class Experiment(Completions):
         }
 
 
+def _control_job(task: Task, solution: str, protocol: str) -> Job:
+    """As a model's solution is judged; but with setup code where the tests need it, else the reference could not pass."""
+    return task_job(task, solution, "standard" if needs_setup(task) else protocol)
+
+
 def _series(outcomes: dict[str, Outcome]) -> pd.Series:
     values = [pd.NA if o.status == "not_measured" else o.status == "passed" for o in outcomes.values()]
     return pd.Series(values, list(outcomes), dtype="boolean")
@@ -255,9 +260,15 @@ class StoredExperiment(Experiment):
         return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
 
     def completions(self, column: str) -> dict[str, Generation]:
-        hidden, contexts = self._hidden(), self.known_contexts(column)
-        keys = {c.task_id: hidden.get((c.task_id, c.sha256)) for c in contexts}
+        hidden, rows = self._hidden(), self._stored("evaluations", column, VERDICT)
+        # A task that shares its prompt with another has its completion under the other's id: the context tells which.
+        by_context = {sha: key for (_, sha), key in hidden.items()}
+        contexts = [c for c in self.known_contexts(column) if c.task_id in rows]
+        keys = {c.task_id: hidden.get((c.task_id, c.sha256), by_context.get(c.sha256)) for c in contexts}
         return {i: self.cache[k] for i, k in keys.items() if k}
+
+    def _twins(self) -> dict[str, list[str]]:
+        return {}
 
     def outcomes(self, column: str) -> dict[str, Outcome]:
         rows = self._stored("evaluations", column, VERDICT)

@@ -36,6 +36,7 @@ class Part:
 STUDY = (
     Part("humaneval", "textbook+stdlib"),
     Part("humaneval", "pkg-contexts"),
+    Part("mbpp", "pkg-contexts", ("None", "Block-PKG")),
 )
 
 

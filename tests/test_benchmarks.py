@@ -48,6 +48,7 @@ def test_mbpp_split_prompt_and_tests(small):
     assert len(load_benchmark("mbpp-all")) == 5
     task = tasks[1]
     assert (task.entry_point, task.prompt) == ("inc", "Write a function to add one.\nTest: assert inc(1) == 2")
+    assert benchmarks.needs_setup(task)
     assert load_benchmark("mbpp-signature", 1)[0].prompt.endswith("\nFunction: def inc(a, b=1)")
     assert task.test == SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
     assert load_benchmark("mbpp", 1, "standard")[0].prompt.endswith("\nTest: assert inc(1) == 2")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cached_property
 
 import pandas as pd
 import pytest
 
+from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.completions import Completions
 from pkg_lib.corpora import load_corpus
 from pkg_lib.experiment import COLUMNS, CONTROLS, Experiment
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
 from pkg_lib.study import MODEL, STUDY
-from pkg_lib.types import UserError
+from pkg_lib.types import Task, UserError
 
 
 @pytest.fixture(params=[p for p in STUDY if p.benchmark == "humaneval"], ids=lambda p: p.corpus)
@@ -160,3 +162,27 @@ def test_damaged_provenance_is_named(committed):
     meta.write_text("{")
     with pytest.raises(UserError, match=r"bm25\.meta\.json is damaged"):
         Experiment(MODEL, corpus="pkg-contexts", limit=2).provenance()
+
+
+def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(committed, monkeypatch):
+    """MBPP has such twins; their second has no line of its own in the cache."""
+    first, *_ = tasks = load_benchmark("humaneval")
+    twin = replace(first, id="HumanEval/999")
+    monkeypatch.setitem(BENCHMARKS, "humaneval", lambda protocol: [*tasks, twin])
+    e = Experiment(MODEL, corpus="pkg-contexts")
+    contexts = e.stored_contexts("Block-PKG")
+    e._contexts["Block-PKG"] = [*contexts.values(), replace(contexts[first.id], task_id=twin.id)]
+    assert contexts[first.id].text is None
+    found = e.completions("Block-PKG")
+    assert found[twin.id] == found[first.id] and len(found) == len(tasks) + 1
+
+
+def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
+    """An MBPP prompt is prose: only the solution must parse there."""
+    test, solution = "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1"
+    prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
+    monkeypatch.setitem(BENCHMARKS, "mbpp", lambda protocol: [prose])
+    e = Experiment(MODEL, "mbpp", "pkg-contexts")
+    monkeypatch.setattr(e, "solutions", lambda column: {prose.id: prose.solution} if column == "None" else {})
+    e.reranked()
+    assert e._stored("evaluations", "reranked", ())[prose.id]["candidates"]["None"]["parses"] is True

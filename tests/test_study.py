@@ -21,6 +21,14 @@ def test_parts_follow_the_choice():
         study.parts([], [], ["x"])
 
 
+@pytest.mark.parametrize("part", study.STUDY, ids=lambda p: f"{p.benchmark}-{p.corpus}")
+def test_every_part_of_the_study_is_measured(committed, part):
+    """Without weights, and without the benchmark where it cannot be had: a fresh clone shows the whole study."""
+    frame = open_experiment(study.MODEL, part.benchmark, part.corpus).verdicts(list(part.columns))
+    assert frame.notna().all(axis=None)
+    assert len(frame) == (164 if part.benchmark == "humaneval" else 500)
+
+
 def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):
     experiments = [Experiment(study.MODEL, limit=2), Experiment(study.MODEL, corpus="pkg-contexts", limit=2)]
     work = study.cells([], experiments, {}, 2)

@@ -163,7 +163,7 @@ def findings(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> list
     said.append(f"By error, {names[0]} to {names[1]}, with McNemar's exact p of each type alone: {'; '.join(moved)}.")
     new = {t for t in a if a[t].status == "passed" and b[t].status == "failed"}
     if new:
-        kinds = Counter(_fate(b[t]) for t in new).most_common()
+        kinds = sorted(Counter(_fate(b[t]) for t in new).items(), key=lambda pair: (-pair[1], pair[0]))
         said.append(f"The {len(new)} tasks that only {names[0]} solves fail with {', '.join(f'{k} ({n})' for k, n in kinds)}.")
     return said
 
