@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from words import WordEmbedder
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -23,24 +21,6 @@ settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("repeatable")
-
-
-class WordEmbedder:
-    """Texts -> unit vectors [n, 256]: hashed word counts, so that shared words mean a high cosine."""
-
-    name = "words"
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def encode(self, texts: list[str]) -> np.ndarray:
-        self.seen += texts
-        rows = np.zeros((len(texts), 256), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in re.findall(r"[a-z]+", text.lower()):
-                row[int(hashlib.md5(word.encode()).hexdigest(), 16) % 255] += 1
-            row[255] += 1e-3  # a text without words has a direction too
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conftest import WordEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from words import WordEmbedder
 
 from pkg_lib.graph import store
 from pkg_lib.graph.change import added, removed

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import WordEmbedder
+from words import WordEmbedder
 
 from pkg_lib.graph import files, store
 from pkg_lib.graph import vectors as matrices
