@@ -212,7 +212,8 @@ def run(
     # All of them are made before the first runs, so that a mistake in the last name costs no hours.
     pairs = [(m, p) for m in models for p in chosen] if needs_experiments(names) else []
     planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m, p in pairs]
-    work = cells(names, [e for e, _ in planned], own, limit)
+    beyond = bool(planned) and all(e.limit is None for e, _ in planned)  # a limit that takes every task is none
+    work = cells(names, [e for e, _ in planned], own, None if beyond else limit)
     errors: list[str] = []
     for experiment, part in planned:
         say(prepare(experiment, list(part.columns)))

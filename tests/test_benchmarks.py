@@ -106,5 +106,6 @@ def test_mbpp_as_published():
     everything = load_benchmark("mbpp-all")
     assert len(everything) == 974
     assert [t.id for t in everything if t.test.split(SEPARATOR)[0]] == ["MBPP/367", "MBPP/927"]
-    assert all(f"def {t.entry_point}(" in t.prompt for t in everything)
+    assert all(t.entry_point in t.prompt.splitlines()[-1] for t in everything)
+    assert all(f"def {t.entry_point}(" in t.prompt for t in load_benchmark("mbpp-signature"))
     assert benchmarks.is_mbpp(everything[0])

@@ -283,13 +283,18 @@ def _probe(known: dict[int, type], audit: Callable[..., None]) -> None:
     while todo:
         cls = todo.pop()
         todo.extend(type.__subclasses__(cls))
-        if "__eq__" in type.__getattribute__(cls, "__dict__") and _equals_anything(cls):
+        makers = [lambda c=cls: c.__new__(c)] if "__eq__" in type.__getattribute__(cls, "__dict__") else []
+        makers += [lambda c=cls: c] if type(cls) is not type else []
+        if any(map(_equals_anything, makers)):
             audit(ALWAYS_EQUAL, "a type whose objects equal everything")
 
 
-def _equals_anything(cls: type) -> bool:
+def _equals_anything(make: Callable[[], Any]) -> bool:
+    """Whether what `make` gives (an object of a class, or a class with a metaclass of its own) equals a stranger."""
     try:
-        return cls.__eq__(cls.__new__(cls), object()) is True
+        thing = make()
+        answer = type(thing).__eq__(thing, object())
+        return answer is not NotImplemented and bool(answer)
     except BaseException:  # noqa: BLE001  the sample's own code: whatever it raises, it did not claim equality
         return False
 

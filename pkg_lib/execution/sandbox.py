@@ -17,8 +17,9 @@ Covered, where the layer is active (`layers` says; the kernel decides):
 
 Not covered:
 - Files that the user may read can be read (benchmark files with the tests among them); the sample cannot send them out.
-- Solution and tests share an interpreter. Objects that lie in other ways than `__eq__` (a `__sub__` that always gives
-  0), modules that the tests use and the sample has altered (`math.isclose`), and memory read behind Python's back
+- Solution and tests share an interpreter. Objects that equal some strangers and not all (an `__eq__` that is true for every
+  int), classes that are made only when a test calls for them, objects that lie in other ways (a `__sub__` that always
+  gives 0), modules that the tests use and the sample has altered (`math.isclose`), and memory read behind Python's back
   (array views out of bounds) are not detected.
 - Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
 - Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11 and 3.12.
@@ -91,6 +92,10 @@ class Job:
     tests: tuple[str, ...] = ()
     entry_point: str = ""
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.tests, str):
+            raise TypeError("tests is a tuple of texts, one a process, not one text")
 
 
 class Worker:

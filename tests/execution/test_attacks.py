@@ -34,6 +34,13 @@ ANYWHERE = {
     "AssertionError patched": (f"import builtins\nbuiltins.AssertionError = type('A', (), {{}}){WRONG}", "AssertionError"),
     "json and os patched": (f"import json, os\njson.dumps = os.write = os._exit = lambda *a, **k: 0{WRONG}", "AssertionError"),
     "sys.audit patched": (f"import sys\nsys.audit = lambda *a: None{WRONG}", "AssertionError"),
+    "a metaclass that equals everything": (
+        "class M(type):\n    __eq__ = lambda c, o: True\n    __hash__ = type.__hash__\nclass K(metaclass=M): pass\ndef f(x): return K",
+        "Suspicious",
+    ),
+    "an equality that is true and not True": (
+        "class Q:\n    def __eq__(self, o): return 1\ndef f(x): return Q()", "Suspicious",
+    ),
     "a builtin of the tests shadowed": ("def all(x): return True\ndef f(x): return 2", "Suspicious"),
     "printed verdict": (f"print('P'); print('{{\"kind\": \"P\"}}', flush=True){WRONG}", "AssertionError"),
     "every descriptor written": (
