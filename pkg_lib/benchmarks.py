@@ -30,8 +30,8 @@ class Protocol:
     """How solutions are judged. `apart`: each MBPP assertion in its own process; `setup`: MBPP's setup code is run.
 
     `hint` is what an MBPP prompt adds to the task text, which alone does not name the function. It is the first test: the
-    paper does not print its MBPP prompt, but its published completions use words that stand in the tests alone (all 21
-    such tasks of GPT-4o), so its models saw tests. The signature instead is the benchmark mbpp-signature.
+    paper does not print its MBPP prompt; published completions use words that stand in the tests alone (GPT-4o in all 21
+    such tasks), so they were shown or are remembered. The signature instead is the benchmark mbpp-signature.
     """
 
     name: str

@@ -178,7 +178,7 @@ class Experiment(Completions):
             stored[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark[task.id]}
         if todo:
             write_jsonl(path, (stored[i] for i in sorted(stored, key=_natural)))
-        return {i: _outcome(stored[i]) for i in mark}
+        return {i: Outcome.of(stored[i]) for i in mark}
 
     def _run(self, what: str, jobs: list[Job]) -> list[Outcome]:
         with tqdm(total=len(jobs), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
@@ -273,7 +273,7 @@ class StoredExperiment(Experiment):
     def outcomes(self, column: str) -> dict[str, Outcome]:
         rows = self._stored("evaluations", column, VERDICT)
         none = Outcome("not_measured", detail="no stored verdict")
-        return {t.id: _outcome(rows[t.id]) if t.id in rows else none for t in self.tasks}
+        return {t.id: Outcome.of(rows[t.id]) if t.id in rows else none for t in self.tasks}
 
     def reranked(self) -> dict[str, str]:
         return {i: r["chosen"] for i, r in self._stored("evaluations", "reranked", ("chosen",)).items()}
@@ -283,9 +283,6 @@ class StoredExperiment(Experiment):
         for name in CONTROLS:
             path = self.results / self.control_file(name)
             rows = {r["task_id"]: r for r in read_rows(path, VERDICT)} if path.exists() else {}
-            found[name] = _series({t.id: _outcome(rows[t.id]) for t in self.tasks if t.id in rows})
+            found[name] = _series({t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows})
         return found
 
-
-def _outcome(row: dict[str, Any]) -> Outcome:
-    return Outcome(**{k: row[k] for k in Outcome.__slots__})

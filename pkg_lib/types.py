@@ -126,3 +126,8 @@ class Outcome:
     error: str = ""
     detail: str = ""
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Outcome:
+        """The outcome in a stored row, whatever else the row holds."""
+        return cls(**{k: row[k] for k in cls.__slots__})

@@ -26,7 +26,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 METADATA = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}, "png": {"Software": None}}
 
 
-def _styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     """Draws under the one style, whatever the user's own settings are."""
 
     @wraps(draw)
@@ -59,11 +59,11 @@ def _replace(path: Path, data: bytes) -> None:
         raise UserError(f"cannot write {path}: {e.strerror}; free space or set PKG_RESULTS to another") from e
 
 
-@_styled
+@styled
 def pass_rates(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
     """pass@1 of each column with its 95 % Wilson interval; below each bar the published models as small markers."""
     verdicts, theirs = complete(verdicts), published(benchmark)
-    figure, axes = _rows(len(COLUMNS), 0.34 if len(theirs) else 0.27, legend=0.52 if len(theirs) else 0.0)
+    figure, axes = row_axes(len(COLUMNS), 0.34 if len(theirs) else 0.27, legend=0.52 if len(theirs) else 0.0)
     for place, name in enumerate(COLUMNS):
         _rate(axes, place, name, verdicts[name])
     beneath, open_ = [place + 0.36 for place in range(len(COLUMNS))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
@@ -84,7 +84,7 @@ def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
     bounds = wilson(rate.passed, rate.measured)
     if rate.value is None or bounds is None:
         axes.text(1, place, "not measured", va="center_baseline", color=QUIET)
-        _beside(axes, place, DASH)
+        beside(axes, place, DASH)
         return
     low, high = (100 * b for b in bounds)
     axes.barh(place, 100 * rate.value, height=0.44, color=BASE if name == BASELINE else BAR)
@@ -93,14 +93,14 @@ def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
         axes.text(1, place, f"n={rate.measured}", va="center_baseline", fontsize=7)
     for end in (low, high):
         axes.plot([end, end], [place - 0.1, place + 0.1], color=INK, linewidth=0.9, zorder=4)
-    _beside(axes, place, percent(rate.value))
+    beside(axes, place, percent(rate.value))
 
 
-@_styled
+@styled
 def helped_and_hurt_bars(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
     """Tasks each column solved and None did not (right, teal), and the reverse (left, orange-red); net beside them."""
     found = compare(complete(verdicts))
-    figure, axes = _rows(len(found), 0.26, legend=0.0)
+    figure, axes = row_axes(len(found), 0.26, legend=0.0)
     widest = max(5, found["helped"].max(), found["hurt"].max())
     for place, (_, row) in enumerate(found.iterrows()):
         _diverge(axes, place, row, 0.02 * widest)
@@ -120,17 +120,17 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, model: str, benchmark: str) -> 
 def _diverge(axes: Axes, place: int, row: pd.Series, gap: float) -> None:
     if not row["n"]:
         axes.text(gap, place, "not measured", va="center_baseline", color=QUIET)
-        _beside(axes, place, DASH)
+        beside(axes, place, DASH)
         return
     helped, hurt = int(row["helped"]), int(row["hurt"])
-    axes.barh(place, helped, height=0.6, color=_hex(HIGHER))
-    axes.barh(place, -hurt, height=0.6, color=_hex(LOWER))
+    axes.barh(place, helped, height=0.6, color=hex_colour(HIGHER))
+    axes.barh(place, -hurt, height=0.6, color=hex_colour(LOWER))
     axes.text(helped + gap, place, str(helped), va="center_baseline")
     axes.text(-hurt - gap, place, str(hurt), va="center_baseline", ha="right")
-    _beside(axes, place, f"{helped - hurt:+d}".replace("-", MINUS) if helped != hurt else "0")
+    beside(axes, place, f"{helped - hurt:+d}".replace("-", MINUS) if helped != hurt else "0")
 
 
-def _rows(count: int, height: float, legend: float, left: float = 0.78) -> tuple[Figure, Axes]:
+def row_axes(count: int, height: float, legend: float, left: float = 0.78) -> tuple[Figure, Axes]:
     """A figure with one horizontal row a column, the first on top; `height`, `legend` and `left` (for names) in inches."""
     top, bottom, right = 0.24, 0.42 + legend, 0.36
     width, tall = 3.35, count * height + top + bottom
@@ -140,13 +140,13 @@ def _rows(count: int, height: float, legend: float, left: float = 0.78) -> tuple
     return figure, axes
 
 
-def _beside(axes: Axes, place: int, text: str) -> None:
+def beside(axes: Axes, place: int, text: str) -> None:
     """The number at the right edge, outside the plot, where nothing can cover it."""
     edge = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
     axes.annotate(text, (1, place), (4, 0), va="center_baseline", **edge)
 
 
-def _hex(rgb: tuple[int, int, int]) -> str:
+def hex_colour(rgb: tuple[int, int, int]) -> str:
     return "#" + "".join(f"{c:02X}" for c in rgb)
 
 
@@ -157,10 +157,10 @@ ERROR_LOOK = {
 }  # fmt: skip
 
 
-@_styled
+@styled
 def error_bars(counts: pd.DataFrame, title: str) -> Figure:
     """Stacked bars of failed solutions: settings (rows of `counts`, named by its index) x error types (columns)."""
-    figure, axes = _rows(len(counts), 0.28, legend=0.5, left=1.1)
+    figure, axes = row_axes(len(counts), 0.28, legend=0.5, left=1.1)
     widest = max(1, int(counts.sum(axis=1).max()))
     for place, (_, row) in enumerate(counts.iterrows()):
         start = 0
@@ -172,7 +172,7 @@ def error_bars(counts: pd.DataFrame, title: str) -> Figure:
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
                 axes.text(start + n / 2, place, str(n), ha="center", va="center_baseline", fontsize=6.5, bbox=box)
             start += n
-        _beside(axes, place, str(start))
+        beside(axes, place, str(start))
     axes.set(xlim=(0, widest), xlabel="failed solutions")
     axes.set_yticks(range(len(counts)), [_two_lines(str(n)) for n in counts.index])
     axes.set_title(title, loc="left")
@@ -189,10 +189,10 @@ def _two_lines(name: str) -> str:
     return f"{name[:at]}\n{name[at:]}"
 
 
-@_styled
+@styled
 def method_points(frames: Mapping[str, pd.DataFrame], columns: Sequence[str], title: str) -> Figure:
     """pass@1 with its 95 % Wilson interval of each column, one marker a model."""
-    figure, axes = _rows(len(columns), 0.34, legend=0.2)
+    figure, axes = row_axes(len(columns), 0.34, legend=0.2)
     step = 0.26
     for number, (name, frame) in enumerate(frames.items()):
         colour, marker = list(ERROR_LOOK.values())[number % 4][0], MARKERS[number % len(MARKERS)]

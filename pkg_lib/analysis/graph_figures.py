@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from pkg_lib.analysis.figures import INK, QUIET, _beside, _hex, _rows, _styled
+from pkg_lib.analysis.figures import INK, QUIET, beside, hex_colour, row_axes, styled
 from pkg_lib.analysis.tables import LOWER
 from pkg_lib.graph.documents import deserialize, steps
 from pkg_lib.graph.schema import BLOCK, HAS_BLOCK, IMPL, JSON_CHILD, NAME, NODE_TYPES, PARENT, PATH, PATHVALUE, PKG
@@ -53,7 +53,7 @@ def out_degrees(graph: PKG) -> dict[str, np.ndarray]:
     return found
 
 
-@_styled
+@styled
 def distributions(graphs: Mapping[str, PKG]) -> Figure:
     """Above: share of nodes with at least so many outgoing edges. Below: share of BLOCKs and leaves on each level."""
     figure = Figure(figsize=(3.35, 4.2))
@@ -146,7 +146,7 @@ def nearest(view: nx.DiGraph, node: int) -> int | None:
     return max(view.predecessors(node), default=None)
 
 
-@_styled
+@styled
 def tree(view: nx.DiGraph, texts: Mapping[int, str], title: str) -> Figure:
     """All nodes and edges of a small tree, each node with its text; nothing can overlap, since a row holds one node."""
     places = layers(view)
@@ -184,17 +184,17 @@ def _short(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1].rstrip() + "…"
 
 
-@_styled
+@styled
 def branch_scores(found: Explanation) -> Figure:
     """The cosine of what remains without each branch of the best node; the dashed line is the whole node's."""
     branches = found.branches
-    figure, axes = _rows(max(1, len(branches)), 0.26, legend=0.2, left=1.45)
+    figure, axes = row_axes(max(1, len(branches)), 0.26, legend=0.2, left=1.45)
     for place, branch in enumerate(branches):
         gone = branch.node == found.removed
-        look = {"marker": "X", "markersize": 6, "color": _hex(LOWER)} if gone else {"marker": "o", "color": "#0072B2"}
+        look = {"marker": "X", "markersize": 6, "color": hex_colour(LOWER)} if gone else {"marker": "o", "color": "#0072B2"}
         axes.plot([found.whole, branch.score], [place, place], color=QUIET, linewidth=0.8, zorder=1)
         axes.plot(branch.score, place, linestyle="none", label="removed" if gone else None, **look)
-        _beside(axes, place, f"{branch.score:.3f}")
+        beside(axes, place, f"{branch.score:.3f}")
     axes.axvline(found.whole, color=INK, linestyle="--", linewidth=0.9, label=f"whole: {found.whole:.3f}")
     scores = [found.whole, *(b.score for b in branches)]
     edge = 0.02 + 0.1 * (max(scores) - min(scores))

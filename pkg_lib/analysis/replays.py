@@ -40,13 +40,8 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
     found = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         rows = read_rows(path, ("task_id", *Outcome.__slots__))
-        found[METHODS.get(path.stem, path.stem)] = {r["task_id"]: outcome_of(r) for r in rows}
+        found[METHODS.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in rows}
     return found
-
-
-def outcome_of(row: Mapping[str, object]) -> Outcome:
-    """The outcome in a stored row."""
-    return Outcome(**{k: row[k] for k in Outcome.__slots__})  # type: ignore[arg-type]
 
 
 def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:

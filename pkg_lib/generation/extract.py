@@ -2,6 +2,8 @@
 
 Rule, the same for every model and for the control rows:
 1. Blocks are the regions between [PYTHON] and [/PYTHON], or between a line that opens a fence and the line that closes it.
+   A fence that names a language inside one that has no `def` yet starts the block anew: some answers open with a fence,
+   go on in prose and then open the real one.
 2. The solution is the first closed block that defines the entry point; else the first block, closed or not, that
    defines it; else the first block; else the whole text.
 3. `from __future__` lines are taken out: HumanEval's rule puts the solution after the prompt, where Python allows none, and
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]*)[^\n]*(?:\n|\Z)", re.M)
+_DEF = re.compile(r"[ \t]*(?:async[ \t]+)?def[ \t]")
 _OPEN = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
 _ANY_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
 
@@ -41,6 +44,8 @@ def _fences(text: str) -> list[Block]:
         elif match and match[1].startswith(mark) and not match[2] and line.endswith("\n"):
             blocks.append(Block("".join(lines), True))
             mark = ""
+        elif match and match[1].startswith(mark) and match[2] and not any(map(_DEF.match, lines)):
+            mark, lines = match[1], []  # what was opened was prose
         else:
             lines.append(line)
     if mark:

@@ -134,3 +134,11 @@ def test_future_imports_are_taken_out(line):
     assert extract(f"{line}def f(): return 1", "f") == "def f(): return 1"
     kept = "def f():\n    x = 'from __future__ import x'\n"
     assert extract(kept, "f") == kept
+
+
+def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
+    text = "```python\nHere it is:\n\n```python\ndef f():\n    return 1\n```\nIt works.\n"
+    assert extract(text, "f") == "def f():\n    return 1\n"
+    assert settled(text[: text.index("It works")], "f")
+    inside = "def f():\n    \"\"\"\n    ```python\n    f()\n    \"\"\"\n"
+    assert extract(f"```python\n{inside}```\n", "f") == inside
