@@ -186,3 +186,11 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     monkeypatch.setattr(e, "solutions", lambda column: {prose.id: prose.solution} if column == "None" else {})
     e.reranked()
     assert e._stored("evaluations", "reranked", ())[prose.id]["candidates"]["None"]["parses"] is True
+
+
+def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
+    """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness and not of that."""
+    task = Task("MBPP/1", "mbpp", "Add one to it.", "inc", "one = 1\n# ---\nassert inc(one) == 2", "def inc(x): return x + 1")
+    monkeypatch.setitem(BENCHMARKS, "mbpp", lambda protocol: [task])
+    controls = Experiment(MODEL, "mbpp", "pkg-contexts").controls()
+    assert controls["canonical solution"].all() and not controls["return None"].any()
