@@ -18,7 +18,7 @@ from pkg_lib import models, study, verify
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.corpora import CORPORA, DEFAULT
 from pkg_lib.results import results_dir, slug
-from pkg_lib.retrieval.retrievers import RETRIEVERS
+from pkg_lib.retrieval.columns import ALL
 from pkg_lib.types import UserError
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
@@ -218,7 +218,7 @@ def list_names() -> None:
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
         "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE"],
-        "columns": RETRIEVERS,
+        "columns": ALL,
         "notebooks": study.notebooks(),
     }
     for name, values in rows.items():

@@ -23,7 +23,8 @@ from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.models import ModelSpec, check_hardware, model_spec
 from pkg_lib.results import read_json, read_rows, results_dir, slug, versions, write_json, write_jsonl
 from pkg_lib.retrieval import embed
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, Knowledge
+from pkg_lib.retrieval.columns import columns_of, knowledge_of
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge
 from pkg_lib.types import Context, Generation, Request, Task, UserError, digest
 
 # Decoding parameters of Section 4 (greedy, 512 new tokens); "settled" stops where extraction can no longer change.
@@ -46,6 +47,7 @@ class Completions:
         self._contexts: dict[str, list[Context]] = {}
         self.spec: ModelSpec = model_spec(self.model)
         corpora.check_name(self.corpus)
+        self.retrievers = columns_of(self.corpus)
         self.tasks: list[Task] = self._load_tasks()
 
     def _load_tasks(self) -> list[Task]:
@@ -57,7 +59,7 @@ class Completions:
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        return Knowledge(corpora.load_corpus(self.corpus))
+        return knowledge_of(self.corpus)
 
     @cached_property
     def cache(self) -> GenerationCache:
@@ -85,31 +87,35 @@ class Completions:
 
     def known_contexts(self, column: str) -> list[Context]:
         """The column's contexts as far as they are retrieved already, in the order of the tasks; retrieves nothing."""
-        if column not in RETRIEVERS:
-            raise UserError(f"unknown column '{column}'; choose from: {', '.join(RETRIEVERS)}")
+        if column not in self.retrievers:
+            offered = ", ".join(self.retrievers)
+            raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
         if column not in self._contexts:
             stored = {} if self.fresh else self.stored_contexts(column)
             self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
         return self._contexts[column]
 
     def _retrieve(self, column: str) -> list[Context]:
-        found = RETRIEVERS[column](self.knowledge if column != "None" else None).retrieve(self.tasks)
+        found = self.retrievers[column](self.knowledge if column != "None" else None).retrieve(self.tasks)
         found = [replace(c, defines_task=defines(c.text, t.entry_point)) for c, t in zip(found, self.tasks, strict=True)]
         self._store(column, found)
         return found
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
-        """task id -> stored context; none of a user's own tree that has changed since."""
+        """task id -> stored context; none of what a user can change (a tree, a package, a directory) once it has changed."""
         place = self.results / self.place("contexts", column)
         path, meta = place.with_suffix(".jsonl"), place.with_suffix(".meta.json")
-        if not path.exists() or (column != "None" and "source:" in self.corpus and self._changed(meta)):
+        if not path.exists() or (column != "None" and corpora.own(self.corpus) and self._changed(meta)):
             return {}
         rows = read_rows(path, ("task_id", "column", "text", "sha256"))
         return {r["task_id"]: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for r in rows}
 
     def _changed(self, meta: Path) -> bool:
-        """Whether a user's own tree is another than the one that the stored contexts came from."""
-        now = corpora.corpus_digest(self.knowledge.documents)
+        """Whether the corpus is another than the one that the stored contexts came from; not where it is gone."""
+        try:
+            now = corpora.corpus_digest(self.knowledge.documents)
+        except UserError:
+            return False
         return not meta.exists() or read_json(meta).get("corpus_digest") != now
 
     def _store(self, column: str, found: list[Context]) -> None:
@@ -136,7 +142,7 @@ class Completions:
                 "embedder": embed.DEFAULT,
                 "context_chars": CONTEXT_CHARS,
             }
-        if column.endswith(("-PKG", "-BM25")):
+        if column.endswith(("-PKG", "-BM25")) and self.corpus != corpora.PUBLISHED:
             graph = self.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
         return about
@@ -202,7 +208,7 @@ class Completions:
 
     def _texts(self, column: str, stored: list[Context]) -> list[Context]:
         """Retrieves again where stored contexts lack their text; the digests must agree."""
-        found = RETRIEVERS[column](self.knowledge).retrieve(self.tasks)
+        found = self.retrievers[column](self.knowledge).retrieve(self.tasks)
         changed = [c.task_id for c, s in zip(found, stored, strict=True) if c.sha256 != s.sha256]
         if changed:
             raise UserError(

@@ -6,6 +6,7 @@ A row is what the corpus stores as one document: an answer for PythonAlpaca, a s
     stdlib         Python's own library, without its tests and generated tables
     source:DIR     any tree of Python files
     pkg-contexts   the functions and answers that the paper's authors retrieved (directory in PKG_PAPER_DIR)
+    published      each task's own context as the authors retrieved it, without retrieval of ours; joined with no other
     python-alpaca  Vezora/Tested-143k-Python-Alpaca on the Hugging Face hub, the paper's corpus
 
 Text corpora (text_corpora.py) feed the columns of Tables 3 and 4 and are joined with each other only:
@@ -18,17 +19,15 @@ Text corpora (text_corpora.py) feed the columns of Tables 3 and 4 and are joined
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from pkg_lib import hub, text_corpora
+from pkg_lib import hub, published, text_corpora
 from pkg_lib.types import Document, UserError, digest
 
 DEFAULT = "textbook"
+PUBLISHED = "published"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 
 # Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
@@ -69,44 +68,6 @@ def _source(directory: str) -> Iterator[Document]:
     return _tree(Path(directory).expanduser(), "source")
 
 
-def paper_dir() -> Path:
-    """The authors' published data (PKG_PAPER_DIR: contexts/ and samples/ below it); UserError when it is not set."""
-    value = os.environ.get("PKG_PAPER_DIR", "")
-    if not value or not (Path(value) / "contexts").is_dir():
-        raise UserError(
-            "the authors' published data: set PKG_PAPER_DIR to a directory with contexts/ and samples/ "
-            "(from their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph)"
-        )
-    return Path(value)
-
-
-def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except ValueError as e:
-            raise UserError(f"{path}:{number} is no JSON; get the file again from the replication package") from e
-        yield row
-
-
-def _pkg_contexts() -> Iterator[Document]:
-    """The union of retrieved functions (Voyage and BM25) and answers. Biased: it holds what was retrieved for these tasks."""
-    folder = paper_dir() / "contexts"
-    functions: dict[str, None] = {}
-    answers: dict[str, None] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        for row in _json_rows(path):
-            found = row.get("problem", row.get("content")) or []
-            if path.name.startswith("voyage_code"):
-                answers[found] = None
-            elif "block" not in path.name:
-                functions |= dict.fromkeys(f if isinstance(f, str) else f[1] for f in found)
-    for text in answers:
-        yield Document(f"pkg-contexts/answer-{digest(text)[:12]}", text, kind="answer")
-    for text in functions:
-        yield Document(f"pkg-contexts/function-{digest(text)[:12]}", text, unit="function")
-
-
 def _python_alpaca() -> Iterator[Document]:
     from datasets import load_dataset
 
@@ -122,7 +83,8 @@ def _python_alpaca() -> Iterator[Document]:
 CORPORA: dict[str, Callable[[], Iterator[Document]]] = {
     "textbook": _textbook,
     "stdlib": _stdlib,
-    "pkg-contexts": _pkg_contexts,
+    "pkg-contexts": published.union,
+    PUBLISHED: published.contexts,
     "python-alpaca": _python_alpaca,
     "python-docs": text_corpora.python_docs,
     "tutorials": text_corpora.tutorials,
@@ -148,6 +110,12 @@ def is_text(name: str) -> bool:
     return kinds.pop()
 
 
+def own(name: str) -> bool:
+    """Whether a part of the corpus is what the user can change under its name: a tree, a package, a directory of pages."""
+    parts = name.split("+")
+    return any(_split(p)[0] for p in parts) or ("python-docs" in parts and not text_corpora.is_python_docs())
+
+
 def check_name(name: str) -> None:
     """UserError for a corpus name that `load_corpus` would not take; reads nothing."""
     for part in name.split("+"):
@@ -159,6 +127,8 @@ def check_name(name: str) -> None:
         if not prefix and part not in CORPORA:
             names = f"{', '.join(CORPORA)}, source:DIR, docstrings:PACKAGE (joined by '+')"
             raise UserError(f"unknown corpus '{part}'; choose from: {names}")
+    if PUBLISHED in name.split("+") and name != PUBLISHED:
+        raise UserError(f"corpus {name}: {PUBLISHED} is each task's own context and is joined with no other corpus; run it alone")
     is_text(name)
 
 

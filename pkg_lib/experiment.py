@@ -25,13 +25,12 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
 from pkg_lib.results import read_json, read_rows, results_dir, slug, stem, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.selection.oracle import ideal
 from pkg_lib.selection.rerank import Candidate, rerank
 from pkg_lib.types import BenchmarkMissing, Generation, Outcome, Task, digest
 
 NOTHING = digest("")  # of the empty context
-COLUMNS = (*RETRIEVERS, "Reranked", "Ideal")
+CHOOSING = ("Reranked", "Ideal")
 VERDICT = ("task_id", "sha256", *Outcome.__slots__)
 CONTROLS: dict[str, Callable[[Task], str]] = {
     "return None": lambda task: "```python\n    return None\n```",
@@ -63,15 +62,19 @@ class Experiment(Completions):
         return {t.id: done.get(t.id, Outcome("not_measured", detail="no completion")) for t in self.tasks}
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
-        """Boolean frame [task, column]: True passed, False failed, <NA> not measured. Reranked and Ideal come last."""
-        wanted = columns or list(COLUMNS)
-        chooses = {"Reranked", "Ideal"} & set(wanted)
-        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in RETRIEVERS if c in wanted or chooses})
+        """Boolean frame [task, column]: True passed, False failed, <NA> not measured.
+
+        The columns are those that the corpus offers, Reranked and Ideal last.
+        """
+        offered = [*self.retrievers, *CHOOSING]
+        wanted = columns or offered
+        chooses = set(CHOOSING) & set(wanted)
+        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in self.retrievers if c in wanted or chooses})
         if chooses:
             candidates = frame.copy()
             frame["Reranked"] = self._chosen(candidates)
             frame["Ideal"] = ideal(candidates)
-        return frame[[c for c in COLUMNS if c in wanted]]
+        return frame[[c for c in offered if c in wanted]]
 
     def _chosen(self, candidates: pd.DataFrame) -> pd.Series:
         """The verdict of the reranker's choice; not measured while a candidate is missing, as for the ideal."""
@@ -81,7 +84,7 @@ class Experiment(Completions):
 
     def reranked(self) -> dict[str, str]:
         """task id -> the column that the reranker takes (Section 3.3), among all columns that have a completion."""
-        solutions = {c: self.solutions(c) for c in RETRIEVERS}
+        solutions = {c: self.solutions(c) for c in self.retrievers}
         path = self.results / self.place("evaluations", "reranked").with_suffix(".jsonl")
         stored = self._stored("evaluations", "reranked", ("chosen", "sha256"))
         rows, todo = [], []
@@ -189,7 +192,7 @@ class Experiment(Completions):
 
         Versions and commit are those of the run that retrieved; rendering again elsewhere does not change them.
         """
-        metas = {c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in RETRIEVERS}
+        metas = {c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in self.retrievers}
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,

@@ -13,7 +13,7 @@ from pkg_lib.analysis.metrics import pass_at_1
 from pkg_lib.analysis.tables import percent
 from pkg_lib.experiment import Experiment, open_experiment
 from pkg_lib.results import ROOT, results_dir, slug
-from pkg_lib.retrieval.retrievers import RETRIEVERS
+from pkg_lib.retrieval.columns import ALL
 from pkg_lib.types import UserError
 
 # The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
@@ -25,11 +25,11 @@ SHARED = ("model", "benchmark", "corpus", "limit")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark with one corpus, and the columns that are generated for it."""
+    """One benchmark with one corpus, and the columns that are generated for it; without any, all that the corpus offers."""
 
     benchmark: str
     corpus: str
-    columns: tuple[str, ...] = tuple(RETRIEVERS)
+    columns: tuple[str, ...] = ()
 
 
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
@@ -68,9 +68,9 @@ def notebooks() -> list[str]:
 
 def parts(benchmarks: list[str], corpora: list[str], columns: list[str]) -> list[Part]:
     """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column."""
-    unknown = [c for c in columns if c not in RETRIEVERS]
+    unknown = [c for c in columns if c not in ALL]
     if unknown:
-        raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(RETRIEVERS)}")
+        raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(ALL)}")
     if corpora:
         found = [Part(b, c) for b in benchmarks or [STUDY[0].benchmark] for c in corpora]
     else:
@@ -216,7 +216,7 @@ def run(
     work = cells(names, [e for e, _ in planned], own, None if beyond else limit)
     errors: list[str] = []
     for experiment, part in planned:
-        say(prepare(experiment, list(part.columns)))
+        say(prepare(experiment, list(part.columns or experiment.retrievers)))
         errors += [_told(c, say) for e, c in work if e is experiment]
         say(summary(experiment.verdicts()))
     errors += [_told(c, say) for e, c in work if e is None]

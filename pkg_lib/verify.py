@@ -10,7 +10,6 @@ from pkg_lib.completions import Completions
 from pkg_lib.corpora import CORPORA
 from pkg_lib.models import fetch, model_spec
 from pkg_lib.results import results_dir
-from pkg_lib.retrieval.retrievers import RETRIEVERS
 from pkg_lib.types import Generation, Request, UserError
 
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
@@ -27,7 +26,7 @@ def cached_prompts(model: str, results: Path) -> list[tuple[Request, Generation]
             completions = Completions(model, folder.parent.name, corpus, results=results)
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
-        for column in RETRIEVERS:
+        for column in completions.retrievers:
             if len(completions.stored_contexts(column)) < len(completions.tasks):
                 continue  # verifying retrieves nothing and writes nothing
             have = completions.completions(column)

@@ -12,7 +12,7 @@ import pytest
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.completions import Completions
 from pkg_lib.corpora import load_corpus
-from pkg_lib.experiment import COLUMNS, CONTROLS, Experiment
+from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
 from pkg_lib.study import MODEL, STUDY
 from pkg_lib.types import Task, UserError
@@ -30,7 +30,7 @@ def test_committed_study_is_complete(experiment):
 
 def test_verdicts_cover_every_task_and_column(experiment):
     frame = experiment.verdicts()
-    assert list(frame) == list(COLUMNS)
+    assert list(frame) == [*RETRIEVERS, *CHOOSING]
     assert list(frame.index) == [t.id for t in experiment.tasks]
     assert frame.notna().all(axis=None)
     assert (frame["Ideal"] == frame[list(RETRIEVERS)].any(axis=1)).all()
@@ -83,7 +83,7 @@ def test_control_rows_bracket_the_scale(committed):
 
 
 def test_unknown_column(committed):
-    with pytest.raises(UserError, match="unknown column 'Nosuch'; choose from: None, BM25"):
+    with pytest.raises(UserError, match="unknown column 'Nosuch' for corpus textbook; choose from: None, BM25"):
         Experiment(MODEL, limit=1).contexts("Nosuch")
 
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis.metrics import BASELINE, compare, pass_at_1, wilson
-from pkg_lib.analysis.tables import COLUMNS, DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published
+from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published_rates
 from pkg_lib.types import UserError
 
 P = ParamSpec("P")
@@ -62,16 +62,17 @@ def _replace(path: Path, data: bytes) -> None:
 @styled
 def pass_rates(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
     """pass@1 of each column with its 95 % Wilson interval; below each bar the published models as small markers."""
-    verdicts, theirs = complete(verdicts), published(benchmark)
-    figure, axes = row_axes(len(COLUMNS), 0.34 if len(theirs) else 0.27, legend=0.52 if len(theirs) else 0.0)
-    for place, name in enumerate(COLUMNS):
+    verdicts = complete(verdicts)
+    theirs, columns = published_rates(benchmark, list(verdicts)), list(verdicts)
+    figure, axes = row_axes(len(columns), 0.34 if len(theirs) else 0.27, legend=0.52 if len(theirs) else 0.0)
+    for place, name in enumerate(columns):
         _rate(axes, place, name, verdicts[name])
-    beneath, open_ = [place + 0.36 for place in range(len(COLUMNS))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
-    for marker, (name, row) in zip(MARKERS, theirs.astype(float).iterrows(), strict=False):
+    beneath, open_ = [place + 0.36 for place in range(len(columns))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
+    for marker, (name, row) in zip(MARKERS, theirs.iterrows(), strict=False):
         axes.plot(row, beneath, marker, label=name, zorder=3, **open_)
     axes.set(xlim=(0, 100), xlabel=f"pass@1 on {TITLES.get(benchmark, benchmark)} (%), 95 % Wilson interval")
     axes.grid(axis="x")
-    axes.set_yticks(range(len(COLUMNS)), COLUMNS)
+    axes.set_yticks(range(len(columns)), columns)
     axes.set_title(model, loc="left")
     if len(theirs):
         look = {"title": "Published (other models and corpus):", "alignment": "left", "title_fontsize": 7}

@@ -17,29 +17,29 @@ from pkg_lib.analysis.metrics import (
     wilson,
 )
 from pkg_lib.analysis.tables import (
-    COLUMNS,
+    CHOOSING,
     DASH,
     PUBLISHED,
-    SINGLE,
     TITLES,
     complete,
     differences,
     interval,
+    kind,
     percent,
     points,
     probability,
-    published,
+    published_rates,
     render,
+    single,
 )
 
-RETRIEVED = SINGLE[1:]
 ALPHA = 0.05
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
     """Sentences computed from the verdicts, so that they cannot say anything else than the table."""
     frame = complete(verdicts)
-    absent = not_measured(COLUMNS, frame)
+    absent = not_measured(frame, frame)
     said = [f"Not measured: {', '.join(absent)}."] if absent else []
     if BASELINE in absent:
         return [*said, "Without None there is nothing to compare a column with."]
@@ -76,8 +76,9 @@ def _against_none(name: object, row: pd.Series) -> str:
 
 
 def _best_retriever(frame: pd.DataFrame) -> list[str]:
-    absent = not_measured(RETRIEVED, frame)
-    common = frame[[c for c in RETRIEVED if c not in absent]].dropna()
+    retrieved = [c for c in single(frame) if c != BASELINE]
+    absent = not_measured(retrieved, frame)
+    common = frame[[c for c in retrieved if c not in absent]].dropna()
     known = {c: float(common[c].mean()) for c in common}
     if len(known) < 2 or common.empty:
         return []
@@ -92,9 +93,9 @@ def _best_retriever(frame: pd.DataFrame) -> list[str]:
 def _selection(frame: pd.DataFrame) -> list[str]:
     """What choosing after generation adds, and what a perfect choice would; every gap over the tasks measured in both."""
     said = []
-    rates = {c: pass_at_1(frame[c]).value for c in frame}
+    rates = dict.fromkeys(CHOOSING) | {c: pass_at_1(frame[c]).value for c in frame}
     if rates["Reranked"] is not None:
-        common = frame.loc[frame["Reranked"].notna(), list(SINGLE)]
+        common = frame.loc[frame["Reranked"].notna(), single(frame)]
         best = str(common.mean().astype(float).idxmax())
         gap = _gap(frame, "Reranked", best)
         said.append(f"Reranked scores {percent(rates['Reranked'])} %, {gap} points against {best}, the best column in hindsight.")
@@ -112,11 +113,12 @@ def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
 
 def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
     """Ours beside the paper's average difference to None, column by column; other models and another corpus."""
-    if benchmark not in PUBLISHED:
+    if (benchmark, kind(frame)) not in PUBLISHED:
         return []
-    theirs = published(benchmark).astype(float).mean()
+    theirs = published_rates(benchmark, list(frame)).mean().dropna()
     ours = compare(frame)["difference"].dropna()
-    pairs = [f"{c} {points(d)} here, {points((theirs[c] - theirs[BASELINE]) / 100)} there" for c, d in ours.items()]
+    both = [(c, d) for c, d in ours.items() if c in theirs]
+    pairs = [f"{c} {points(d)} here, {points((theirs[c] - theirs[BASELINE]) / 100)} there" for c, d in both]
     return [f"Points against None beside the paper's average over its models: {'; '.join(pairs)}."] if pairs else []
 
 
@@ -152,7 +154,7 @@ def own_function_sentence(found: pd.DataFrame) -> str:
 def caption_rates(verdicts: pd.DataFrame, benchmark: str) -> str:
     """What the bar chart shows, in words, for captions and for readers who cannot see it."""
     frame = complete(verdicts)
-    parts = [f"{c} {percent(pass_at_1(frame[c]).value)}" for c in COLUMNS]
+    parts = [f"{c} {percent(pass_at_1(frame[c]).value)}" for c in frame]
     return f"pass@1 in percent on {TITLES.get(benchmark, benchmark)}: {', '.join(parts)} ({DASH}: not measured)."
 
 

@@ -28,8 +28,8 @@ class Section:
     """One notebook's part of the report.
 
     `stem`: what its files start with; `parts`: heading ("" for none) -> HTML, in their order; `figures`: name -> caption
-    of STEM.NAME.png and .pdf; `summary`: (text, colour) of each of COLUMNS, for the matrix of experiments, where the section
-    is one; `tables`: names of the files in tables/, without their suffix.
+    of STEM.NAME.png and .pdf; `summary`: column -> (text, colour), for the matrix of experiments, where the section is one;
+    `tables`: names of the files in tables/, without their suffix.
     """
 
     stem: str
@@ -38,7 +38,7 @@ class Section:
     findings: list[str]
     figures: dict[str, str]
     provenance: dict[str, Any]
-    summary: list[list[str]] = field(default_factory=list)
+    summary: dict[str, list[str]] = field(default_factory=dict)
     tables: list[str] = field(default_factory=list)
 
 
@@ -89,7 +89,8 @@ def _view(section: Section, results: Path, failed: bool) -> dict[str, Any]:
             figures.append({"png": _relative(png, results), "pdf": _relative(pdf, results), "caption": caption})
             links.append((f"{name} (pdf)", pdf))
     return {
-        **{k: getattr(section, k) for k in ("stem", "heading", "findings", "parts", "summary")},
+        **{k: getattr(section, k) for k in ("stem", "heading", "findings", "parts")},
+        "summary": section.summary and [section.summary.get(c, ["", ""]) for c in COLUMNS],
         "figures": figures,
         "links": [(label, _relative(p, results)) for label, p in links if p.exists()],
         "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),

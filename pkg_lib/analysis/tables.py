@@ -1,4 +1,4 @@
-"""Table 1 (Section 5, RQ1): this study's rows beside the published ones, coloured against None.
+"""Tables 1 to 4 (Section 5, RQ1 and RQ2): this study's rows beside the published ones, coloured against None.
 
 All numbers are formatted here, once: `percent`, `points`, `probability`. "Not measured" is an en dash, never 0.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -20,13 +20,18 @@ from pkg_lib.analysis.metrics import BASELINE, CONTROLS, Rate, check_controls, c
 from pkg_lib.results import write_text
 
 HERE = Path(__file__).parent
-COLUMNS = ("None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", "Reranked", "Ideal")
-SINGLE, CHOOSING = COLUMNS[:6], COLUMNS[6:]
+CHOOSING = ("Reranked", "Ideal")
+CODE = ("None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", *CHOOSING)
+TEXT = ("None", "BM25", "Dense", "JSON-PKG", *CHOOSING)
+COLUMNS = (*CODE[:-2], "JSON-PKG", *CHOOSING)  # every column that any table has, in the order in which they are shown
 PUBLISHED_AS = {"Dense": "VoyageEmb", "Ideal": "Ideal Reranker"}
 PUBLISHED = {
-    "humaneval": ("pkg_table1_humaneval_code.csv", "Table 1 of the PKG paper"),
-    "mbpp": ("pkg_table2_mbpp_code.csv", "Table 2 of the PKG paper"),
+    ("humaneval", "code"): ("pkg_table1_humaneval_code.csv", "Table 1 of the PKG paper"),
+    ("mbpp", "code"): ("pkg_table2_mbpp_code.csv", "Table 2 of the PKG paper"),
+    ("humaneval", "text"): ("pkg_table3_humaneval_text.csv", "Table 3 of the PKG paper"),
+    ("mbpp", "text"): ("pkg_table4_mbpp_text.csv", "Table 4 of the PKG paper"),
 }
+PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 TITLES = {"humaneval": "HumanEval", "mbpp": "MBPP", "mbpp-all": "MBPP (all 974 tasks)", "mbpp-signature": "MBPP (signature only)"}
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -108,11 +113,11 @@ class Table:
     title: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = field(default=())
-    columns: tuple[str, ...] = COLUMNS
+    columns: tuple[str, ...] = CODE
 
-    def summary(self) -> list[list[str]]:
-        """(text, colour) of the first row's cells."""
-        return [[c.text, c.colour] for c in self.rows[0].cells]
+    def summary(self) -> dict[str, list[str]]:
+        """column -> (text, colour) of the first row's cell."""
+        return {name: [c.text, c.colour] for name, c in zip(self.columns, self.rows[0].cells, strict=True)}
 
     def frame(self) -> pd.DataFrame:
         """pass@1 in percent, index (source, model), NaN where not measured."""
@@ -176,27 +181,46 @@ def render(template: str, **values: object) -> str:
     return env.get_template(template).render(**values)
 
 
-def published(benchmark: str) -> pd.DataFrame:
-    """The paper's rows for a benchmark, as text in the published precision: model x COLUMNS; empty without any."""
-    if benchmark not in PUBLISHED:
-        return pd.DataFrame(columns=list(COLUMNS))
-    rows = pd.read_csv(HERE / "reference" / PUBLISHED[benchmark][0], dtype=str, keep_default_na=False)
+def kind(columns: Iterable[str]) -> str:
+    """"text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
+    return "text" if "JSON-PKG" in columns else "code"
+
+
+def published(benchmark: str, columns: Sequence[str] = CODE) -> pd.DataFrame:
+    """The paper's rows for a benchmark, as text in the published precision: model x columns; empty without any.
+
+    A column that the paper's table does not have is an empty text.
+    """
+    if (benchmark, kind(columns)) not in PUBLISHED:
+        return pd.DataFrame(columns=list(columns))
+    rows = pd.read_csv(HERE / "reference" / PUBLISHED[benchmark, kind(columns)][0], dtype=str, keep_default_na=False)
     wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent").loc[rows["model"].drop_duplicates()]
-    return wide[[PUBLISHED_AS.get(c, c) for c in COLUMNS]].set_axis(list(COLUMNS), axis=1)
+    return wide.reindex(columns=[PUBLISHED_AS.get(c, c) for c in columns], fill_value="").set_axis(list(columns), axis=1)
+
+
+def published_rates(benchmark: str, columns: Sequence[str] = CODE) -> pd.DataFrame:
+    """`published` as numbers, NaN where the paper's table has no such column."""
+    return published(benchmark, columns).apply(pd.to_numeric)
+
+
+def single(columns: Iterable[str]) -> list[str]:
+    """The columns that are a prompt of their own, not a choice among others."""
+    return [c for c in columns if c not in CHOOSING]
 
 
 def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts with all COLUMNS in their order, <NA> where a column was not measured; ValueError for a stranger.
+    """The verdicts in the order of COLUMNS; ValueError for a stranger, or without None.
 
-    Reranked and Ideal choose among all single columns. Where one of these is missing they are not measured either: an
-    oracle known only where some candidate happened to pass would score 100 % of what is known.
+    The frame has every column that its corpus offers, <NA> where one was not measured. Reranked and Ideal choose among all
+    of them. Where one is missing they are not measured either: an oracle known only where some candidate happened to pass
+    would score 100 % of what is known.
     """
     strangers = set(verdicts.columns) - set(COLUMNS)
-    if strangers:
-        raise ValueError(f"unknown columns {sorted(strangers)}; the table has {', '.join(COLUMNS)}")
-    frame = verdicts.reindex(columns=list(COLUMNS)).astype("boolean")
-    unknown = frame[list(SINGLE)].isna().any(axis=1)
-    return frame.assign(**{c: frame[c].mask(unknown) for c in CHOOSING})
+    if strangers or BASELINE not in verdicts:
+        raise ValueError(f"columns {list(verdicts)}: a table has {BASELINE} and others of {', '.join(COLUMNS)}")
+    frame = verdicts[[c for c in COLUMNS if c in verdicts]].astype("boolean")
+    unknown = frame[single(frame)].isna().any(axis=1)
+    return frame.assign(**{c: frame[c].mask(unknown) for c in CHOOSING if c in frame})
 
 
 def table1(
@@ -207,17 +231,18 @@ def table1(
     limit: int | None = None,
 ) -> Table:
     """Our rows (label -> verdicts), the controls and the published rows. Raises ControlError before all else."""
-    tasks = next(iter(runs.values())).index
+    frames = {name: complete(v) for name, v in runs.items()}
+    tasks, columns = next((f.index, tuple(f)) for f in frames.values())
     check_controls(controls, tasks)
-    rows = [Row(f"This study, corpus {corpus}", name, _our_cells(complete(v))) for name, v in runs.items()]
+    rows = [Row(f"This study, corpus {corpus}", name, _our_cells(f)) for name, f in frames.items()]
     for name in CONTROLS:
         rate = pass_at_1(controls[name].reindex(tasks))
-        blank = (Cell(""),) * (len(COLUMNS) - 1)
+        blank = (Cell(""),) * (len(columns) - 1)
         rows.append(Row("Controls, without a model", name, (measured_cell(rate, None), *blank)))
-    rows += _published_rows(benchmark)
+    rows += _published_rows(benchmark, columns)
     first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
     title = f"pass@1 in percent on {TITLES.get(benchmark, benchmark)} ({first}), one greedy sample a task"
-    return Table(title, tuple(rows), _notes(rows, benchmark))
+    return Table(title, tuple(rows), _notes(rows, benchmark, columns), columns)
 
 
 def differences(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -243,7 +268,7 @@ def interval(low: float, high: float) -> str:
 
 def _our_cells(verdicts: pd.DataFrame) -> tuple[Cell, ...]:
     cells = []
-    for name in COLUMNS:
+    for name in verdicts:
         paired = paired_bootstrap(verdicts[name], verdicts[BASELINE], resamples=1) if name != BASELINE else None
         cells.append(measured_cell(pass_at_1(verdicts[name]), 100 * paired.value if paired else None))
     return tuple(cells)
@@ -260,12 +285,12 @@ def measured_cell(rate: Rate, difference: float | None) -> Cell:
     return Cell(text, 100 * rate.value, difference, low, high, rate.passed, rate.measured, rate.total)
 
 
-def _published_rows(benchmark: str) -> list[Row]:
-    texts = published(benchmark)
+def _published_rows(benchmark: str, columns: Sequence[str]) -> list[Row]:
+    texts, values = published(benchmark, columns), published_rates(benchmark, columns)
     if texts.empty:
         return []
-    group = f"Published, corpus PythonAlpaca ({PUBLISHED[benchmark][1]})"
-    values = texts.astype(float)
+    corpus, table = PUBLISHED_CORPUS[kind(columns)], PUBLISHED[benchmark, kind(columns)][1]
+    group = f"Published, corpus {corpus} ({table})"
     average = values.mean()
     rows = [Row(group, m, _published_cells(texts.loc[m].tolist(), values.loc[m].tolist())) for m in texts.index]
     return [*rows, Row(group, "Avg.", _published_cells([percent(v / 100) for v in average], average.tolist()))]
@@ -273,10 +298,11 @@ def _published_rows(benchmark: str) -> list[Row]:
 
 def _published_cells(texts: list[str], values: list[float]) -> tuple[Cell, ...]:
     shown = zip(texts, values, strict=True)
-    return tuple(Cell(t, v, None if i == 0 else v - values[0]) for i, (t, v) in enumerate(shown))
+    cells = (Cell(t, v, None if i == 0 else v - values[0]) for i, (t, v) in enumerate(shown))
+    return tuple(Cell(DASH) if c.value is None or math.isnan(c.value) else c for c in cells)
 
 
-def _notes(rows: list[Row], benchmark: str) -> tuple[str, ...]:
+def _notes(rows: list[Row], benchmark: str, columns: Sequence[str]) -> tuple[str, ...]:
     notes = [
         f"Colour: difference to None in the same row on tasks measured in both, orange-red below and teal above, "
         f"linear in its size up to {FULL_AT:.0f} points. It shows size, not significance."
@@ -289,8 +315,9 @@ def _notes(rows: list[Row], benchmark: str) -> tuple[str, ...]:
             "n: tasks measured where some are not, which then need not be a random part of all. Reranked and Ideal "
             "need every other column of a task."
         )
-    if benchmark in PUBLISHED:
-        notes.append("Published rows: Dense is the paper's VoyageEmb, Ideal its Ideal Reranker; numbers as printed there.")
+    if (benchmark, kind(columns)) in PUBLISHED:
+        ideal = ", Ideal its Ideal Reranker" if kind(columns) == "code" else ""
+        notes.append(f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there.")
     return tuple(notes)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from pkg_lib import corpora
 from pkg_lib.graph.documents import Structured, build_text, deserialize, reasons
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.graph.structure import structured
@@ -70,14 +69,3 @@ TEXT_RETRIEVERS: dict[str, Callable[[Knowledge], Retriever]] = {
     **{column: RETRIEVERS[column] for column in ("None", "BM25", "Dense")},
     JsonPKG.column: JsonPKG,
 }
-
-
-def columns_of(corpus: str) -> dict[str, Callable[[Knowledge], Retriever]]:
-    """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
-    return TEXT_RETRIEVERS if corpora.is_text(corpus) else RETRIEVERS
-
-
-def knowledge_of(corpus: str) -> Knowledge:
-    """A corpus' documents, ready for its columns."""
-    documents = corpora.load_corpus(corpus)
-    return TextKnowledge(documents) if corpora.is_text(corpus) else Knowledge(documents)

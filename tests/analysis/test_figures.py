@@ -6,7 +6,7 @@ import pytest
 from matplotlib.text import Text
 
 from pkg_lib.analysis import figures
-from pkg_lib.analysis.tables import COLUMNS, DASH
+from pkg_lib.analysis.tables import CODE, DASH
 from pkg_lib.types import UserError
 
 DRAWINGS = [figures.pass_rates, figures.helped_and_hurt_bars]
@@ -21,9 +21,9 @@ def any_verdicts(request, verdicts):
     if request.param == "partial":
         verdicts.iloc[:15, 2] = pd.NA
     if request.param == "None alone":
-        verdicts[list(COLUMNS[1:])] = pd.NA
+        verdicts[list(CODE[1:])] = pd.NA
     if request.param == "nothing":
-        verdicts[list(COLUMNS)] = pd.NA
+        verdicts[list(CODE)] = pd.NA
     return verdicts
 
 

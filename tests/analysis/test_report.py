@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from pkg_lib.analysis import findings, report
 from pkg_lib.analysis.metrics import own_function
-from pkg_lib.analysis.tables import COLUMNS, table1
+from pkg_lib.analysis.tables import CODE, table1
 from pkg_lib.types import Context, UserError
 
 STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
@@ -168,7 +168,7 @@ def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
 
 def test_findings_name_a_clear_difference_and_its_direction(verdicts):
     verdicts["None"] = [True] * 20 + [False] * 20
-    for name in COLUMNS[1:]:
+    for name in CODE[1:]:
         verdicts[name] = verdicts["None"]
     verdicts["Func-PKG"] = True
     verdicts["BM25"] = False
@@ -183,23 +183,23 @@ def test_findings_name_a_clear_difference_and_its_direction(verdicts):
 
 
 def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
-    for name in COLUMNS[1:]:
+    for name in CODE[1:]:
         verdicts[name] = verdicts["None"]
     verdicts.loc[verdicts.index[:2], "Func-PKG"] = True
     assert not any("beyond chance" in s for s in findings.findings(verdicts, "humaneval"))
 
 
 def test_findings_without_measurements_say_so(verdicts):
-    verdicts[list(COLUMNS[1:])] = pd.NA
+    verdicts[list(CODE[1:])] = pd.NA
     said = findings.findings(verdicts, "humaneval")
-    assert len(said) == 2 and said[1] == f"Not measured: {', '.join(COLUMNS[1:])}."
+    assert len(said) == 2 and said[1] == f"Not measured: {', '.join(CODE[1:])}."
     verdicts["None"] = pd.NA
     assert "nothing to compare" in findings.findings(verdicts, "humaneval")[-1]
 
 
 def test_findings_compare_columns_on_the_same_tasks(verdicts):
     """A column measured on easy tasks alone must not look best."""
-    for name in COLUMNS:
+    for name in CODE:
         verdicts[name] = pd.array([True] * 20 + [False] * 20, dtype="boolean")
     verdicts.loc[verdicts.index[20:], "Dense"] = pd.NA
     said = findings.findings(verdicts, "humaneval")
@@ -228,5 +228,5 @@ def test_own_function_sentence_keeps_unknown_apart_from_zero():
 
 def test_section_files_are_stable_json(results):
     stored = json.loads((results / "tables" / f"{STEM}.json").read_text("utf8"))
-    assert (stored["stem"], len(stored["summary"])) == (STEM, len(COLUMNS))
+    assert (stored["stem"], len(stored["summary"])) == (STEM, len(CODE))
     assert [title for title, _ in stored["parts"]] == ["", "Differences"]

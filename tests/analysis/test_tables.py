@@ -11,7 +11,7 @@ import pytest
 
 from pkg_lib.analysis import tables
 from pkg_lib.analysis.metrics import ControlError
-from pkg_lib.analysis.tables import COLUMNS, DASH
+from pkg_lib.analysis.tables import CODE, DASH
 
 
 def make(verdicts, controls, **more):
@@ -32,7 +32,7 @@ def test_mbpp_gets_its_own_published_rows_and_an_unpublished_benchmark_none():
 def test_our_row_is_the_share_that_passed(verdicts, controls):
     frame = make(verdicts, controls).frame()
     ours = frame.xs("a_model", level="model").iloc[0]
-    assert ours.tolist() == pytest.approx([100 * verdicts[c].mean() for c in COLUMNS])
+    assert ours.tolist() == pytest.approx([100 * verdicts[c].mean() for c in CODE])
     assert frame.xs("return None", level="model").iloc[0, 0] == 0
     assert frame.xs("canonical solution", level="model").iloc[0, 0] == 100
 
@@ -47,7 +47,7 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     verdicts["Dense"] = pd.NA
     verdicts.iloc[:10, 1] = pd.NA
     table = make(verdicts, controls)
-    texts = dict(zip(COLUMNS, (c.text for c in table.rows[0].cells), strict=True))
+    texts = dict(zip(CODE, (c.text for c in table.rows[0].cells), strict=True))
     assert texts["Dense"] == DASH
     assert texts["BM25"].endswith("(n=30)")
     assert any(note.startswith(DASH) for note in table.notes)
@@ -94,7 +94,7 @@ def test_csv_has_one_line_a_cell_and_is_empty_where_not_measured(verdicts, contr
     verdicts["Dense"] = pd.NA
     rows = list(csv.DictReader(io.StringIO(make(verdicts, controls).csv())))
     ours = {r["method"]: r for r in rows if r["model"] == "a_model"}
-    assert list(ours) == list(COLUMNS)
+    assert list(ours) == list(CODE)
     assert ours["Dense"]["pass_at_1_percent"] == ""
     assert (ours["Dense"]["measured"], ours["Dense"]["total"]) == ("0", "40")
     assert float(ours["None"]["low"]) < float(ours["None"]["pass_at_1_percent"]) < float(ours["None"]["high"])
@@ -103,10 +103,10 @@ def test_csv_has_one_line_a_cell_and_is_empty_where_not_measured(verdicts, contr
 
 def test_markdown_and_latex_have_as_many_cells_in_every_row(verdicts, controls):
     table = make(verdicts, controls)
-    assert {line.count("|") for line in table.markdown().splitlines() if line.startswith("|")} == {len(COLUMNS) + 3}
+    assert {line.count("|") for line in table.markdown().splitlines() if line.startswith("|")} == {len(CODE) + 3}
     body = [line for line in table.latex().splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
     assert len(body) == 1 + len(table.rows)
-    assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {len(COLUMNS)}
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {len(CODE)}
 
 
 def test_latex_escapes_names_and_balances_braces(verdicts, controls):

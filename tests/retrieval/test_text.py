@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.graph.documents import Structured
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, Knowledge
-from pkg_lib.retrieval.text import TEXT_RETRIEVERS, JsonPKG, TextKnowledge, columns_of, knowledge_of
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
+from pkg_lib.retrieval.text import TEXT_RETRIEVERS, JsonPKG, TextKnowledge
 from pkg_lib.types import Document, Task, UserError
 
 PRIMES = (
@@ -85,11 +85,3 @@ def test_long_leaves_are_cut_and_say_so(embedder):
     document = Document("long", "T\n=\n\n::\n\n" + "    divisor = number\n" * 300, "rst")
     (found,) = JsonPKG(TextKnowledge([document], embedder)).retrieve(TASKS[:1])
     assert found.truncated and len(found.text) <= CONTEXT_CHARS and found.text.endswith("divisor = number")
-
-
-def test_columns_by_corpus():
-    assert list(columns_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
-    assert columns_of("textbook+stdlib") is RETRIEVERS
-    with pytest.raises(UserError, match="mixes code and text"):
-        columns_of("textbook+tutorials")
-    assert isinstance(knowledge_of("docstrings:json"), TextKnowledge) and type(knowledge_of("textbook")) is Knowledge

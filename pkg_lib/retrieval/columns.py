@@ -1,0 +1,53 @@
+"""Which columns a corpus offers, and the knowledge behind them.
+
+    code       None, BM25, Dense, Func-BM25, Func-PKG, Block-PKG   Tables 1 and 2
+    text       None, BM25, Dense, JSON-PKG                         Tables 3 and 4
+    published  None, Dense, Func-BM25, Func-PKG, Block-PKG         Tables 1 and 2 with the authors' own contexts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pkg_lib import corpora, published
+from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.retrieval.text import TEXT_RETRIEVERS, TextKnowledge
+from pkg_lib.types import Context, Retriever, Task, UserError
+
+Columns = dict[str, Callable[[Knowledge], Retriever]]
+
+
+class PublishedContexts:
+    """A column whose contexts the authors retrieved: the top one of each task as it was published, whole and unpruned."""
+
+    def __init__(self, knowledge: Knowledge, column: str) -> None:
+        self.column, self.texts = column, {d.id: d.text for d in knowledge.documents}
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """One context a task, in order, empty where none was found; UserError for a task that they did not have."""
+        names = {t.id: published.context_id(self.column, t.id) for t in tasks}
+        strange = next((i for i, name in names.items() if name not in self.texts), None)
+        if strange:
+            raise UserError(f"corpus published has no {self.column} context for {strange}; it is for humaneval and mbpp")
+        return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
+
+
+def _published(column: str) -> Callable[[Knowledge], Retriever]:
+    return lambda knowledge: PublishedContexts(knowledge, column)
+
+
+PUBLISHED_RETRIEVERS: Columns = {"None": RETRIEVERS["None"]} | {c: _published(c) for c in published.FILES}
+ALL = tuple(dict.fromkeys([*RETRIEVERS, *TEXT_RETRIEVERS]))
+
+
+def columns_of(corpus: str) -> Columns:
+    """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
+    if corpus == corpora.PUBLISHED:
+        return PUBLISHED_RETRIEVERS
+    return TEXT_RETRIEVERS if corpora.is_text(corpus) else RETRIEVERS
+
+
+def knowledge_of(corpus: str) -> Knowledge:
+    """A corpus' documents, ready for its columns."""
+    documents = corpora.load_corpus(corpus)
+    return TextKnowledge(documents) if corpora.is_text(corpus) else Knowledge(documents)

@@ -1,0 +1,76 @@
+"""Which columns a corpus offers, and the authors' own contexts as columns."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pkg_lib import published
+from pkg_lib.corpora import check_name, load_corpus
+from pkg_lib.retrieval.columns import ALL, columns_of, knowledge_of
+from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.retrieval.text import TextKnowledge
+from pkg_lib.types import Task, UserError
+
+
+@pytest.fixture
+def authors(tmp_path, monkeypatch):
+    """Two HumanEval tasks and one of MBPP; the second has no function, and the files stand out of order."""
+    rows = {
+        "voyage_code_relevant_context_human_eval": [(1, "answer one"), (0, "answer zero")],
+        "voyage_code_relevant_context_mbpp": [(0, "answer eleven")],
+        "bm25_relevant_context_humaneval": [("HumanEval/0", ["def first(): 1", "def second(): 2"]), ("HumanEval/1", [])],
+        "bm25_relevant_context_mbpp": [("MBPP/0", ["def eleven(): 1"])],
+        "humaneval_function_wise_relevant_context": [("HumanEval/0", [[0.9, "def best(): 1"], [0.8, "f"]]), ("HumanEval/1", 0)],
+        "mbpp_function_wise_relevant_context": [("MBPP/0", [[0.7, "def f(): 1"]])],
+        "humaneval_blockwise_relevant_context": [("HumanEval/0", [[0.9, "    x = 1"]]), ("HumanEval/1", [[0.5, "    y = 2"]])],
+        "mbpp_blockwise_relevant_context": [("MBPP/0", [[0.4, "    z = 3"]])],
+    }  # fmt: skip
+    folder = tmp_path / "contexts"
+    folder.mkdir()
+    for name, found in rows.items():
+        key = "content" if name.startswith("bm25") and "mbpp" in name else "problem"
+        lines = (json.dumps({"task_id": i, key: value}) for i, value in found)
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("PKG_PAPER_DIR", str(tmp_path))
+
+
+def task(i, benchmark="humaneval"):
+    return Task(i, benchmark, "", "f", "", "")
+
+
+def test_columns_by_corpus():
+    assert list(columns_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
+    assert list(columns_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
+    assert columns_of("textbook+stdlib") is RETRIEVERS
+    assert set(ALL) == {*RETRIEVERS, "JSON-PKG"}
+    with pytest.raises(UserError, match="mixes code and text"):
+        columns_of("textbook+tutorials")
+    with pytest.raises(UserError, match="joined with no other"):
+        check_name("textbook+published")
+    assert isinstance(knowledge_of("docstrings:json"), TextKnowledge) and type(knowledge_of("textbook")) is Knowledge
+
+
+def test_published_contexts_are_the_authors_first_of_each_task(authors):
+    knowledge = knowledge_of("published")
+    tasks = [task("HumanEval/0"), task("HumanEval/1"), task("MBPP/11", "mbpp")]
+    found = {c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns_of("published").items()}
+    assert found == {
+        "None": ["", "", ""],
+        "Dense": ["answer zero", "answer one", "answer eleven"],
+        "Func-BM25": ["def first(): 1", "", "def eleven(): 1"],
+        "Func-PKG": ["def best(): 1", "", "def f(): 1"],
+        "Block-PKG": ["    x = 1", "    y = 2", "    z = 3"],
+    }
+
+
+def test_a_task_that_the_authors_did_not_have_is_named(authors):
+    with pytest.raises(UserError, match="no Func-PKG context for MBPP/600"):
+        columns_of("published")["Func-PKG"](knowledge_of("published")).retrieve([task("MBPP/600", "mbpp-all")])
+
+
+def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
+    (tmp_path / "contexts" / f"{published.FILES['Dense']['mbpp']}.jsonl").unlink()
+    with pytest.raises(UserError, match=r"cannot read .*voyage_code_relevant_context_mbpp"):
+        load_corpus("published")
