@@ -235,6 +235,16 @@ def search_grid(results: Path) -> Grid:
     return _grid("Code search: MBPP text to reference solution", rows, columns, "method", *notes)
 
 
+def variation_grid(results: Path) -> Grid:
+    """The same queries among other candidates: how far a figure depends on the set."""
+    found = stored(results, SEARCH) or {"variations": {}, "methods": {}}
+    sets = {"as above": found["methods"]} | found["variations"]
+    names = [(method, metric) for method in ("MiniLM", "BM25") for metric in METRICS]
+    rows = {s: [f"{m[a][b]:.3f}" if a in m else DASH for a, b in names] for s, m in sets.items()}
+    columns = [f"{method} {METRICS[metric]}" for method, metric in names]
+    return _grid("Code search among other candidates", rows, columns, "candidates", f"{MISSING}.")
+
+
 def _figures(found: Mapping[str, float]) -> list[str]:
     return [DASH if pd.isna(found.get(m)) else f"{found[m]:.3f}" for m in METRICS]
 
@@ -266,7 +276,9 @@ def _search_finding(found: Mapping[str, Any]) -> str:
     fused = [m for m in by if "fusion" in m]
     worse = [m for m in fused if by[m] < by["MiniLM"]]
     verdict = "every fusion is worse than MiniLM alone" if worse == fused else "a fusion is as good as MiniLM alone or better"
-    return f"Code search, MRR@10: {', '.join(f'{m} {v:.3f}' for m, v in by.items())}; {verdict}."
+    moved = [f"{m} {f[m]['mrr_at_10']:.3f} {name}" for name, f in found["variations"].items() for m in f]
+    said = f"Code search, MRR@10: {', '.join(f'{m} {v:.3f}' for m, v in by.items())}; {verdict}."
+    return f"{said} Among other candidates: {'; '.join(moved)}."
 
 
 def provenance(built: list[Built], results: Path) -> dict[str, Any]:

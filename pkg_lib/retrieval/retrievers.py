@@ -24,7 +24,7 @@ from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG, build
 from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import FlatIndex
+from pkg_lib.retrieval.index import INDEXES, FlatIndex, Index, make_index
 from pkg_lib.retrieval.prune import prune
 from pkg_lib.types import Context, Document, Retriever, Task, UserError
 
@@ -146,17 +146,21 @@ class Options:
 
     `top_k` nodes, none inside another and no text twice, are put together as far as they fit into CONTEXT_CHARS, the first
     always. A node whose cosine is below `threshold` is left out (all of them: an empty context). `guarded` lets the whole
-    node compete in pruning. `calls` characters at most are spent on the functions that the text calls (augment.py).
+    node compete in pruning. `calls` characters at most are spent on the functions that the text calls (augment.py). `index` is
+    a name of INDEXES: "hnsw" trades a little recall for speed on large graphs.
     """
 
     top_k: int = 1
     threshold: float | None = None
     guarded: bool = False
     calls: int = 0
+    index: str = "flat"
 
     def __post_init__(self) -> None:
         if self.top_k < 1 or self.calls < 0 or not -1 <= (self.threshold or 0) <= 1:
             raise UserError(f"{self}: top_k is at least 1, calls at least 0 and threshold a cosine between -1 and 1")
+        if self.index not in INDEXES:
+            raise UserError(f"unknown index '{self.index}'; choose from: {', '.join(INDEXES)}")
 
 
 Hit = tuple[int, float]  # a node and its cosine
@@ -178,22 +182,23 @@ class GraphNodes:
         nodes = graph.of_type(self.kind)
         _require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         queries = embedder.encode([t.prompt for t in tasks])
-        index = FlatIndex(embedder.encode(graph.payloads(nodes)))
+        index = make_index(self.options.index, embedder.encode(graph.payloads(nodes)))
         hits = self._best(index, nodes, queries) if self.options.top_k == 1 else [self._apart(index, nodes, q) for q in queries]
         return [self._context(t, h, q) for t, h, q in zip(tasks, hits, queries, strict=True)]
 
-    def _best(self, index: FlatIndex, nodes: np.ndarray, queries: np.ndarray) -> list[list[Hit]]:
+    def _best(self, index: Index, nodes: np.ndarray, queries: np.ndarray) -> list[list[Hit]]:
         positions, scores = index.search(queries)
         return [[(int(nodes[p]), float(s))] for p, s in zip(positions[:, 0], scores[:, 0], strict=True)]
 
-    def _apart(self, index: FlatIndex, nodes: np.ndarray, query: np.ndarray) -> list[Hit]:
+    def _apart(self, index: Index, nodes: np.ndarray, query: np.ndarray) -> list[Hit]:
         """The best nodes, none inside another and no text twice; the search widens until there are enough."""
         width, chosen = self.options.top_k, []
         while len(chosen) < self.options.top_k and width < 4 * len(nodes):
             positions, scores = index.search(query[None], width)
             chosen = []
             # FAISS leaves twins in no particular order; the first of the corpus is taken, as with top_k = 1.
-            for score, node in sorted(zip((-scores[0]).tolist(), nodes[positions[0]].tolist(), strict=True)):
+            there = positions[0] >= 0  # an approximate search may find fewer than it is asked for
+            for score, node in sorted(zip((-scores[0][there]).tolist(), nodes[positions[0][there]].tolist(), strict=True)):
                 if not any(self._alike(node, other) for other, _ in chosen):
                     chosen.append((node, -score))
             width *= 4

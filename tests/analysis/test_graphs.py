@@ -26,6 +26,9 @@ SEARCH = {
                 "MiniLM": {"mrr_at_10": 0.67, "recall_at_1": 0.55, "recall_at_5": 0.82},
                 "score fusion": {"mrr_at_10": 0.6, "recall_at_1": 0.5, "recall_at_5": 0.7}},
     "paired": {"BM25": {"better": 3, "worse": 90, "p_first": 0.0}, "score fusion": {"better": 9, "worse": 30, "p_first": 0.02}},
+    "variations": {"half": {"MiniLM": {"mrr_at_10": 0.7, "recall_at_1": 0.6, "recall_at_5": 0.9}, "BM25": {"mrr_at_10": 0.35,
+                            "recall_at_1": 0.3, "recall_at_5": 0.5}},
+                   "bare": {"BM25": {"mrr_at_10": 0.38, "recall_at_1": 0.3, "recall_at_5": 0.5}}},
     "versions": {"python": "3"},
 }  # fmt: skip
 ENHANCED = {"model": "m", "revision": "r", "corpus": "c", "functions": 970, "without_docstring": 184, "asked": 10, "accepted": 7,
@@ -110,11 +113,19 @@ def test_code_search_beside_the_figures_measured_elsewhere(results, tmp_path):
     assert empty.loc["MiniLM"].tolist() == [DASH] * 3 + ["0.671", "0.554", "0.821"] + [DASH] * 3
 
 
+def test_code_search_among_other_candidates(results, tmp_path):
+    frame = graphs.variation_grid(results).frame
+    assert frame.index.tolist() == ["as above", "half", "bare"]
+    assert frame["MiniLM MRR@10"].tolist() == ["0.670", "0.700", DASH]
+    assert frame["BM25 MRR@10"].tolist() == ["0.300", "0.350", "0.380"]
+    assert set(graphs.variation_grid(tmp_path / "none").frame.loc["as above"]) == {DASH}
+
+
 def test_findings_and_provenance(built, results, tmp_path):
     said = graphs.findings(built, results)
     assert "1 of 2 functions are in the graph, 1 are skipped by name, 0 lost" in said[0]
     assert "115,000 functions give 400,000 nodes, built and saved in 30 s" in said[2]
-    assert said[3].endswith("every fusion is worse than MiniLM alone.")
+    assert said[3].split("; ")[1].startswith("every fusion is worse than MiniLM alone. Among other candidates: MiniLM 0.700 half")
     assert len(graphs.findings(built, tmp_path / "none")) == 2
     about = graphs.provenance(built, results)
     assert about["stored"]["graph"]["configuration"] == {"functions": 115000} and "commit" not in about["versions"]

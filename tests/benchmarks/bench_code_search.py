@@ -10,6 +10,8 @@ are both answered by either. Ties count against the answer.
 MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them: reciprocal ranks (constant 60), and scores scaled to
 0..1 for each query, BM25's with `--weight`, MiniLM's with the rest. Neither constant is fitted to these tasks. `paired` says for
 each of the others on how many tasks its rank is better and worse than MiniLM's, and McNemar's exact p of the first places.
+`variations` says how the figures move with the set of candidates, which no two measurements share: all of MBPP's reference
+solutions among them, half of the distractors, distractors without their docstrings (BM25 alone).
 
 What is not in the vector cache is encoded first: on two cores about 75 functions a second.
 """
@@ -17,6 +19,7 @@ What is not in the vector cache is encoded first: on two cores about 75 function
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import sys
 import sysconfig
@@ -75,6 +78,11 @@ def functions_of(some: list[Document], solutions: set[str]) -> dict[str, None]:
     return {text: None for text in graph.payloads(graph.of_type(IMPL)) if text.strip() not in solutions}
 
 
+def relevance(tasks: list[Task], texts: list[str]) -> np.ndarray:
+    """Bool [tasks, texts]: which texts are a task's reference solution."""
+    return np.array([[t.solution == text for text in texts] for t in tasks])
+
+
 def lexical_scores(texts: list[str], queries: list[str]) -> np.ndarray:
     """BM25's scores [queries, texts]."""
     positions, found = BM25(texts).search(queries, len(texts))
@@ -83,11 +91,16 @@ def lexical_scores(texts: list[str], queries: list[str]) -> np.ndarray:
     return scores
 
 
+def dense_scores(texts: list[str], queries: list[str], embedder: Any) -> np.ndarray:
+    """Cosines [queries, texts]."""
+    return (embedder.encode(queries) @ embedder.encode(texts).T).astype(np.float64)
+
+
 def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) -> dict[str, Any]:
     """MRR@10, recall@1 and recall@5 of each method, and each against MiniLM."""
     texts, queries = [t.solution for t in tasks] + others, [query_of(t) for t in tasks]
-    relevant = np.array([[t.solution == text for text in texts] for t in tasks])
-    dense = (embedder.encode(queries) @ embedder.encode(texts).T).astype(np.float64)
+    relevant = relevance(tasks, texts)
+    dense = dense_scores(texts, queries, embedder)
     lexical = lexical_scores(texts, queries).astype(np.float64)
     found = {
         MINILM: dense,
@@ -101,6 +114,35 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
         "methods": {name: figures(r) for name, r in ranks.items()},
         "paired": {name: paired(r, ranks[MINILM]) for name, r in ranks.items() if name != MINILM},
     }
+
+
+def variations(tasks: list[Task], others: list[str], every: list[str], embedder: Any) -> dict[str, dict[str, Any]]:
+    """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference solutions."""
+    own, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
+    half = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]]
+    sets = {
+        f"with all {len(every)} reference solutions of MBPP": [*every, *others],
+        f"with {len(half):,} of the distractors": [*own, *half],
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for name, texts in sets.items():
+        scores = {MINILM: dense_scores(texts, queries, embedder), LEXICAL: lexical_scores(texts, queries).astype(np.float64)}
+        found[name] = {m: figures(rank_of(s, relevance(tasks, texts))) for m, s in scores.items()}
+    bare = own + list(dict.fromkeys(map(without_docstring, others)))
+    ranks = rank_of(lexical_scores(bare, queries).astype(np.float64), relevance(tasks, bare))
+    return found | {"distractors without docstrings": {LEXICAL: figures(ranks)}}
+
+
+def without_docstring(function: str) -> str:
+    """The function's source without the lines of its docstring; as it is where there is none, or it does not stand alone."""
+    try:
+        node = ast.parse(function).body[0]
+    except SyntaxError:
+        return function
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or ast.get_docstring(node) is None:
+        return function
+    lines, first, last = function.split("\n"), node.body[0].lineno, node.body[0].end_lineno
+    return "\n".join(lines[: first - 1] + lines[last:])
 
 
 def figures(ranks: np.ndarray) -> dict[str, float]:
@@ -126,7 +168,9 @@ def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str
         "distractors_from": "textbook, stdlib, installed packages; files in sorted order", "distractors_sha256": digest(*others),
         "embedder": embedder.name, "rrf_constant": RRF, "bm25_weight": weight,
     }  # fmt: skip
-    return {"configuration": configuration} | measure(tasks, others, embedder, weight) | {"versions": versions()}
+    found = {"configuration": configuration} | measure(tasks, others, embedder, weight)
+    every = list(dict.fromkeys(t.solution for t in load_benchmark(f"{BENCHMARK}-all")))
+    return found | {"variations": variations(tasks, others, every, embedder), "versions": versions()}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -142,7 +186,7 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
-    print(json.dumps({k: found[k] for k in ("configuration", "candidates", "methods", "paired")}, indent=1))
+    print(json.dumps({k: found[k] for k in ("configuration", "candidates", "methods", "paired", "variations")}, indent=1))
     return 0
 
 

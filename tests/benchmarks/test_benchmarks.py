@@ -63,6 +63,15 @@ def test_code_search_asks_with_the_text_alone_and_leaves_solutions_out():
     assert texts[0] not in bench_code_search.distractors(60, {texts[0].strip()})
 
 
+def test_code_search_varies_the_candidates(embedder):
+    noise = 'def h():\n    """Reverse words."""\n    return noise'
+    found = bench_code_search.variations(TASKS, [noise, "class K: pass"], [REVERSE, ADD, noise], embedder)
+    assert list(found)[:2] == ["with all 3 reference solutions of MBPP", "with 1 of the distractors"]
+    assert found["distractors without docstrings"]["BM25"]["mrr_at_10"] == 1.0
+    assert bench_code_search.without_docstring(noise) == "def h():\n    return noise"
+    assert [bench_code_search.without_docstring(t) for t in ("def k(:", "x = 1")] == ["def k(:", "x = 1"]
+
+
 def test_code_search_refuses_in_one_line(capsys):
     assert bench_code_search.main(["--weight", "2"]) == 2
     assert capsys.readouterr().err.startswith("error: --distractors")

@@ -294,10 +294,22 @@ def test_contexts_never_grow_over_the_limit(textbook, embedder):
         assert max(len(c.text) for c in found) <= CONTEXT_CHARS
 
 
+@pytest.mark.parametrize("top_k", [1, 5])
+def test_an_approximate_index_gives_what_the_exact_one_does_on_a_small_graph(knowledge, top_k):
+    options = (Options(top_k=top_k, index=name) for name in ("flat", "hnsw"))
+    exact, hnsw = (GraphNodes(knowledge, "c", IMPL, o).retrieve(TASKS) for o in options)
+    assert [c.text for c in exact] == [c.text for c in hnsw]
+
+
 @pytest.mark.parametrize("wrong", [{"top_k": 0}, {"calls": -1}, {"threshold": 1.5}, {"threshold": float("nan")}])
 def test_wrong_options_are_a_users_error(wrong):
     with pytest.raises(UserError, match="top_k is at least 1"):
         Options(**wrong)
+
+
+def test_an_unknown_index_is_a_users_error():
+    with pytest.raises(UserError, match="unknown index 'tree'; choose from: flat, hnsw"):
+        Options(index="tree")
 
 
 def test_fitting():
