@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pkg_lib.analysis.metrics import pass_at_1
 from pkg_lib.analysis.tables import percent
+from pkg_lib.corpora import is_text
 from pkg_lib.experiment import Experiment, open_experiment
 from pkg_lib.results import ROOT, results_dir, slug
 from pkg_lib.retrieval.columns import ALL
@@ -25,11 +26,15 @@ SHARED = ("model", "benchmark", "corpus", "limit")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark with one corpus, and the columns that are generated for it; without any, all that the corpus offers."""
+    """One benchmark with one corpus, the columns that are generated for it, and the notebooks that show it.
+
+    Without columns all that the corpus offers; without notebooks all that fit.
+    """
 
     benchmark: str
     corpus: str
     columns: tuple[str, ...] = ()
+    notebooks: tuple[str, ...] = ()
 
 
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
@@ -76,30 +81,66 @@ def parts(benchmarks: list[str], corpora: list[str], columns: list[str]) -> list
     else:
         found = [p for p in STUDY if p.benchmark in benchmarks or not benchmarks]
         found += [Part(b, STUDY[0].corpus) for b in benchmarks if b not in {p.benchmark for p in found}]
-    return [Part(p.benchmark, p.corpus, tuple(columns)) for p in found] if columns else found
+    return [replace(p, columns=tuple(columns)) for p in found] if columns else found
 
 
 def cells(
-    names: list[str], experiments: list[Experiment], own: dict[str, Any], limit: int | None = None
+    names: list[str], planned: list[tuple[Experiment, Part]], own: dict[str, Any], limit: int | None = None
 ) -> list[tuple[Experiment | None, Cell]]:
     """The notebooks in the order in which they run, each with the experiment that it shows.
 
-    A notebook that declares no model is about none and runs once (experiment None); it takes what is SHARED by the others,
-    a corpus for instance, as a parameter of its own. UserError for an unknown notebook, or a parameter that none has.
+    An experiment is shown by those of its part's notebooks, or of the named ones, that are for its kind of corpus and its
+    benchmark. A notebook that declares no model is about none and runs once (experiment None); it takes what is SHARED by the
+    others, a corpus for instance, as a parameter of its own. UserError for an unknown notebook, one that is for no experiment
+    chosen, or a parameter that none has.
     """
     declared = _declared(names)
     for name, value in own.items():
         _check_own(name, value, declared)
     found: list[tuple[Experiment | None, Cell]] = []
-    for experiment in [*experiments, None]:
-        for notebook, known in declared.items():
-            if ("model" in known) == (experiment is not None):
-                shared = {n: getattr(experiment, n) for n in SHARED} if experiment else {"limit": limit}
-                given = {} if experiment else {"limit": limit}
-                given |= {n: v for n, v in own.items() if n in known and not (experiment and n in SHARED)}
-                stem = stem_of(notebook, experiment, **{n: v for n, v in given.items() if n in known})
-                found.append((experiment, Cell(notebook, {n: v for n, v in (shared | given).items() if n in known}, stem)))
+    for experiment, part in [*planned, (None, Part("", ""))]:
+        wanted = names or part.notebooks or tuple(declared)
+        fitting = [n for n in declared if n in wanted and fits(n, experiment)]
+        found += [(experiment, _cell(n, declared[n], experiment, own, limit)) for n in fitting]
+    shown = {c.notebook for _, c in found}
+    if idle := next((n for n in names if n not in shown), None):
+        raise UserError(f"notebook {idle} is for {_about(idle)}, and no such experiment is chosen; use --benchmark and --corpus")
     return found
+
+
+def _cell(
+    notebook: str, known: dict[str, Any], experiment: Experiment | None, own: dict[str, Any], limit: int | None
+) -> Cell:
+    shared = {n: getattr(experiment, n) for n in SHARED} if experiment else {"limit": limit}
+    given = {} if experiment else {"limit": limit}
+    given |= {n: v for n, v in own.items() if n in known and not (experiment and n in SHARED)}
+    stem = stem_of(notebook, experiment, **{n: v for n, v in given.items() if n in known})
+    return Cell(notebook, {n: v for n, v in (shared | given).items() if n in known}, stem)
+
+
+def fits(notebook: str, experiment: Experiment | Part | None) -> bool:
+    """Whether the notebook is for the experiment (None: for the study as a whole), as its metadata says.
+
+    `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; `benchmarks` names those that it is for.
+    """
+    alone = "model" not in declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
+    if experiment is None or alone:
+        return experiment is None and alone
+    about, kind = _metadata(notebook), "text" if is_text(experiment.corpus) else "code"
+    return kind == about.get("kind", kind) and experiment.benchmark in about.get("benchmarks", [experiment.benchmark])
+
+
+def _about(notebook: str) -> str:
+    """What a notebook is for, in words."""
+    about = _metadata(notebook)
+    corpora = f"corpora of {about['kind']}" if "kind" in about else "any corpus"
+    return f"{corpora} and {', '.join(about['benchmarks'])}" if "benchmarks" in about else corpora
+
+
+def _metadata(notebook: str) -> dict[str, Any]:
+    import nbformat
+
+    return dict(nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).metadata.get("pkg_lib", {}))
 
 
 def _declared(names: list[str]) -> dict[str, dict[str, Any]]:
@@ -213,7 +254,7 @@ def run(
     pairs = [(m, p) for m in models for p in chosen] if needs_experiments(names) else []
     planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m, p in pairs]
     beyond = bool(planned) and all(e.limit is None for e, _ in planned)  # a limit that takes every task is none
-    work = cells(names, [e for e, _ in planned], own, None if beyond else limit)
+    work = cells(names, planned, own, None if beyond else limit)
     errors: list[str] = []
     for experiment, part in planned:
         say(prepare(experiment, list(part.columns or experiment.retrievers)))

@@ -17,16 +17,24 @@ def declared(notebook):
     return study.declared_parameters(study.NOTEBOOKS / f"{notebook}.ipynb")
 
 
-PARTS = [(n, p) for n in study.notebooks() for p in (study.STUDY if "model" in declared(n) else (None,))]
+def shown(notebook):
+    """The first part of the study on each benchmark that the notebook shows; None for a notebook about no model."""
+    if "model" not in declared(notebook):
+        return [None]
+    found = [p for p in study.STUDY if study.fits(notebook, p) and notebook in (p.notebooks or [notebook])]
+    return list({p.benchmark: p for p in reversed(found)}.values())
+
+
+PARTS = [(n, p) for n in study.notebooks() for p in shown(n)]
 FIRST = study.STUDY[0]
 
 
 def cell_of(notebook, part, limit, **own):
-    experiments = [open_experiment(study.MODEL, part.benchmark, part.corpus, limit)] if part else []
-    return study.cells([notebook], experiments, own)[0][1]
+    planned = [(open_experiment(study.MODEL, part.benchmark, part.corpus, limit), part)] if part else []
+    return study.cells([notebook], planned, own)[0][1]
 
 
-@pytest.mark.parametrize(("notebook", "part"), PARTS, ids=lambda p: getattr(p, "corpus", p))
+@pytest.mark.parametrize(("notebook", "part"), PARTS, ids=lambda p: getattr(p, "benchmark", p))
 def test_notebook_runs_on_eight_tasks(committed, notebook, part):
     cell = cell_of(notebook, part, 8)
     assert study.execute(cell) == ""

@@ -31,7 +31,7 @@ def test_every_part_of_the_study_is_measured(committed, part):
 
 def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):
     experiments = [Experiment(study.MODEL, limit=2), Experiment(study.MODEL, corpus="pkg-contexts", limit=2)]
-    work = study.cells([], experiments, {}, 2)
+    work = study.cells([], [(e, FIRST) for e in experiments], {}, 2)
     shared = [c for e, c in work if e is None]
     assert [(c.notebook, c.parameters, c.stem) for c in shared if c.notebook == "closed_models"] == [
         ("closed_models", {"limit": 2}, "limit-2.closed_models")
@@ -41,8 +41,21 @@ def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_mod
     assert len({c.target for _, c in work}) == len(work)
 
 
+def test_a_notebook_is_shown_for_the_experiments_that_it_is_for(committed, tmp_path, monkeypatch):
+    code, text = Experiment(study.MODEL, limit=2), Experiment(study.MODEL, corpus="docstrings:json", limit=2)
+    planned = [(code, FIRST), (text, study.Part("humaneval", "docstrings:json"))]
+    shown = {(e.corpus, c.notebook) for e, c in study.cells([], planned, {}, 2) if e}
+    assert ("textbook", "rq1_code_pkg") in shown and ("docstrings:json", "rq2_text_pkg") in shown
+    assert ("textbook", "rq2_text_pkg") not in shown and ("docstrings:json", "rq1_code_pkg") not in shown
+    with pytest.raises(UserError, match="notebook rq2_text_pkg is for corpora of text, and no such experiment"):
+        study.cells(["rq2_text_pkg"], planned[:1], {}, 2)
+    narrow = [(code, study.Part("humaneval", "textbook", (), ("error_types",)))]
+    assert [c.notebook for e, c in study.cells([], narrow, {}, 2) if e] == ["error_types"]
+    assert [c.notebook for e, c in study.cells(["rq1_code_pkg"], narrow, {}, 2) if e] == ["rq1_code_pkg"]
+
+
 def test_own_parameters_reach_their_notebook_and_its_file_name(committed):
-    (_, cell), *_ = study.cells(["error_types"], [Experiment(study.MODEL, limit=2)], {"column": "BM25"})
+    (_, cell), *_ = study.cells(["error_types"], [(Experiment(study.MODEL, limit=2), FIRST)], {"column": "BM25"})
     assert cell.parameters["column"] == "BM25"
     assert "column-bm25" in cell.stem
     same = study.stem_of("error_types", None, column="Block-PKG")
@@ -54,7 +67,7 @@ def test_own_parameters_reach_their_notebook_and_its_file_name(committed):
 )
 def test_unknown_and_ill_typed_parameters_are_named(committed, own, words):
     with pytest.raises(UserError, match=words):
-        study.cells(["error_types"], [Experiment(study.MODEL, limit=2)], own)
+        study.cells(["error_types"], [(Experiment(study.MODEL, limit=2), FIRST)], own)
 
 
 @pytest.mark.parametrize("notebook", study.notebooks())
@@ -109,10 +122,10 @@ def test_nothing_is_generated_for_notebooks_about_no_model(committed, monkeypatc
 
 def test_a_corpus_as_parameter_goes_to_notebooks_about_no_model_alone(committed):
     experiment = Experiment(study.MODEL, limit=2)
-    found = {c.notebook: c for _, c in study.cells([], [experiment], {"corpus": "stdlib", "query": "add"}, 2)}
+    found = {c.notebook: c for _, c in study.cells([], [(experiment, FIRST)], {"corpus": "stdlib", "query": "add"}, 2)}
     assert found["explore"].parameters == {"corpus": "stdlib", "query": "add"}  # it has no limit, so it is given none
     assert found["build_graphs"].parameters == {"corpus": "stdlib"}
     assert found["rq1_code_pkg"].parameters["corpus"] == experiment.corpus
     assert "stdlib" in found["explore"].stem and "stdlib" not in found["rq1_code_pkg"].stem
     with pytest.raises(UserError, match="takes it as --corpus"):
-        study.cells(["rq1_code_pkg"], [experiment], {"corpus": "stdlib"})
+        study.cells(["rq1_code_pkg"], [(experiment, FIRST)], {"corpus": "stdlib"})
