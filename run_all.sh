@@ -40,7 +40,7 @@ set_up() {
 set_up
 [ "${1:-}" = --setup ] && exit 0
 # Notebooks run in the checkout, so the caller's relative paths are made absolute once, here.
-for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR; do
+for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR PKG_PYTHON_DOCS; do
     [ -z "${!name:-}" ] || export "$name=$(realpath -m -- "${!name}")"
 done
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
