@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis.claims import CONTRADICTED, INCONCLUSIVE, REPRODUCED, Assessed, Claim, Evidence
 from pkg_lib.analysis.figures import INK, QUIET, styled
@@ -21,7 +22,7 @@ LOOK = {
 Groups = dict[str, list[Assessed]]
 SIGNS = {"above": ">", "below": "<", "about": "≈", "at most": "≤"}
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 6.69, 1.95, 0.1, 0.26, 0.88, 0.12  # inches
-LINE, PAD = 0.07, 0.06  # a measurement, and the room between two claims
+LINE, PAD = 0.065, 0.05  # a measurement, and the room between two claims
 
 
 def label(claim: Claim) -> str:
@@ -91,7 +92,9 @@ def _panel(
     claims = [(heading, a) for heading, found in groups.items() for a in found]
     edges = [v for _, a in claims for e in a.evidence for v in (e.low, e.high, *_theirs(e)) if not math.isnan(v)]
     widest = 105 * max([0.1, *map(abs, edges)])
-    axes.set(xlim=(-widest if any(v < 0 for v in edges) else 0, widest), ylim=(tall, 0))
+    lowest = -widest if any(v < 0 for v in edges) else 0
+    axes.set(xlim=(lowest, widest), ylim=(tall, 0))
+    axes.set_xticks([t for t in MaxNLocator(6).tick_values(lowest, widest) if lowest <= t <= widest])
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.grid(axis="x")
     axes.set_title(subject, loc="left")

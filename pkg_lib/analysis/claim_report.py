@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis.claim_tests import HERE_BUILT, PAPER, Study, claimed_by
+from pkg_lib.analysis.claim_study import Study
+from pkg_lib.analysis.claim_tests import HERE_BUILT, PAPER, claimed_by
 from pkg_lib.analysis.claims import (
     CONTRADICTED,
     DIRECTED,

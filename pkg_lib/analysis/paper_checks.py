@@ -7,6 +7,7 @@ follows). It runs nothing and needs no results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -38,14 +39,19 @@ def table(number: str, version: str = SECOND) -> pd.DataFrame:
 
     `version` "first" takes the cells that the first version of the paper prints otherwise, or alone.
     """
-    name, row, column, value = REFERENCE[number]
-    cells = pd.read_csv(HERE / "reference" / name, keep_default_na=False)
-    wide = cells.pivot(index=row, columns=column, values=value).astype(float)
-    wide = wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    wide = _second(number).copy()
     if version == FIRST:
         for other in first_version(number):
             wide.loc[other[0], other[1]] = other[2]
     return wide
+
+
+@cache
+def _second(number: str) -> pd.DataFrame:
+    name, row, column, value = REFERENCE[number]
+    cells = pd.read_csv(HERE / "reference" / name, keep_default_na=False)
+    wide = cells.pivot(index=row, columns=column, values=value).astype(float)
+    return wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
 
 
 def first_version(number: str) -> list[tuple[str, str, float]]:
