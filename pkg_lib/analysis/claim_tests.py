@@ -168,15 +168,19 @@ def _mean_difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, flo
 
 def replayed(study: Study, args: Args) -> list[Evidence]:
     """`paired` on every replayed model, or on the `models` that the claim names; the published number is that model's own."""
-    texts, found = replays.published(args["benchmark"]).astype(float), []
-    own = {str(m).lower(): row for m, row in texts.iterrows()}
-    for name, frame in _replays(study, args["benchmark"], args.get("models")).items():
-        row = own.get(name)
-        gap = pd.Series([] if row is None else [(row[args["column"]] - row[args["against"]]) / 100], dtype=float)
-        where = f"{TITLES[args['benchmark']]}, published completions"
-        family = f"{name}, {where}"
-        found.append(_difference(name, where, frame[args["column"]], frame[args["against"]], args, gap, family))
-    return found
+    where = f"{TITLES[args['benchmark']]}, published completions"
+    gaps, columns = _replayed_gaps(args), (args["column"], args["against"])
+    return [
+        _difference(name, where, frame[columns[0]], frame[columns[1]], args, gaps[gaps.index == name], f"{name}, {where}")
+        for name, frame in _replays(study, args["benchmark"], args.get("models")).items()
+    ]
+
+
+def _replayed_gaps(args: Args) -> pd.Series:
+    """The printed difference of each closed model (in lower case), or of the claim's `models`, as a fraction."""
+    cells = replays.published(args["benchmark"]).astype(float)
+    gaps = ((cells[args["column"]] - cells[args["against"]]) / 100).rename(str.lower)
+    return gaps[gaps.index.isin(args.get("models", gaps.index))]
 
 
 def _replays(study: Study, benchmark: str, models: Iterable[str] | None = None) -> dict[str, pd.DataFrame]:
@@ -252,8 +256,9 @@ def claimed_by(claim: Claim) -> Evidence:
         return Evidence("", "", **none, unit="tokens", target=float(gaps.mean()), spread=(float(gaps.min()), float(gaps.max())))
     if claim.test in ("share", "docstrings"):
         return Evidence("", "", **none, unit="percent", target=_claimed_share(args))
-    if claim.test in ("paired", "error_shift"):
-        target, spread = _claimed(args, _published_gaps(args) if claim.test == "paired" else _published_shifts(args))
+    differences = {"paired": _published_gaps, "error_shift": _published_shifts, "replayed": _replayed_gaps}
+    if claim.test in differences:
+        target, spread = _claimed(args, differences[claim.test](args))
         return Evidence("", "", **none, target=target, spread=spread)
     return Evidence("", "", **none, unit="", target=float(args.get("target", math.nan)))
 
