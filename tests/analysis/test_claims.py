@@ -63,6 +63,20 @@ def test_without_a_measurement_nothing_is_attempted():
     assert one.verdict == NOT_ATTEMPTED and "runs" in one.why
 
 
+def test_the_rule_itself_attempts_nothing_without_tasks_or_a_number():
+    for relation in claims.RELATIONS:
+        assert claims.decide(relation, Evidence("m", "w", 0, 0.3, 0.2, 0.4, target=0.3)) == NOT_ATTEMPTED
+        assert claims.decide(relation, Evidence("m", "w", 10, math.nan, target=0.3)) == NOT_ATTEMPTED
+
+
+def test_text_corpora_are_measured_for_claims_about_text_alone():
+    both = study(frame(30, 5, column="BM25"), frame(5, 30, column="BM25"), corpora=("pkg-contexts", "python-docs"))
+    args = {"benchmark": "humaneval", "column": "BM25", "against": "None", "relation": "above"}
+    code, text = claims.judge(claim_tests.measure(both, [claim(**args), claim(id="t", kind="text", **args)]))
+    assert (code.verdict, text.verdict) == (REPRODUCED, CONTRADICTED)
+    assert [e.where for e in text.evidence] == ["HumanEval, python-docs"]
+
+
 def test_every_measurement_counts():
     above = claim(relation="above", **PAIR)
     assert verdicts(above, frame(30, 5), frame(40, 5))[0] == REPRODUCED
@@ -146,6 +160,11 @@ def test_smallest_effect_is_found_at_its_power():
 def test_smallest_effect_shrinks_with_n_and_grows_with_strictness_and_is_unknown_without_discordance():
     assert claims.detectable(1000, 0.2) < claims.detectable(200, 0.2) < claims.detectable(200, 0.2, alpha=0.005)
     assert all(math.isnan(claims.detectable(n, s)) for n, s in ((100, 0.0), (100, 0.01), (0, 0.5)))
+
+
+def test_smallest_is_at_the_strictest_level_of_the_family():
+    rows = [(claim(id=n, relation="above"), [replace(point("m", 0.0, 0.9, discordant=0.3), family="r", pair=n)]) for n in "abcd"]
+    assert claims.judge(rows)[0].evidence[0].smallest == pytest.approx(claims.detectable(100, 0.3, claims.ALPHA / 4))
 
 
 def test_smallest_of_an_inconclusive_size_is_half_of_its_interval():
