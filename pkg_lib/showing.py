@@ -73,7 +73,7 @@ class Gatherer:
             return Hidden(f"not at hand: {self.experiment.why}")
         if self.public and task.benchmark not in COPYABLE:
             name = TITLES.get(task.benchmark, task.benchmark)
-            return Hidden(f"tasks of {name} may not be copied; {task.id}, SHA-256 {digest(task.prompt)}")
+            return Hidden(f"tasks of {name} are not copied into results/; {task.id}, SHA-256 {digest(task.prompt)}")
         return task.prompt
 
     def _side(self, column: str, task: Task, outcome: Outcome) -> Side:
@@ -92,7 +92,7 @@ class Gatherer:
         if context.sha256 == NOTHING:
             return Traced("")
         if self.public and not corpora.redistributable(self.experiment.corpus):
-            return Hidden(f"texts of corpus {self.experiment.corpus} may not be copied; its source and digest stand above")
+            return Hidden(f"texts of corpus {self.experiment.corpus} are not copied into results/; source and digest stand above")
         if isinstance(self._documents, Hidden):
             return self._documents
         try:

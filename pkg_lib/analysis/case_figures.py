@@ -82,8 +82,8 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
     axes.set_yticks(range(len(LOOK)), list(LOOK))
     axes.grid(axis="x")
     axes.set_title(title, loc="left")
-    axes.plot([], [], color=INK, linewidth=1.4, label="median")
-    axes.plot([], [], "o", markerfacecolor="none", color=INK, markersize=6, label="shown as a case")
+    axes.plot([], [], color=INK, linewidth=1.2, label="median")
+    axes.plot([], [], "o", markerfacecolor="none", color=INK, markersize=5.5, label="shown as a case")
     figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.2)
     return figure
 
@@ -94,12 +94,12 @@ def _dots(axes: Axes, place: int, found: Mapping[str, float], picked: Sequence[s
     marker, colour = LOOK[name]
     ordered = dict(sorted(found.items(), key=lambda pair: pair[1]))
     heights = dict(zip(ordered, place + _stacked(list(ordered.values()), axes.get_xlim()), strict=True))
-    axes.plot(list(ordered.values()), list(heights.values()), marker, color=colour, markersize=2.6, markeredgewidth=0, alpha=0.8)
+    axes.plot(list(ordered.values()), list(heights.values()), marker, color=colour, markersize=2.6, markeredgewidth=0, alpha=0.85)
     for task in picked:
         if task in found:
-            axes.plot(found[task], heights[task], "o", markerfacecolor="none", color=INK, markersize=6, markeredgewidth=0.8)
+            axes.plot(found[task], heights[task], "o", markerfacecolor="none", color=INK, markersize=5.5, markeredgewidth=0.8)
     middle = float(np.median(list(found.values())))
-    axes.plot([middle, middle], [place - ROOM, place + ROOM], color=INK, linewidth=1.4, zorder=4)
+    axes.plot([middle, middle], [place - ROOM, place + ROOM], color=INK, linewidth=1.2, zorder=1)
 
 
 def _stacked(values: Sequence[float], limits: tuple[float, float]) -> np.ndarray:

@@ -25,7 +25,7 @@ from pkg_lib.types import Context, Generation, Outcome, UserError, digest
 Outcomes = Mapping[str, Outcome]
 RULE = "Shown are the tasks with the highest retrieval score; those of equal score, or of none, in the benchmark's order."
 NOTHING = digest("")
-_UNDEFINED = re.compile(r"name '([^']*)' is not defined")
+_UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Case:
     @property
     def diff(self) -> list[tuple[str, str]]:
         """(mark, line) from the solution without retrieval to the one with it; empty where they are the same."""
-        texts = [(s.solution or "").split("\n") for s in self.sides]
+        texts = [(s.solution or "").rstrip("\n").split("\n") for s in self.sides]
         lines = list(difflib.unified_diff(*texts, lineterm="", n=len(texts[0])))
         return [(line[:1], line[1:]) for line in lines[3:]]
 
@@ -165,8 +165,7 @@ def sentence(case: Case) -> str:
     if before.solution is not None and after.solution is not None:
         marks = [mark for mark, _ in case.diff]
         gone, new = marks.count("-"), marks.count("+")
-        same = " Both solutions are the same."
-        said += f" Lines of the solution: {gone} went, {new} came." if gone or new else same
+        said += f" The solution lost {gone} lines and gained {new}." if gone or new else " Both solutions are the same."
     missing = _UNDEFINED.search(after.outcome.detail)
     if missing and isinstance(case.text, str):
         stands = re.search(rf"\b{re.escape(missing[1])}\b", case.text)
@@ -219,16 +218,17 @@ def shown(cases: Iterable[Case]) -> Shown:
 
 def part(cases: Iterable[Case]) -> str:
     """Cases as part of the report, each folded below its sentence."""
-    return "".join(folded(sentence(c), fragment(c, 4)) for c in cases) or render("case_none.html.j2")
+    return "".join(folded(sentence(c), fragment(c, 4, titled=False)) for c in cases) or render("case_none.html.j2")
 
 
-def fragment(case: Case, level: int) -> str:
-    """One case as HTML; its headings are of `level` and below."""
+def fragment(case: Case, level: int, titled: bool = True) -> str:
+    """One case as HTML with headings of `level`; `titled`: what changed is said above it."""
     drawing = inline(subgraph(case.traced)) if isinstance(case.traced, Traced) and case.traced.graph is not None else ""
     details = [split_detail(s.outcome.detail) for s in case.sides]
     parts = {"prompt": case.prompt, "text": case.text, "traced": case.traced}
     hidden = {name: part.why if isinstance(part, Hidden) else "" for name, part in parts.items()}
-    values = {"level": level, "drawing": drawing, "details": details, "said": sentence(case), "score": score(case.context)}
+    said = sentence(case) if titled else ""
+    values = {"level": level, "drawing": drawing, "details": details, "said": said, "score": score(case.context)}
     return _plain(render("case.html.j2", case=case, hidden=hidden, measure=measure(case.column), **values))
 
 
