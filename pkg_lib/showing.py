@@ -18,7 +18,7 @@ from pkg_lib.experiment import VERDICT, Experiment, StoredExperiment, open_exper
 from pkg_lib.results import read_rows, results_dir, slug, stem, write_text
 from pkg_lib.retrieval.trace import Traced, trace
 from pkg_lib.study import STUDY
-from pkg_lib.types import Context, Document, Generation, Outcome, Task, UserError, digest
+from pkg_lib.types import Context, Document, Generation, Outcome, Task, UserError
 
 COPYABLE = ("humaneval",)  # benchmarks whose tasks may stand in results/ (MIT licence)
 BASELINE = "None"
@@ -66,21 +66,40 @@ class Gatherer:
         if text is None:
             text = traced if isinstance(traced, Hidden) else traced.text
         sides = [self._side(c, task, o) for c, o in zip((BASELINE, self.column), outcomes, strict=True)]
-        return Case(task_id, self.experiment.heading, task.entry_point, self._prompt(task), context, text, traced, tuple(sides))
+        prompt, asked = self._prompt(task, sides[0].completion), "" if self._withheld else task.entry_point
+        return Case(task_id, self.experiment.heading, asked, prompt, context, text, traced, (sides[0], sides[1]))
 
-    def _prompt(self, task: Task) -> str | Hidden:
-        if isinstance(self.experiment, StoredExperiment):
-            return Hidden(f"not at hand: {self.experiment.why}")
-        if self.public and task.benchmark not in COPYABLE:
+    @property
+    def _withheld(self) -> bool:
+        """Whether the tasks' own texts are left out; then nothing depends on whether they can be had here."""
+        return self.public and self.experiment.benchmark not in COPYABLE
+
+    def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
+        if self._withheld:
             name = TITLES.get(task.benchmark, task.benchmark)
-            return Hidden(f"tasks of {name} are not copied into results/; {task.id}, SHA-256 {digest(task.prompt)}")
-        return task.prompt
+            sha = completion.meta.get("prompt_sha256", "") if completion else ""
+            known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
+            return Hidden(f"not shown, since tasks of {name} are not copied into results/{known}")
+        return Hidden(f"not at hand ({self.experiment.why})") if isinstance(self.experiment, StoredExperiment) else task.prompt
 
     def _side(self, column: str, task: Task, outcome: Outcome) -> Side:
-        if self.public and task.benchmark not in COPYABLE:  # its second half is a test of the benchmark
+        if self._withheld:  # the detail's second half is a test of the benchmark
             outcome = replace(outcome, detail=split_detail(outcome.detail)[0])
-        completions, solutions = self._generated[column]
-        return Side(column, completions.get(task.id), solutions.get(task.id), outcome)
+        solution = self._generated[column][1].get(task.id)
+        return Side(column, self._completion(column, task.id, solution), solution, outcome)
+
+    def _completion(self, column: str, task_id: str, solution: str | None) -> Generation | None:
+        """The completion that the solution was taken from.
+
+        Where the tasks cannot be had, completions are known by task and context alone, and mbpp-signature has the same ones:
+        the first that holds the solution is taken.
+        """
+        found = self._generated[column][0].get(task_id)
+        if not isinstance(self.experiment, StoredExperiment) or found is None or solution is None or solution in found.raw:
+            return found
+        made_with = found.meta.get("context_sha256")
+        others = (g for g in self.experiment.cache.rows.values() if g.task_id == task_id)
+        return next((g for g in others if g.meta.get("context_sha256") == made_with and solution in g.raw), None)
 
     @cached_property
     def _generated(self) -> dict[str, tuple[dict[str, Generation], dict[str, str]]]:
@@ -88,24 +107,25 @@ class Gatherer:
 
     def _traced(self, context: Context | None) -> Traced | Hidden:
         if context is None:
-            return Hidden(f"no context of {self.column} is stored")
+            return Hidden("not stored")
         if context.sha256 == NOTHING:
             return Traced("")
         if self.public and not corpora.redistributable(self.experiment.corpus):
-            return Hidden(f"texts of corpus {self.experiment.corpus} are not copied into results/; source and digest stand above")
+            corpus = self.experiment.corpus
+            return Hidden(f"not shown, since texts of {corpus} are not copied into results/; source and digest stand above")
         if isinstance(self._documents, Hidden):
             return self._documents
         try:
             return trace(context, self._documents)
         except UserError as e:
-            return Hidden(f"not at hand: {e}")
+            return Hidden(f"not at hand ({e})")
 
     @cached_property
     def _documents(self) -> dict[str, Document] | Hidden:
         try:
             return {d.id: d for d in self.experiment.knowledge.documents}
         except UserError as e:
-            return Hidden(f"not at hand: {e}")
+            return Hidden(f"not at hand ({e})")
 
 
 def show(model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None) -> Path:

@@ -10,6 +10,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, row_axes, styled
 from pkg_lib.analysis.graph_figures import labels, tree
@@ -72,7 +73,9 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
     values = [s for found in known.values() for s in found.values()]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     edge = 0.04 * (high - low) or 0.05
-    axes.set(xlim=(low - edge, high + edge), xlabel=f"{measure} of the context")
+    low, high = low - edge, high + edge
+    axes.set(xlim=(low, high), xlabel=f"{measure} of the context")
+    axes.set_xticks([t for t in MaxNLocator(6).tick_values(low, high) if low <= t <= high])
     for place, (name, found) in enumerate(known.items()):
         _dots(axes, place, found, picked, name)
         beside(axes, place, str(len(groups.get(name, {}))))
