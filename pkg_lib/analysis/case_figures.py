@@ -75,7 +75,7 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
     edge = 0.04 * (high - low) or 0.05
     low, high = low - edge, high + edge
     axes.set(xlim=(low, high), xlabel=f"{measure} of the context")
-    axes.set_xticks([t for t in MaxNLocator(6).tick_values(low, high) if low <= t <= high])
+    axes.set_xticks([t for t in MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= t <= high])
     for place, (name, found) in enumerate(known.items()):
         _dots(axes, place, found, picked, name)
         beside(axes, place, str(len(groups.get(name, {}))))
