@@ -27,6 +27,8 @@ from pkg_lib.retrieval.columns import columns_of, knowledge_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge
 from pkg_lib.types import Context, Generation, Request, Task, UserError, digest
 
+# Benchmarks with the same prompts for the same task ids; `mbpp-signature` has the ids of `mbpp` and other prompts.
+SAME_PROMPTS = {name: {"mbpp", "mbpp-all"} for name in ("mbpp", "mbpp-all")}
 # Decoding parameters of Section 4 (greedy, 512 new tokens); "settled" stops where extraction can no longer change.
 DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
 
@@ -127,7 +129,7 @@ class Completions:
         keep_text = column == "None" or corpora.redistributable(self.corpus)
         for c in found:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
-            kept[c.task_id] = row if keep_text else row | {"text": None}
+            kept[c.task_id] = row if keep_text or not c.text else row | {"text": None}
         write_jsonl(path, kept.values())
         write_json(meta, about)
 
@@ -167,9 +169,13 @@ class Completions:
         return found
 
     def _hidden(self) -> dict[tuple[str, str], str]:
-        """Keys by task and context digest, for contexts whose text is not stored; tasks of one prompt share a completion."""
-        wanted, twins = self.key(""), self._twins()
-        same = (g for g in self.cache.rows.values() if g.meta.get("settings") == wanted)
+        """Keys by task and context digest, for contexts whose text is not stored; tasks of one prompt share a completion.
+
+        Benchmarks may share task ids and not prompts, so only completions made for this one are looked at.
+        """
+        wanted, twins, own = self.key(""), self._twins(), SAME_PROMPTS.get(self.benchmark, {self.benchmark})
+        rows = (g for key, g in self.cache.rows.items() if self.cache.folders[key] in own)
+        same = [g for g in rows if g.meta.get("settings") == wanted]
         return {(i, g.meta.get("context_sha256", "")): g.key for g in same for i in twins.get(g.task_id, (g.task_id,))}
 
     def _twins(self) -> dict[str, list[str]]:

@@ -86,20 +86,7 @@ class Gatherer:
         if self._withheld:  # the detail's second half is a test of the benchmark
             outcome = replace(outcome, detail=split_detail(outcome.detail)[0])
         solution = self._generated[column][1].get(task.id)
-        return Side(column, self._completion(column, task.id, solution), solution, outcome)
-
-    def _completion(self, column: str, task_id: str, solution: str | None) -> Generation | None:
-        """The completion that the solution was taken from.
-
-        Where the tasks cannot be had, completions are known by task and context alone, and mbpp-signature has the same ones:
-        the first that holds the solution is taken.
-        """
-        found = self._generated[column][0].get(task_id)
-        if not isinstance(self.experiment, StoredExperiment) or found is None or solution is None or solution in found.raw:
-            return found
-        made_with = found.meta.get("context_sha256")
-        others = (g for g in self.experiment.cache.rows.values() if g.task_id == task_id)
-        return next((g for g in others if g.meta.get("context_sha256") == made_with and solution in g.raw), None)
+        return Side(column, self._generated[column][0].get(task.id), solution, outcome)
 
     @cached_property
     def _generated(self) -> dict[str, tuple[dict[str, Generation], dict[str, str]]]:

@@ -177,6 +177,15 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
     assert found[twin.id] == found[first.id] and len(found) == len(tasks) + 1
 
 
+def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
+    """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""
+    for benchmark in ("mbpp", "mbpp-signature"):
+        e = Experiment(MODEL, benchmark, "pkg-contexts", limit=5)
+        open_ = e.completions("None")
+        e._contexts["None"] = [replace(c, text=None, sha256=c.sha256) for c in e.contexts("None")]
+        assert len(open_) == 5 and e.completions("None") == open_
+
+
 def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     """An MBPP prompt is prose: only the solution must parse there."""
     test, solution = "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1"

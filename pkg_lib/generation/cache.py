@@ -51,12 +51,14 @@ def _checked(row: dict[str, Any] | None) -> Generation:
 class GenerationCache:
     """All completions below one directory; new ones are appended to a file chosen by the caller.
 
+    `folders` names for each key the first folder of its file below the directory: the benchmark, in a study.
     Raises UserError where the directory cannot be written.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.rows: dict[str, Generation] = {}
+        self.folders: dict[str, str] = {}
         self.damaged: list[str] = []
         for path in sorted(root.rglob("*.jsonl")) if root.is_dir() else []:
             self._load(path)
@@ -70,6 +72,7 @@ class GenerationCache:
                 log.warning("%s:%d: unreadable cache line ignored, its prompt is generated again (%s)", path, number, e)
             else:
                 self.rows[generation.key] = generation
+                self.folders[generation.key] = path.relative_to(self.root).parts[0]
 
     def __contains__(self, key: str) -> bool:
         return key in self.rows
@@ -89,6 +92,7 @@ class GenerationCache:
         except OSError as e:
             raise UserError(f"cannot write the generation cache {path}: {e.strerror}; free or change the directory") from e
         self.rows[generation.key] = generation
+        self.folders[generation.key] = Path(name).parts[0]
 
 
 def cut_torn_tail(path: Path) -> None:
