@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis.cost import Made, new_tokens, prompt_tokens, signed, table9
-from pkg_lib.analysis.figures import MARKERS, QUIET, row_axes, styled
+from pkg_lib.analysis.figures import MARKERS, QUIET, row_axes, styled, ticks_inside
 from pkg_lib.analysis.graphs import GRAPH, stored, table8_rows
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import DASH, HERE, MINUS
@@ -228,6 +228,7 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
     _papers(axes, found, theirs, per_second)
     axes.set(xscale="log", xlim=(100, 1e6), xlabel="queries until the graph has paid (estimate)")
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    ticks_inside(axes.xaxis)
     axes.grid(axis="x")
     axes.set_yticks(range(len(found)), [s.name.replace(" against ", "\nagainst ") for s in found])
     drawn.legend(*_once(axes), loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.0)

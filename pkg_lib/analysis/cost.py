@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, row_axes, styled
+from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, row_axes, styled, ticks_inside
 from pkg_lib.analysis.graphs import stored
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, CONFIDENCE, pass_at_1
@@ -206,6 +206,7 @@ def context_figure(made: Made, benchmark: str, title: str) -> Figure:
         axes.plot(*zip(*there, strict=True), marker, mfc="white", mec=QUIET, mew=0.6, label=f"published, {tokenizer}")
     axes.set(xlabel="tokens added: mean, 5th to 95th percentile")
     axes.set_xlim(left=0)
+    ticks_inside(axes.xaxis)
     axes.grid(axis="x")
     axes.set_yticks(range(added.shape[1]), list(added))
     figure.text(0.02, 1 - 0.17 / figure.get_figheight(), title, fontsize=8)

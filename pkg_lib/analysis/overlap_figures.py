@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from pkg_lib.analysis.figures import BAR, BASE, INK, QUIET, styled
+from pkg_lib.analysis.figures import BAR, BASE, INK, QUIET, styled, ticks_inside
 from pkg_lib.analysis.metrics import BASELINE
 from pkg_lib.analysis.overlap import Region, intersections, regions
 
@@ -39,9 +39,9 @@ def venn(passed: pd.DataFrame, title: str) -> Figure:
         return figure
     _circles(axes, passed)
     for region, tasks in regions(passed).items():
-        x, y = _middle(columns, region)
+        x, y = middle(columns, region)
         axes.text(x, y, str(len(tasks)), ha="center", va="center", fontsize=9 if region else 8)
-    axes.text(*_beneath(_middle(columns, frozenset())), "none of them", ha="right", va="center", fontsize=7, color=QUIET)
+    axes.text(*_beneath(middle(columns, frozenset())), "none of them", ha="right", va="center", fontsize=7, color=QUIET)
     return figure
 
 
@@ -54,7 +54,7 @@ def _circles(axes: Axes, passed: pd.DataFrame) -> None:
         axes.text(*label, f"{column} ({int(passed[column].sum())})", ha="center", va="center", fontsize=8)
 
 
-def _middle(columns: Sequence[str], region: Region) -> tuple[float, float]:
+def middle(columns: Sequence[str], region: Region) -> tuple[float, float]:
     """The middle of a region: the mean of the points that lie in exactly its circles; the lower right corner for none."""
     if not region:
         return 1.9, -1.45
@@ -108,6 +108,7 @@ def _bars(axes: Axes, counts: list[int]) -> None:
     axes.set(xlim=(-0.6, max(len(counts), FEWEST) - 0.4), ylim=(0, 1.18 * max(counts, default=1)), ylabel="tasks", xticks=[])
     axes.spines["bottom"].set_visible(False)
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
+    ticks_inside(axes.yaxis)
 
 
 def _dots(axes: Axes, columns: Sequence[str], shown: Sequence[Region]) -> None:

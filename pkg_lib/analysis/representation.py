@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import INK, QUIET, beside, row_axes, styled
+from pkg_lib.analysis.figures import INK, QUIET, beside, row_axes, styled, ticks_inside
 from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, compare, holm, not_measured, pass_at_1, wilson
@@ -172,6 +172,7 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.grid(axis="x")
     axes.margins(x=0.06)
+    ticks_inside(axes.xaxis)
     axes.set_xlabel("difference in pass@1 (points)")
     axes.set_yticks(range(len(contrasts)), [f"{c.finer}\n\N{MINUS SIGN} {c.coarser}" for c in contrasts])
     figure.text(0.02, 1 - 0.17 / figure.get_figheight(), title, fontsize=8)
