@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from pkg_lib.analysis.cost import Made, new_tokens, prompt_tokens, signed, table9
 from pkg_lib.analysis.figures import MARKERS, QUIET, row_axes, styled, ticks_inside
@@ -26,6 +27,7 @@ from pkg_lib.analysis.tables import DASH, HERE, MINUS
 BM25 = Path("benchmarks", "bm25.json")
 ROWS, GRAPHS = ("Dense", "BM25"), ("Block-PKG", "Func-PKG")
 PAPER = "published"
+EDGE, BEYOND = 7e5, 1e6  # where the figure's arrows and its axis end
 TABLE8 = {"Encoding": "encoding", "Overall Time": "in all", "Storage Usage": "storage"}
 
 
@@ -226,8 +228,9 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
         return drawn
     _ranges(axes, found, per_second)
     _papers(axes, found, theirs, per_second)
-    axes.set(xscale="log", xlim=(100, 1e6), xlabel="queries until the graph has paid (estimate)")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set(xscale="log", xlabel="queries until the graph has paid (estimate)")
+    axes.set_xlim(_decade(found, theirs, per_second), BEYOND)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     ticks_inside(axes.xaxis)
     axes.grid(axis="x")
     axes.set_yticks(range(len(found)), [s.name.replace(" against ", "\nagainst ") for s in found])
@@ -235,13 +238,20 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
     return drawn
 
 
+def _decade(found: list[Saving], theirs: list[Saving], per_second: float) -> float:
+    """The power of ten below the smallest number of queries, at most a hundred."""
+    known = [s.queries(per_second, share) for s in (*found, *theirs) for share in (0.0, 1.0)]
+    return 10.0 ** min(2, math.floor(math.log10(max(1.0, min(n for n in known if n is not None)))))
+
+
 def _ranges(axes: Axes, found: list[Saving], per_second: float) -> None:
     for place, saving in enumerate(found):
-        low, high = sorted(saving.queries(per_second, share) or 0.0 for share in (0.0, 1.0))
-        if math.isinf(low):
-            axes.text(130, place, "never", va="center_baseline")
+        low, high = sorted(max(1.0, saving.queries(per_second, share) or 0.0) for share in (0.0, 1.0))
+        if low > EDGE:
+            said = "never" if math.isinf(low) else f"after {low:,.0f}"
+            axes.text(0.02, place, said, va="center_baseline", transform=axes.get_yaxis_transform())
             continue
-        end, marker = (7e5, ">") if math.isinf(high) or high > 7e5 else (high, "|")
+        end, marker = (EDGE, ">") if high > EDGE else (high, "|")
         axes.plot([low, end], [place] * 2, color="#0072B2", linewidth=1.4)
         axes.plot(low, place, "|", color="#0072B2", markersize=7, label="here: (b) to (a)")
         axes.plot(end, place, marker, color="#0072B2", markersize=5 if marker == ">" else 7)
@@ -250,7 +260,8 @@ def _ranges(axes: Axes, found: list[Saving], per_second: float) -> None:
 def _papers(axes: Axes, found: list[Saving], theirs: list[Saving], per_second: float) -> None:
     names = [s.name.replace("Dense", "VoyageAI") for s in found]
     known = [(s.queries(per_second, 1.0), s.name.removeprefix(f"{PAPER}: ")) for s in theirs]
-    there = [(n, names.index(name) + 0.3) for n, name in known if name in names and n is not None and math.isfinite(n)]
+    # What the paper's tables give beyond the axis stands in the table alone.
+    there = [(n, names.index(name) + 0.3) for n, name in known if name in names and n is not None and n < BEYOND]
     for at in there:
         axes.plot(*at, MARKERS[1], mfc="white", mec=QUIET, mew=0.6, label="from the paper's tables: (b)")
 
