@@ -12,6 +12,7 @@ import matplotlib.style
 import matplotlib.ticker
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis.metrics import BASELINE, compare, pass_at_1, wilson
@@ -145,6 +146,13 @@ def beside(axes: Axes, place: int, text: str) -> None:
     """The number at the right edge, outside the plot, where nothing can cover it."""
     edge = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
     axes.annotate(text, (1, place), (4, 0), va="center_baseline", **edge)
+
+
+def ticks_inside(axis: Axis) -> None:
+    """Keeps the ticks that lie within the limits as they are now, and the limits."""
+    low, high = axis.get_view_interval()
+    axis.set_ticks([t for t in axis.get_ticklocs() if low <= t <= high])
+    axis.set_view_interval(low, high, ignore=True)
 
 
 def hex_colour(rgb: tuple[int, int, int]) -> str:
