@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import matplotlib.ticker
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ def radar(found: pd.DataFrame, title: str) -> Figure:
     """pass@1 of each measured column on one axis a topic, from the centre (0 %) outwards; `found` of topic_rates.by_topic."""
     names, columns = list(topics().index), list(found.index.unique("column"))
     figure = Figure(figsize=(3.35, 3.05))
-    axes = figure.add_axes((0.21, 0.19, 0.58, 0.58 * 3.35 / 3.05), projection="polar")
+    axes = figure.add_axes((0.22, 0.195, 0.56, 0.56 * 3.35 / 3.05), projection="polar")
     angles = 2 * np.pi * np.arange(len(names)) / len(names)
     axes.set_theta_offset(np.pi / 2)
     axes.set_theta_direction(-1)
@@ -53,8 +54,10 @@ def _radial(axes: Axes, rates: np.ndarray) -> None:
     beside = np.maximum(highest, np.roll(highest, -1))
     sector = int(beside.argmin())
     rings = range(20, top + 1, 20)
-    axes.set_yticks(rings, [f"{v} %" if v > beside[sector] or v == top else "" for v in rings], color=QUIET)
-    axes.set_rlabel_position(360 * (sector + 0.5) / len(highest))
+    axes.set_yticks(rings, [])
+    between, box = 2 * np.pi * (sector + 0.5) / len(highest), {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    for ring in (v for v in range(top, 0, -40) if v > beside[sector] or v == top):  # each second one: they could touch
+        axes.text(between, ring, f"{ring} %", ha="center", va="center", fontsize=7, color=QUIET, bbox=box)
     axes.grid(color="#D5D5D5")
     axes.spines["polar"].set_visible(False)
 
@@ -64,7 +67,7 @@ def _axis_name(axes: Axes, angle: float, text: str) -> None:
     x, y = math.sin(angle), math.cos(angle)
     sides = ("right" if x < -0.1 else "left" if x > 0.1 else "center", "bottom" if y > 0.9 else "top" if y < -0.9 else "center")
     place = {"textcoords": "offset points", "xycoords": "data", "annotation_clip": False, "fontsize": 7, "linespacing": 1.0}
-    axes.annotate(text, (angle, axes.get_ylim()[1]), (5 * x, 5 * y), ha=sides[0], va=sides[1], **place)
+    axes.annotate(text, (angle, axes.get_ylim()[1]), (8 * x, 8 * y), ha=sides[0], va=sides[1], **place)
 
 
 @styled
@@ -83,7 +86,9 @@ def topic_differences(found: pd.DataFrame, title: str) -> Figure:
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.axhline(len(names) - 1.5, color=QUIET, linewidth=0.4)
     axes.grid(axis="x")
-    axes.set(xlabel="points against None, 95 % interval")
+    low, high = (100 * np.nanmin([found["d_low"].min(), -0.1]), 100 * np.nanmax([found["d_high"].max(), 0.1]))
+    axes.set(xlim=(low - 4, high + 4), xlabel="points against None, 95 % interval")
+    axes.set_xticks([t for t in matplotlib.ticker.MaxNLocator(nbins=5).tick_values(low, high) if low - 4 <= t <= high + 4])
     axes.set_yticks(range(len(names)), [_row_name(found, n) for n in names])
     axes.set_title(title, loc="left")
     handles = [_handle(c, *LOOKS[1 + columns.index(c)][:2]) for c in shown]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import pandas as pd
 from sklearn.metrics import cohen_kappa_score
 
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.metrics import CONFIDENCE, wilson
+from pkg_lib.analysis.metrics import CONFIDENCE, RESAMPLES, wilson
 from pkg_lib.analysis.tables import DASH, HERE, percent
 from pkg_lib.types import Task, digest
 
@@ -102,7 +103,7 @@ def hand_labels() -> pd.Series:
 
 def agreement(assigned: pd.DataFrame) -> Grid:
     """The method, its rules alone and the embedding alone against the hand labels: Cohen's kappa with a bootstrap interval."""
-    hand = hand_labels()
+    title, hand = "Topics by the method against topics by hand", hand_labels()
     hand = hand[hand.index.isin(assigned.index)]
     found = assigned.loc[hand.index]
     answers = {
@@ -113,13 +114,15 @@ def agreement(assigned: pd.DataFrame) -> Grid:
     rows = {name: _agreement_row(hand, answer) for name, answer in answers.items()}
     names = ["tasks", "agree", "agreement, %", "95 % interval", "Cohen's kappa", "95 % interval of kappa"]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("method")
+    if hand.empty:
+        return Grid(title, frame, ("Only tasks of MBPP's test split were labelled by hand.",))
     silent = int((found["by"] != "rule").sum())
     note = (
         f"Rules are silent for {silent} of these {len(found)} tasks; for rules alone that is a disagreement. Intervals: Wilson "
         "for the agreement, percentile bootstrap over tasks for kappa. One reader, a language model, labelled the tasks and then "
         "wrote the rules: this says how well rules repeat that reading, not how well two readers agree."
     )
-    return Grid("Topics by the method against topics by hand", frame, (note,))
+    return Grid(title, frame, (note,))
 
 
 def _agreement_row(hand: pd.Series, answer: pd.Series) -> tuple[str, ...]:
@@ -131,29 +134,33 @@ def _agreement_row(hand: pd.Series, answer: pd.Series) -> tuple[str, ...]:
     return (str(len(hand)), str(agree), percent(agree / len(hand)), share, _two(value), f"{_two(low)} to {_two(high)}")
 
 
-def kappa(hand: pd.Series, answer: pd.Series, resamples: int = 1000, seed: int = 0) -> tuple[float, float, float]:
-    """Cohen's kappa and its percentile interval over tasks; NaN where it is not defined (one topic alone)."""
-    a, b = (np.asarray(pd.Categorical(s, [*topics().index, SILENT]).codes) for s in (hand, answer))
+def kappa(hand: pd.Series, answer: pd.Series, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
+    """Cohen's kappa and its percentile bootstrap interval over tasks; NaN where it is not defined (one label alone)."""
+    names = [*topics().index, SILENT]
+    a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (hand, answer))
+    if len({*a, *b}) < 2:  # chance alone would agree always, and kappa be 0 / 0
+        return (math.nan,) * 3
     draws = np.random.default_rng(seed).integers(len(a), size=(resamples, len(a)))
-    values = [_kappa(a[i], b[i]) for i in draws]
-    tail = (1 - CONFIDENCE) / 2
-    known = [v for v in values if not np.isnan(v)] or [np.nan]
-    low, high = np.quantile(known, [tail, 1 - tail])
-    return _kappa(a, b), float(low), float(high)
+    # The same formula as sklearn's, over all resamples at once: one by one they would take minutes.
+    seen, (mine, theirs) = (a == b)[draws].mean(axis=1), (_shares(codes[draws], len(names)) for codes in (a, b))
+    chance = (mine * theirs).sum(axis=1)
+    tail, known = (1 - CONFIDENCE) / 2, chance < 1
+    low, high = np.quantile((seen[known] - chance[known]) / (1 - chance[known]), [tail, 1 - tail])
+    return float(cohen_kappa_score(a, b)), float(low), float(high)
 
 
-def _kappa(a: np.ndarray, b: np.ndarray) -> float:
-    # With one label on both sides chance alone agrees always, and kappa would be 0 / 0.
-    return float(cohen_kappa_score(a, b)) if len(set(a) | set(b)) > 1 else float("nan")
+def _shares(codes: np.ndarray, names: int) -> np.ndarray:
+    """How often each name stands in a row: int [resamples, tasks] -> float [resamples, names]."""
+    return np.stack([(codes == k).mean(axis=1) for k in range(names)], axis=1)
 
 
 def _two(value: float) -> str:
     return DASH if np.isnan(value) else f"{value:.2f}"
 
 
-def agreement_sentence(assigned: pd.DataFrame) -> str:
-    """The agreement of the method with the hand labels, in one sentence."""
-    tasks, agree, _, share, value, spread = agreement(assigned).frame.iloc[0]
+def agreement_sentence(found: Grid) -> str:
+    """What `agreement` says of the method, in one sentence."""
+    tasks, agree, share, _, value, spread = found.frame.iloc[0]
     if tasks == "0":
         return "The topics of this benchmark were not checked by hand."
     return f"The topics agree with hand labels in {agree} of {tasks} tasks ({share} %); Cohen's kappa {value} ({spread})."
