@@ -90,7 +90,7 @@ def topic_differences(found: pd.DataFrame, title: str) -> Figure:
     axes.set(xlim=(low - 4, high + 4), xlabel="points against None, 95 % interval")
     axes.set_xticks([t for t in matplotlib.ticker.MaxNLocator(nbins=5).tick_values(low, high) if low - 4 <= t <= high + 4])
     axes.set_yticks(range(len(names)), [_row_name(found, n) for n in names])
-    axes.set_title(title, loc="left")
+    figure.text(0.02, 0.99, title, va="top", fontsize=8)
     handles = [_handle(c, *LOOKS[1 + columns.index(c)][:2]) for c in shown]
     figure.legend(handles=handles, loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.4)
     return figure

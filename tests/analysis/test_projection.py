@@ -134,7 +134,8 @@ for n in (4, 40):
 
 def test_umap_gives_the_same_points_twice_however_few_there_are():
     """UMAP itself, interpreted: its compilation would take longer."""
-    run = subprocess.run([sys.executable, "-c", TWICE], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, cwd=ROOT, capture_output=True)
+    slow = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    run = subprocess.run([sys.executable, "-c", TWICE], env=slow, cwd=ROOT, capture_output=True)
     assert run.returncode == 0, run.stderr.decode()
 
 
