@@ -1,0 +1,128 @@
+"""Topics: which rule speaks, what the embedding decides, and what agreement with the hand labels means."""
+
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from pkg_lib.analysis import topics
+from pkg_lib.types import Task
+
+NAMES = list(topics.topics().index)
+UNIT = np.eye(len(NAMES), dtype=np.float32)
+
+
+def task(number, text, solution="", benchmark="mbpp"):
+    return Task(f"MBPP/{number}", benchmark, f"{text}\nTest: assert sort_string('a') == 'b'", "f", "", solution)
+
+
+def assigned(*tasks, near=0):
+    return topics.assign(tasks, UNIT[[near] * len(tasks)], UNIT)
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ("Write a function to find the area of a hexagon.", "Geometry and Trigonometry"),
+        ("Write a function to sort a list of tuples by length.", "Sorting and Searching"),
+        ("Write a function to convert a tuple of digits to an integer.", "Data Conversion and Representation"),
+        ("Write a function to find the longest increasing subsequence.", "Optimization Techniques"),
+        ("Write a function to merge two tuples.", "Data Structures"),
+        ("Write a function to clear the lowest bit of a number.", "Bit Manipulation"),
+        ("Write a function to count vowels in a string.", "String Manipulation and Text Processing"),
+        ("Write a function to print even numbers of a list.", "Conditional and Loop Structures"),
+        ("Write a function to find the nth prime number.", "Mathematics and Number Theory"),
+        ("Write a function to count the number of ways to climb stairs.", "Algorithms"),
+    ],
+)
+def test_rules_find_each_topic(text, topic):
+    assert topics.by_rules(text).topic == topic
+
+
+def test_the_hint_that_a_prompt_adds_decides_nothing():
+    found = assigned(task(1, "Write a function to find the volume of a cone."))
+    assert topics.statement(task(1, "Add.")) == "Add."
+    assert found.at["MBPP/1", "topic"] == "Geometry and Trigonometry" and found.at["MBPP/1", "by"] == "rule"
+
+
+def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_description():
+    vague = "Solve the riddle."
+    found = assigned(task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=NAMES.index("Algorithms"))
+    assert list(found["topic"]) == ["String Manipulation and Text Processing", "Algorithms"]
+    assert list(found["by"]) == ["rule", "embedding"] and found.at["MBPP/2", "category"] == topics.NEAREST
+
+
+def test_statement_of_humaneval_is_the_docstring_without_examples():
+    prompt = 'def helper():\n    """No."""\n\ndef f(x):\n    """ Count them.\n    >>> f("string")\n    1\n    """\n'
+    assert topics.statement(Task("HumanEval/0", "humaneval", prompt, "f", "", "")) == "Count them."
+
+
+def test_every_rule_leads_to_one_of_the_ten_topics():
+    assert len(NAMES) == 10 and {r.topic for r in topics.rules()} == set(NAMES)
+    assert {r.where for r in topics.rules()} == {"text", "solution"}
+    published = set(pd.read_csv(topics.REFERENCE / "pkg_topics.csv")["topic"].dropna())
+    assert set(topics.topics().query("source == 'paper'").index) == published
+
+
+def test_hand_labels_are_the_sample_that_they_say():
+    drawn = sorted(random.Random(0).sample(range(11, 511), 100))
+    assert list(topics.hand_labels().index) == [f"MBPP/{i}" for i in drawn]
+    assert set(topics.hand_labels()) <= set(NAMES)
+
+
+def hand_and(change):
+    hand = topics.hand_labels()
+    frame = pd.DataFrame({"category": "c", "topic": hand, "by": "rule", "nearest": NAMES[0]})
+    return change(frame)
+
+
+def test_agreement_counts_and_names_what_differs():
+    def other(frame):
+        frame.loc[["MBPP/11", "MBPP/18"], "topic"] = "Algorithms"
+        frame.loc["MBPP/18", "by"] = "embedding"
+        return frame
+
+    frame = hand_and(other)
+    found = topics.agreement(frame).frame
+    assert found.at["rules, then embedding", "agree"] == "98" and found.at["rules alone", "agree"] == "98"
+    assert found.at["embedding alone", "agree"] == str((topics.hand_labels() == NAMES[0]).sum())
+    assert list(topics.disagreements(frame).frame.index) == ["MBPP/11", "MBPP/18"]
+    assert topics.agreement_sentence(topics.agreement(frame)).startswith("The topics agree with hand labels in 98 of 100 tasks")
+
+
+def test_silence_of_the_rules_is_a_disagreement_of_the_rules_alone():
+    frame = hand_and(lambda f: f.assign(by=["embedding"] * 10 + ["rule"] * 90))
+    found = topics.agreement(frame).frame
+    assert list(found["agree"])[:2] == ["100", "90"]
+
+
+def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
+    hand = topics.hand_labels()
+    answer = hand.where(np.arange(100) % 4 > 0, "Algorithms")
+    value, low, high = topics.kappa(hand, answer)
+    assert value == pytest.approx(cohen_kappa_score(hand, answer)) and low < value < high
+    assert topics.kappa(hand, answer) == (value, low, high)
+    centre = (low + high) / 2
+    assert abs(centre - value) < 0.03 and 0.1 < high - low < 0.3
+    one = pd.Series(["Algorithms"] * 3)
+    assert np.isnan(topics.kappa(one, one)).all()
+
+
+def test_a_benchmark_without_labels_says_so():
+    frame = hand_and(lambda f: f.rename(index=lambda i: i.replace("MBPP", "HumanEval")))
+    assert topics.agreement_sentence(topics.agreement(frame)) == "The topics of this benchmark were not checked by hand."
+
+
+def test_categories_count_every_task_once():
+    texts = ("the area of a square", "the volume of a cube", "sort it")
+    table = topics.categories(assigned(*(task(i, text) for i, text in enumerate(texts)))).frame
+    assert table.at["Geometry and Trigonometry", "tasks"] == "2" and table.at["Sorting and Searching", "tasks"] == "1"
+    assert table["tasks"].astype(int).sum() == 3
+
+
+def test_the_mark_follows_the_task_and_the_embedder():
+    first = topics.made_from([task(1, "a")], "m")
+    assert first == topics.made_from([task(1, "a")], "m")
+    assert len({first, topics.made_from([task(1, "b")], "m"), topics.made_from([task(1, "a")], "n")}) == 3
