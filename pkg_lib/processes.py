@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -61,11 +61,9 @@ class _Running:
 
     def _tell(self, job: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # it ended at once; `error` says how
             self.process.stdin.write(json.dumps(job).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it ended at once; `error` says how
 
     def error(self) -> str:
         """ "" or what stopped the notebook; UserError for a user's mistake."""
@@ -81,10 +79,11 @@ class _Running:
     def close(self) -> None:
         """Ends the process and its kernel where they still run; frees the pipes."""
         assert self.process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):  # it ended before it had read its job
             self.process.stdin.close()
+        try:
             self.process.wait(GRACE)
-        except (subprocess.TimeoutExpired, BrokenPipeError):
+        except subprocess.TimeoutExpired:
             for child in [*psutil.Process(self.process.pid).children(recursive=True), self.process]:
                 child.kill()
             self.process.wait()

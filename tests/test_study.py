@@ -99,14 +99,6 @@ def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
         open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, fresh=True)
 
 
-def test_nothing_is_generated_for_notebooks_about_no_model(committed, monkeypatch):
-    monkeypatch.setattr(study, "open_experiment", lambda *a: pytest.fail("opened an experiment"))
-    monkeypatch.setattr(study, "execute", lambda cell: "")
-    said = []
-    assert study.run([study.MODEL], list(study.STUDY), ["explore", "build_graphs"], None, False, {}, said.append) == 0
-    assert said == ["  explore: done", "  build_graphs: done"]
-
-
 def test_a_corpus_as_parameter_goes_to_notebooks_about_no_model_alone(committed):
     experiment = Experiment(study.MODEL, limit=2)
     found = {c.notebook: c for _, c in study.cells([], [experiment], {"corpus": "stdlib", "query": "add"}, 2)}
