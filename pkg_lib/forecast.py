@@ -91,9 +91,9 @@ def _prompts(experiment: Experiment, column: str, seen: set[str]) -> Iterator[st
 
 
 def _stored(experiment: Experiment, column: str) -> list[tuple[int, int]]:
-    """(prompt tokens, new tokens) of the model's stored completions of this column, else of the whole benchmark."""
+    """(prompt tokens, new tokens) of the model's stored completions of this column: with this corpus, any, or any column."""
     folder = experiment.results / "generations" / experiment.model / experiment.benchmark
-    for pattern in (f"*/{slug(column)}.jsonl", "*/*.jsonl"):
+    for pattern in (f"{slug(experiment.corpus)}/{slug(column)}.jsonl", f"*/{slug(column)}.jsonl", "*/*.jsonl"):
         rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]
         if rows:
             return [(int(r["prompt_tokens"]), len(r["tokens"])) for r in rows]

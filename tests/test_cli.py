@@ -117,6 +117,15 @@ def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
     assert error.count("\n") == 1 and "run the same command again, without --fresh" in error
 
 
+def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "x.json").write_text("{")
+    assert call(monkeypatch, "report") == 2
+    error = capsys.readouterr().err
+    assert "x.json is damaged" in error and error.count("\n") == 1 and (tmp_path / "index.html").exists()
+
+
 @pytest.fixture
 def source(tmp_path):
     """A corpus with two functions, one block, and a file that is no Python."""

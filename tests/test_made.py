@@ -20,7 +20,7 @@ READ = [
     "generations/m/mbpp/none/none.jsonl", "evaluations/m/humaneval/textbook/bm25.jsonl", "replay/gpt/table.csv",
     "evaluations/m/humaneval/none/none.jsonl", "evaluations/controls/humaneval/return-None.jsonl", "benchmarks/graph.json",
 ]  # fmt: skip
-OTHERS = ["contexts/mbpp/textbook/bm25.jsonl", "evaluations/m/humaneval/stdlib/bm25.jsonl", "generations/other/humaneval/none.jsonl"]
+OTHERS = ["contexts/mbpp/textbook/bm25.jsonl", "evaluations/m/humaneval/stdlib/bm25.jsonl", "generations/n/humaneval/none.jsonl"]
 LEFT = [f"tables/{STEM}.csv", f"tables/{STEM}.json", f"figures/{STEM}.rates.png", f"notebooks/{STEM}.ipynb"]
 
 

@@ -28,7 +28,8 @@ def job(folder, name, *sources):
 
 
 def error_of(notebook):
-    return [o.ename for c in nbformat.read(notebook, as_version=4).cells for o in c.get("outputs", ()) if o.output_type == "error"]
+    outputs = [o for c in nbformat.read(notebook, as_version=4).cells for o in c.get("outputs", ())]
+    return [o.ename for o in outputs if o.output_type == "error"]
 
 
 def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_path):
@@ -67,7 +68,8 @@ def test_a_process_that_cannot_start_is_an_error_of_its_notebook(tmp_path, monke
 def test_no_kernel_outlives_the_run(tmp_path, how):
     """Ctrl-C is exit code 130 and one line; even where the run itself is killed its kernels end."""
     pid = tmp_path / "pid"
-    source = job(tmp_path, "n", f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(99)")
+    cell = f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(99)"
+    source = job(tmp_path, "n", cell)
     code = "import sys\nfrom pathlib import Path\nfrom pkg_lib import batch, cli, processes\n"
     code += f"job = processes.Job(Path({str(source.source)!r}), Path({str(source.target)!r}), {{}})\n"
     code += "batch.run = lambda *a, **k: processes.run_jobs([job], 1, print)\nsys.argv = ['pkg_lib', 'run']\nsys.exit(cli.main())"

@@ -25,8 +25,8 @@ class Browser:
     """One page. `events` are all messages that the browser sent of its own accord."""
 
     def __init__(self, profile: Path) -> None:
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"]
-        flags += ["--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={profile}"]
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+        flags += ["--hide-scrollbars", "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={profile}"]
         self.process = subprocess.Popen([executable(), *flags], stderr=subprocess.DEVNULL, start_new_session=True)
         self.events: list[dict] = []
         self.numbers = itertools.count(1)
