@@ -16,7 +16,7 @@ from pkg_lib.analysis.figures import pass_rates, save_figure
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import CODE, table1
 
-pytestmark = pytest.mark.skipif(executable() is None, reason="no Chromium on PATH (apt-get install chromium, or set PKG_CHROMIUM)")
+pytestmark = pytest.mark.skipif(executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM")
 WIDTHS = (1280, 400)
 CELLS = ["2.5", "\N{EN DASH}", "10.0 (n=3)", "\N{MINUS SIGN}4.0", "+1.0"]
 

@@ -58,7 +58,7 @@ def test_no_notebook_draws_by_itself(path):
 
 
 def test_the_check_sees_what_goes_past():
-    bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nmatplotlib.style.use('ggplot')\naxes.text(0, 0, '', fontsize=6)"
+    bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nmatplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)"
     assert len(list(bypasses(ast.parse(bad)))) == 4
 
 
