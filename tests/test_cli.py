@@ -34,6 +34,11 @@ def call(monkeypatch, *arguments: str) -> int:
         (["run", "--limit", "many"], "'--limit'"),
         (["run", "--limit", "0"], "limit must be at least 1"),
         (["run", "--nosuch"], "--nosuch"),
+        (["run", "--limit", "1", "--jobs", "0"], "at least 1 notebook"),
+        (["run", "--prices", "p.csv"], "go with --dry-run"),
+        (["run", "--dry-run", "--prices", "/no/such/prices.csv"], "No such file"),
+        (["run", "--dry-run", "--tokens-per-second", "-1"], "a speed above 0"),
+        (["run", "--dry-run", "--model", "nosuch"], "unknown model 'nosuch'"),
         (["nosuch"], "nosuch"),
         (["fetch", "nosuch"], "unknown model 'nosuch'"),
         (["verify-cache", "--sample", "0"], "choose --sample"),
@@ -106,8 +111,8 @@ def test_notebook_parameter_that_is_not_declared():
 
 
 def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
-    code = "import sys, time\nfrom pkg_lib import cli as m, study\n"
-    code += "study.run = lambda *a: (print('started', flush=True), time.sleep(30))\n"
+    code = "import sys, time\nfrom pkg_lib import batch, cli as m\n"
+    code += "batch.run = lambda *a, **k: (print('started', flush=True), time.sleep(30))\n"
     code += "sys.argv = ['pkg_lib', 'run']\nsys.exit(m.main())"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
@@ -130,6 +135,15 @@ def test_show_prints_the_path_of_the_page(monkeypatch, capsys, committed, tmp_pa
     assert page.read_text() == (tmp_path / "a" / "case.html").read_text()
     assert call(monkeypatch, "show", *task, "--output", str(tmp_path)) == 2
     assert "Is a directory" in capsys.readouterr().err
+
+
+def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "x.json").write_text("{")
+    assert call(monkeypatch, "report") == 2
+    error = capsys.readouterr().err
+    assert "x.json is damaged" in error and error.count("\n") == 1 and (tmp_path / "index.html").exists()
 
 
 @pytest.fixture

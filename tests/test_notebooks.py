@@ -21,7 +21,7 @@ def shown(notebook):
     """The first part of the study on each benchmark that the notebook shows; None for a notebook about no model."""
     if "model" not in declared(notebook):
         return [None]
-    found = [p for p in study.STUDY if study.fits(notebook, p) and notebook in (p.notebooks or [notebook])]
+    found = [p for p in study.STUDY if p.model == study.MODEL and study.fits(notebook, p) and notebook in (p.notebooks or [notebook])]
     return list({p.benchmark: p for p in reversed(found)}.values())
 
 
@@ -30,7 +30,7 @@ FIRST = study.STUDY[0]
 
 
 def cell_of(notebook, part, limit, **own):
-    planned = [(open_experiment(study.MODEL, part.benchmark, part.corpus, limit), part)] if part else []
+    planned = [(open_experiment(part.model, part.benchmark, part.corpus, limit), part)] if part else []
     return study.cells([notebook], planned, own)[0][1]
 
 

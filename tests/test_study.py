@@ -17,14 +17,20 @@ def test_parts_follow_the_choice():
     assert study.parts([], ["textbook", "stdlib"], ["None"]) == [
         study.Part(FIRST.benchmark, "textbook", ("None",)), study.Part(FIRST.benchmark, "stdlib", ("None",)),
     ]  # fmt: skip
+    other = "qwen2.5-coder-1.5b-instruct"
+    both = study.parts(["humaneval"], [], [], [study.MODEL, "a-new-one"])
+    assert {p.model for p in both} == {study.MODEL, "a-new-one"}
+    assert {p.corpus for p in both if p.model == "a-new-one"} == {p.corpus for p in both if p.model == study.MODEL}
+    assert all(not p.columns for p in both if p.model == "a-new-one")
+    assert study.parts(["mbpp"], ["stdlib"], [], [other]) == [study.Part("mbpp", "stdlib", model=other)]
     with pytest.raises(UserError, match="unknown column 'x'"):
         study.parts([], [], ["x"])
 
 
-@pytest.mark.parametrize("part", study.STUDY, ids=lambda p: f"{p.benchmark}-{p.corpus}")
+@pytest.mark.parametrize("part", study.STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
 def test_every_part_of_the_study_is_measured(committed, part):
     """Without weights, and without the benchmark where it cannot be had: a fresh clone shows the whole study."""
-    frame = open_experiment(study.MODEL, part.benchmark, part.corpus).verdicts(list(part.columns))
+    frame = open_experiment(part.model, part.benchmark, part.corpus).verdicts(list(part.columns) or None)
     assert frame.notna().all(axis=None)
     assert len(frame) == (164 if part.benchmark == "humaneval" else 500)
 
@@ -110,14 +116,6 @@ def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
         open_experiment("qwen2.5-coder-1.5b-instruct", FIRST.benchmark, FIRST.corpus)
     with pytest.raises(BenchmarkMissing):
         open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, fresh=True)
-
-
-def test_nothing_is_generated_for_notebooks_about_no_model(committed, monkeypatch):
-    monkeypatch.setattr(study, "open_experiment", lambda *a: pytest.fail("opened an experiment"))
-    monkeypatch.setattr(study, "execute", lambda cell: "")
-    said = []
-    assert study.run([study.MODEL], list(study.STUDY), ["explore", "build_graphs"], None, False, {}, said.append) == 0
-    assert said == ["  explore: done", "  build_graphs: done"]
 
 
 def test_a_corpus_as_parameter_goes_to_notebooks_about_no_model_alone(committed):

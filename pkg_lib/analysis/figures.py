@@ -179,7 +179,7 @@ def error_bars(counts: pd.DataFrame, title: str) -> Figure:
             axes.barh(place, n, 0.66, start, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4, label=label)
             if n > 0.07 * widest:
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
-                axes.text(start + n / 2, place, str(n), ha="center", va="center_baseline", fontsize=6.5, bbox=box)
+                axes.text(start + n / 2, place, str(n), ha="center", va="center_baseline", fontsize=7, bbox=box)
             start += n
         beside(axes, place, str(start))
     axes.set(xlim=(0, widest), xlabel="failed solutions")

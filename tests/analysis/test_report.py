@@ -11,8 +11,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib.analysis import findings, report
+from pkg_lib.analysis.contents import contents, matrix
 from pkg_lib.analysis.metrics import own_function
-from pkg_lib.analysis.tables import CODE, table1
+from pkg_lib.analysis.tables import CODE, TITLES, table1
 from pkg_lib.types import Context, UserError
 
 STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
@@ -105,7 +106,7 @@ def test_the_page_needs_no_network_and_describes_its_pictures(results):
     report.build_report(results)
     for page in results.rglob("*.html"):
         text = page.read_text("utf8")
-        assert "http://" not in text and "https://" not in text and "<script" not in text
+        assert "http://" not in text and "https://" not in text and "<script " not in text and "<link" not in text
         assert all(image.get("alt") for image in Links(page).images)
 
 
@@ -164,6 +165,47 @@ def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
     with pytest.raises(UserError, match=path.name) as error:
         report.build_report(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_one_damaged_section_does_not_keep_the_others_from_the_report(results):
+    (results / "tables" / "x.json").write_text("{")
+    old = json.loads((results / "tables" / f"{STEM}.json").read_text())
+    (results / "tables" / "y.json").write_text(json.dumps(old | {"stem": "y", "summary": [["1.0", ""]]}))  # of an older version
+    (results / "notebooks" / "z.ipynb").write_text("{}")
+    with pytest.raises(UserError, match=r"x\.json.*y\.json.*z\.ipynb.*index\.html shows the rest"):
+        report.build_report(results)
+    page = results / "index.html"
+    text = page.read_text("utf8")
+    assert f'id="{STEM}"' in text and all(name in text for name in ("x.json", "y.json", "z.ipynb"))
+    assert broken(page) == []
+
+
+def save(results, model, benchmark, corpus, name="rq1", summary=None, about=None):
+    stem = f"{model}.{benchmark}.{corpus}.{name}"
+    provenance = about or {"model": model, "benchmark": benchmark, "corpus": corpus, "tasks": 164}
+    heading = f"{name}: {model}, {TITLES[benchmark]} (164 tasks), corpus {corpus}"
+    rates = {"None": ["50.0", ""]} if summary is None else summary
+    report.save_section(results, report.Section(stem, heading, {}, [], {}, provenance, rates))
+
+
+def test_experiments_are_grouped_by_benchmark_and_their_notebooks_by_experiment(tmp_path):
+    save(tmp_path, "b", "mbpp", "stdlib")
+    save(tmp_path, "b", "humaneval", "stdlib", "errors", {})
+    save(tmp_path, "b", "humaneval", "stdlib")
+    save(tmp_path, "a", "humaneval", "stdlib", summary={"None": ["1.0", ""], "JSON-PKG": ["2.0", "#AABBCC"]})
+    save(tmp_path, "a", "mbpp", "graphs", "build", {}, {"corpus": "stdlib"})
+    sections = [report._section(p) for p in (tmp_path / "tables").glob("*.json")]
+    columns, groups = matrix(sections)
+    assert columns == ["None", "JSON-PKG"]
+    assert [(b, [r["name"] for r in rows]) for b, rows in groups] == [
+        ("HumanEval", ["a, stdlib (164 tasks)", "b, stdlib (164 tasks)"]), ("MBPP", ["b, stdlib (164 tasks)"]),
+    ]  # fmt: skip
+    assert groups[0][1][1]["cells"] == [["50.0", ""], ("", "")]
+    found = contents(sections)
+    assert found[1] == (
+        "b, HumanEval (164 tasks), corpus stdlib", [("b.humaneval.stdlib.rq1", "rq1"), ("b.humaneval.stdlib.errors", "errors")]
+    )  # fmt: skip
+    assert found[-1][0] == "Not about one experiment" and len(found) == 4
 
 
 def test_findings_name_a_clear_difference_and_its_direction(verdicts):

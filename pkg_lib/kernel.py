@@ -1,0 +1,121 @@
+"""One notebook in a kernel: papermill executes it, and what is kept of it is the same at every run.
+
+    python -m pkg_lib.kernel    executes the job on the first line of stdin, for `processes`
+
+As a process of its own it lives as long as stdin stays open: when whoever started it ends, however that happens, it
+takes its kernel along.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.results import ROOT
+from pkg_lib.types import UserError
+
+# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
+KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}
+# One thread a kernel, so that several at once share the cores and sums are formed in the same order however many run.
+THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def running_copy(target: Path) -> Path:
+    """Where a notebook stands while it runs; git ignores it."""
+    return target.with_name(f".{target.name}")
+
+
+def execute(source: Path, target: Path, parameters: dict[str, Any]) -> str:
+    """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing cell.
+
+    UserError where `target` cannot be written.
+    """
+    # Only a notebook that ran to its end, or to a failing cell, takes the place of the last one: Ctrl-C leaves that alone.
+    running = running_copy(target)
+    try:
+        running.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"cannot make {running.parent}: {e.strerror}; move what stands in its place") from e
+    # The kernel imports the same pkg_lib as this process, wherever it was started from.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for name, value in THREADS.items():
+        os.environ.setdefault(name, value)
+    try:
+        error = _papermill(source, running, parameters)
+        _repeatable(running, error)
+        running.replace(target)
+    finally:
+        running.unlink(missing_ok=True)
+    return error
+
+
+def _papermill(source: Path, target: Path, parameters: dict[str, Any]) -> str:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    try:
+        papermill.execute_notebook(source, target, parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
+    except PapermillExecutionError as e:
+        return f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
+    except DeadKernelError:
+        return "DeadKernelError: the kernel was killed, perhaps for want of memory; try fewer --jobs"
+    return ""
+
+
+def _repeatable(path: Path, error: str) -> None:
+    """Takes times, random ids and progress bars out of an executed notebook: the same results give the same file.
+
+    An error that left no trace in the notebook, since its kernel was gone, is shown where it stopped.
+    """
+    import nbformat
+
+    notebook = nbformat.read(path, as_version=4)
+    for name in ("papermill", "widgets"):
+        notebook.metadata.pop(name, None)
+    code = [c for c in notebook.cells if c.cell_type == "code"]
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"
+        for name in ("papermill", "execution"):
+            cell.metadata.pop(name, None)
+    for cell in code:
+        cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})]
+    if error and not any(o.output_type == "error" for c in code for o in c.outputs):
+        name, _, value = error.partition(": ")
+        stopped = next((c for c in code if c.execution_count is None), code[-1])
+        stopped.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=value, traceback=[error]))
+    nbformat.write(notebook, path)
+
+
+def _end_with(stdin: Any, target: Path) -> None:
+    """Waits until stdin is closed, which it is while a notebook runs only when its starter has ended or wants an end."""
+    import psutil
+
+    stdin.read()
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    running_copy(target).unlink(missing_ok=True)
+    os._exit(130)
+
+
+def main() -> int:
+    """Reads {"source", "target", "parameters"}; writes {"error": ...}, or {"mistake": ...} for a UserError."""
+    job = json.loads(sys.stdin.readline())
+    target = Path(job["target"])
+    threading.Thread(target=_end_with, args=(sys.stdin, target), daemon=True).start()
+    try:
+        told = {"error": execute(Path(job["source"]), target, job["parameters"])}
+    except UserError as e:
+        told = {"mistake": str(e)}
+    sys.stdout.write(json.dumps(told) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # the thread that waits for stdin would keep the interpreter from ending quietly

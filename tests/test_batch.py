@@ -1,0 +1,140 @@
+"""A run of the study: what is prepared and executed in which order, what is left alone, what is told."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from pkg_lib import batch, processes, study
+from pkg_lib.forecast import Rates
+from pkg_lib.types import UserError
+
+FIRST, SECOND = study.STUDY[0], study.STUDY[1]
+
+
+@pytest.fixture
+def executed(committed, monkeypatch):
+    """The notebooks that a run executes, in order; each leaves a file, and fails with what FAILS says."""
+    found = []
+
+    def run_jobs(jobs, at_once, done):
+        for job in jobs:
+            found.append(job.target.stem)
+            job.target.parent.mkdir(exist_ok=True)
+            job.target.write_text("executed")
+            done(job, FAILS.get(job.source.stem, ""), 1.0)
+
+    monkeypatch.setattr(processes, "run_jobs", run_jobs)
+    monkeypatch.setattr(study, "summary", lambda frame: "summary")
+    return found
+
+
+FAILS: dict[str, str] = {}
+
+
+def run(said, *names, parts=(FIRST,), limit=2, fresh=False, **options):
+    return batch.run(list(parts), list(names), limit, fresh, {}, said.append, **options)
+
+
+def test_a_second_run_executes_nothing_and_says_so(executed):
+    said = []
+    assert run(said, "rq1_code_pkg", "closed_models") == 0
+    assert len(executed) == 2 and f"  rq1_code_pkg | {study.MODEL} | humaneval | {FIRST.corpus}: 1 s" in said
+    again = []
+    assert run(again, "rq1_code_pkg", "closed_models") == 0
+    assert len(executed) == 2 and sum(": unchanged" in line for line in again) == 2
+    run(again, "rq1_code_pkg", "closed_models", rerun=True)
+    assert len(executed) == 4
+    run(again, "rq1_code_pkg", limit=3)
+    assert len(executed) == 5
+
+
+def test_fresh_executes_unchanged_notebooks_too(executed, monkeypatch):
+    """Nothing is generated here; what `fresh` does to an experiment has tests of its own."""
+    monkeypatch.setattr(study, "prepare", lambda experiment, columns: "prepared")
+    run([], "closed_models")
+    run([], "closed_models", fresh=True)
+    assert len(executed) == 2
+
+
+def test_changed_verdicts_execute_their_notebook_again(executed, committed):
+    run([], "rq1_code_pkg", parts=(FIRST, SECOND))
+    path = committed / "evaluations" / study.MODEL / "humaneval" / "pkg-contexts" / "bm25.jsonl"
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1].replace('"task_id": "', '"task_id": "x') + "\n")
+    run([], "rq1_code_pkg", parts=(FIRST, SECOND))
+    assert len(executed) == 3 and "pkg-contexts" in executed[-1]
+
+
+@pytest.mark.parametrize(
+    ("fails", "code"),
+    [
+        ({"rq1_code_pkg": "ZeroDivisionError: x", "closed_models": "UserError: y"}, 1),
+        ({"rq1_code_pkg": "UserError: x"}, 2),
+        ({"rq1_code_pkg": "UserError: x", "closed_models": "UserError: y"}, 2),
+    ],
+)
+def test_failed_notebooks_are_named_and_executed_again(executed, monkeypatch, fails, code):
+    monkeypatch.setattr("test_batch.FAILS", fails)
+    said = []
+    assert run(said, "rq1_code_pkg", "closed_models") == code
+    assert said[-1].startswith(f"{len(fails)} of 2 notebooks failed: rq1_code_pkg | ")
+    assert all(any(error in line for line in said) for error in fails.values())
+    monkeypatch.setattr("test_batch.FAILS", {})
+    assert run(said, "rq1_code_pkg", "closed_models") == 0
+    assert len(executed) == 2 + len(fails)
+
+
+def test_notebooks_run_before_the_next_experiment_writes_completions(executed, committed, monkeypatch):
+    """A long generation keeps nobody from results that are there; without one all notebooks run together."""
+    order = []
+    monkeypatch.setattr(study, "prepare", lambda e, columns: order.append((e.corpus, len(executed))) or "")
+    run([], "rq1_code_pkg", parts=(FIRST, SECOND))
+    assert order == [(FIRST.corpus, 0), (SECOND.corpus, 0)]
+    order.clear()
+    executed.clear()
+    shutil.rmtree(committed / "contexts" / "humaneval" / "pkg-contexts")
+    run([], "rq1_code_pkg", parts=(FIRST, SECOND), rerun=True)
+    assert order == [(FIRST.corpus, 0), (SECOND.corpus, 1)] and len(executed) == 2
+
+
+def test_what_is_ready_is_shown_when_a_later_experiment_cannot_be_prepared(executed, monkeypatch):
+    def prepare(experiment, columns):
+        if experiment.corpus == SECOND.corpus:
+            raise UserError("no weights")
+        return ""
+
+    monkeypatch.setattr(study, "prepare", prepare)
+    with pytest.raises(UserError, match="no weights"):
+        run([], "rq1_code_pkg", parts=(FIRST, SECOND))
+    assert len(executed) == 1
+
+
+def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch):
+    monkeypatch.setattr(study, "open_experiment", lambda *a: pytest.fail("opened an experiment"))
+    said = []
+    assert run(said, "explore", "build_graphs", parts=study.STUDY, limit=None) == 0
+    assert said == ["  explore: 1 s", "  build_graphs: 1 s"]
+
+
+def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
+    def dry():
+        planned, work = study.plan([FIRST], ["rq1_code_pkg", "closed_models"], 2, False, {})
+        return batch.dry_run(planned, work, False, Rates())
+
+    label = f"rq1_code_pkg | {study.MODEL} | humaneval | {FIRST.corpus}"
+    assert dry()[-3:] == ["notebooks: 2 to execute, 0 unchanged", f"  {label}", "  closed_models"]
+    run([], "rq1_code_pkg", "closed_models")
+    assert dry()[-1] == "notebooks: 0 to execute, 2 unchanged"
+    shutil.rmtree(committed / "contexts" / "humaneval" / "textbook+stdlib")
+    assert f"  {label}" in dry()
+
+
+def test_notebooks_at_once_leave_what_one_alone_leaves(committed):
+    (_, alone), = study.cells(["rq1_code_pkg"], [study.open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)], {})
+    assert study.execute(alone) == ""
+    kept = {p: p.read_bytes() for folder in ("tables", "figures", "notebooks") for p in (committed / folder).iterdir()}
+    for path in kept:
+        path.unlink()
+    assert run([], "rq1_code_pkg", "closed_models", jobs=2) == 0
+    assert len(kept) > 7 and {p: p.read_bytes() for p in kept} == kept
