@@ -131,7 +131,8 @@ def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
 
 
 def test_notebooks_at_once_leave_what_one_alone_leaves(committed):
-    (_, alone), = study.cells(["rq1_code_pkg"], [study.open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)], {})
+    experiment = study.open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)
+    ((_, alone),) = study.cells(["rq1_code_pkg"], [(experiment, FIRST)], {})
     assert study.execute(alone) == ""
     kept = {p: p.read_bytes() for folder in ("tables", "figures", "notebooks") for p in (committed / folder).iterdir()}
     for path in kept:

@@ -11,14 +11,17 @@ import pytest
 
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.completions import Completions
-from pkg_lib.corpora import is_text, load_corpus
+from pkg_lib.corpora import load_corpus
 from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
+from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
 from pkg_lib.study import MODEL, STUDY
 from pkg_lib.types import Task, UserError
 
+HERE = [p for p in STUDY if (p.model, p.benchmark, p.columns) == (MODEL, "humaneval", ())]
 
-@pytest.fixture(params=[p for p in STUDY if (p.model, p.benchmark) == (MODEL, "humaneval") and p.corpus != "published" and not is_text(p.corpus)], ids=lambda p: p.corpus)
+
+@pytest.fixture(params=[p for p in HERE if columns_of(p.corpus) is RETRIEVERS], ids=lambda p: p.corpus)
 def experiment(request, committed):
     return Experiment(MODEL, corpus=request.param.corpus, limit=8)
 

@@ -21,7 +21,8 @@ def shown(notebook):
     """The first part of the study on each benchmark that the notebook shows; None for a notebook about no model."""
     if "model" not in declared(notebook):
         return [None]
-    found = [p for p in study.STUDY if p.model == study.MODEL and study.fits(notebook, p) and notebook in (p.notebooks or [notebook])]
+    mine = [p for p in study.STUDY if p.model == study.MODEL and notebook in (p.notebooks or [notebook])]
+    found = [p for p in mine if study.fits(notebook, p)]
     return list({p.benchmark: p for p in reversed(found)}.values())
 
 
