@@ -55,9 +55,20 @@ class Function:
     blocks: list[Block] = field(default_factory=list)
 
 
-def _first(node: ast.stmt) -> int:
+def _first(node: ast.stmt, lines: list[str]) -> int:
+    """The line of the first "@", which may stand above its expression: `@(` or `@\\`."""
     decorators = getattr(node, "decorator_list", None)
-    return min([node.lineno, *(d.lineno for d in decorators)]) if decorators else node.lineno
+    if not decorators:
+        return node.lineno
+    line = decorators[0].lineno
+    while line > 1 and not lines[line - 1].lstrip(" \t\f").startswith("@"):
+        line -= 1
+    return line
+
+
+def split_lines(source: str) -> list[str]:
+    """Lines as Python's tokenizer counts them: \\n, \\r\\n and \\r end a line, form feeds and \\x1c to \\x1e do not."""
+    return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _suites(node: ast.AST) -> Iterator[ast.stmt]:
@@ -76,19 +87,22 @@ def functions_of(source: str) -> list[Function]:
         warnings.simplefilter("ignore", SyntaxWarning)  # Invalid escapes in other people's code are not our business.
         tree = ast.parse(source)
     found: list[Function] = []
+    lines = split_lines(source)
     stack: list[tuple[ast.AST, Function | None, int]] = [(tree, None, -1)]
     while stack:
         node, owner, parent = stack.pop()
-        inside = [_visit(child, owner, parent, found) for child in _suites(node) if isinstance(child, _BLOCK)]
+        inside = [_visit(child, owner, parent, found, lines) for child in _suites(node) if isinstance(child, _BLOCK)]
         stack += reversed(inside)
     for function in found:
         _sort_blocks(function)
     return sorted(found, key=lambda f: (f.first, -f.last))
 
 
-def _visit(node: ast.stmt, owner: Function | None, parent: int, found: list[Function]) -> tuple[ast.AST, Function | None, int]:
+def _visit(
+    node: ast.stmt, owner: Function | None, parent: int, found: list[Function], lines: list[str]
+) -> tuple[ast.AST, Function | None, int]:
     """Records one compound statement; returns what its own statements belong to."""
-    first, last = _first(node), node.end_lineno or node.lineno
+    first, last = _first(node, lines), node.end_lineno or node.lineno
     if owner is not None:
         owner.blocks.append(Block(first, last, parent))
         parent = len(owner.blocks) - 1
