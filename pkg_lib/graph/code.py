@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 
 from pkg_lib.types import Document
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[ \t]*\r?\n(.*?)^[ \t]*```[ \t]*\r?$", re.S | re.M)
+_FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^`\n]*\n(.*?)(?:^[ \t]*```[ \t]*\r?$|\Z)", re.S | re.M)
+_DEF = re.compile(r"\bdef[ \t\f\\]")
 _PYTHON = {"", "python", "python3", "py"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCK = (
@@ -124,7 +125,8 @@ def _sort_blocks(function: Function) -> None:
 def sources_of(document: Document) -> list[tuple[int, str]]:
     """(line offset, source) of the Python code in a document: the whole module, or each fenced block of an answer.
 
-    An answer without a Python fence is taken as code itself when it holds a `def`.
+    A fence may say more than its language, and one that is never closed runs to the end, as in Markdown. An answer without a
+    Python fence is taken as code itself when it holds a `def`.
     """
     if document.kind == "python":
         return [(0, document.text)]
@@ -133,7 +135,7 @@ def sources_of(document: Document) -> list[tuple[int, str]]:
     found = [(document.text.count("\n", 0, m.start(2)), m[2]) for m in fences]
     if not found and re.search(r"^[ \t]*(async )?def ", document.text, re.M) and "```" not in document.text:
         found = [(0, document.text)]
-    return [(offset, source) for offset, source in found if "def " in source]
+    return [(offset, source) for offset, source in found if _DEF.search(source)]
 
 
 def parses(source: str) -> bool:
