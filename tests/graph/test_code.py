@@ -196,7 +196,9 @@ def test_parses(text, good):
     assert parses(text) is good
 
 
-@pytest.mark.parametrize("head", ["@(\n    wrap\n)\n", "@\\\nwrap\n", "@ (  # why\n\n  a\n  @ b)\n", "@(\n    a)\n@b\n", "@a\n@(\n    b\n)\n"])
+@pytest.mark.parametrize(
+    "head", ["@(\n    wrap\n)\n", "@\\\nwrap\n", "@ (  # why\n\n  a\n  @ b)\n", "@(\n    a)\n@b\n", "@a\n@(\n    b\n)\n"]
+)
 @pytest.mark.parametrize("indent", ["", "  "])
 def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, indent):
     body = f"{head}def f():\n    return 1\n".replace("\n", f"\n{indent}").rstrip(" ")
