@@ -8,17 +8,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkg_lib.graph.documents import build_text
 from pkg_lib.graph.schema import NODES, PKG, build, edges_of
+from pkg_lib.graph.structure import structured
 from pkg_lib.types import Document, UserError
+
+CODE = ("python", "answer")  # the kinds of documents that hold functions
 
 
 def added(graph: PKG, documents: list[Document], processes: int = 1) -> PKG:
-    """The graph with more documents behind its own; UserError for an id that it holds already."""
+    """The graph with more documents behind its own, text by the structurer of its kind; `meta` loses the corpus' digest.
+
+    UserError for an id that it holds already or that comes twice, and for code and text at once.
+    """
     held = set(graph.documents)
-    twice = [d.id for d in documents if d.id in held]
-    if twice:
-        raise UserError(f"document {twice[0]} is in the graph already; remove it first, then add its new text")
-    return joined(graph, build(documents, processes=processes))
+    for document in documents:
+        if document.id in held:
+            raise UserError(f"document {document.id} is in the graph already; remove it first, then add its new text")
+        held.add(document.id)
+    return joined(graph, _built(documents, processes))
+
+
+def _built(documents: list[Document], processes: int) -> PKG:
+    kinds = {d.kind in CODE for d in documents}
+    if len(kinds) > 1:
+        raise UserError("the documents are code and text; add the ones, then the others")
+    return build_text(documents, structured(documents)) if kinds == {False} else build(documents, processes=processes)
 
 
 def joined(graph: PKG, more: PKG) -> PKG:
@@ -52,7 +67,7 @@ def positions(texts: pa.Table, among: pa.Table) -> np.ndarray:
 
 
 def removed(graph: PKG, ids: Iterable[str]) -> PKG:
-    """The graph without these documents; UserError for an id that it does not hold."""
+    """The graph without these documents, its `meta` without the corpus' digest; UserError for an id that it does not hold."""
     gone = set(ids)
     unknown = sorted(gone - set(graph.documents))
     if unknown:
@@ -86,4 +101,5 @@ def _renumbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _graph(nodes: dict[str, np.ndarray], texts: pa.Table, documents: list[str], skipped: list, meta: dict[str, str]) -> PKG:
     arrays = {f.name: nodes[f.name].astype(f.type.to_pandas_dtype()) for f in NODES}
     table = pa.table(list(arrays.values()), NODES)
+    meta = {k: v for k, v in meta.items() if k != "corpus_digest"}  # it is that of other documents
     return PKG(table, edges_of(arrays["type"], arrays["parent"]), texts, documents, skipped, meta)

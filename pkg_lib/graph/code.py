@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 
 from pkg_lib.types import Document
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[ \t]*\r?\n(.*?)^[ \t]*```[ \t]*\r?$", re.S | re.M)
+_FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^`\n]*\n(.*?)(?:^[ \t]*```[ \t]*\r?$|\Z)", re.S | re.M)
+_DEF = re.compile(r"\bdef[ \t\f\\]")
 _PYTHON = {"", "python", "python3", "py"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCK = (
@@ -55,9 +56,20 @@ class Function:
     blocks: list[Block] = field(default_factory=list)
 
 
-def _first(node: ast.stmt) -> int:
+def _first(node: ast.stmt, lines: list[str]) -> int:
+    """The line of the first "@", which may stand above its expression: `@(` or `@\\`."""
     decorators = getattr(node, "decorator_list", None)
-    return min([node.lineno, *(d.lineno for d in decorators)]) if decorators else node.lineno
+    if not decorators:
+        return node.lineno
+    line = decorators[0].lineno
+    while line > 1 and not lines[line - 1].lstrip(" \t\f").startswith("@"):
+        line -= 1
+    return line
+
+
+def split_lines(source: str) -> list[str]:
+    """Lines as Python's tokenizer counts them: \\n, \\r\\n and \\r end a line, form feeds and \\x1c to \\x1e do not."""
+    return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _suites(node: ast.AST) -> Iterator[ast.stmt]:
@@ -76,19 +88,22 @@ def functions_of(source: str) -> list[Function]:
         warnings.simplefilter("ignore", SyntaxWarning)  # Invalid escapes in other people's code are not our business.
         tree = ast.parse(source)
     found: list[Function] = []
+    lines = split_lines(source)
     stack: list[tuple[ast.AST, Function | None, int]] = [(tree, None, -1)]
     while stack:
         node, owner, parent = stack.pop()
-        inside = [_visit(child, owner, parent, found) for child in _suites(node) if isinstance(child, _BLOCK)]
+        inside = [_visit(child, owner, parent, found, lines) for child in _suites(node) if isinstance(child, _BLOCK)]
         stack += reversed(inside)
     for function in found:
         _sort_blocks(function)
     return sorted(found, key=lambda f: (f.first, -f.last))
 
 
-def _visit(node: ast.stmt, owner: Function | None, parent: int, found: list[Function]) -> tuple[ast.AST, Function | None, int]:
+def _visit(
+    node: ast.stmt, owner: Function | None, parent: int, found: list[Function], lines: list[str]
+) -> tuple[ast.AST, Function | None, int]:
     """Records one compound statement; returns what its own statements belong to."""
-    first, last = _first(node), node.end_lineno or node.lineno
+    first, last = _first(node, lines), node.end_lineno or node.lineno
     if owner is not None:
         owner.blocks.append(Block(first, last, parent))
         parent = len(owner.blocks) - 1
@@ -110,7 +125,8 @@ def _sort_blocks(function: Function) -> None:
 def sources_of(document: Document) -> list[tuple[int, str]]:
     """(line offset, source) of the Python code in a document: the whole module, or each fenced block of an answer.
 
-    An answer without a Python fence is taken as code itself when it holds a `def`.
+    A fence may say more than its language, and one that is never closed runs to the end, as in Markdown. An answer without a
+    Python fence is taken as code itself when it holds a `def`.
     """
     if document.kind == "python":
         return [(0, document.text)]
@@ -119,7 +135,7 @@ def sources_of(document: Document) -> list[tuple[int, str]]:
     found = [(document.text.count("\n", 0, m.start(2)), m[2]) for m in fences]
     if not found and re.search(r"^[ \t]*(async )?def ", document.text, re.M) and "```" not in document.text:
         found = [(0, document.text)]
-    return [(offset, source) for offset, source in found if "def " in source]
+    return [(offset, source) for offset, source in found if _DEF.search(source)]
 
 
 def parses(source: str) -> bool:

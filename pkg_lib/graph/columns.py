@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pkg_lib.graph.code import Function, functions_of, sources_of
+from pkg_lib.graph.code import Function, functions_of, sources_of, split_lines
 from pkg_lib.graph.workers import ordered
 from pkg_lib.types import Document, UserError
 
@@ -94,11 +94,6 @@ class Columns:
         self.last += other.last
         self.text.extend(map(rows.__getitem__, other.text))
         self.skipped += other.skipped
-
-
-def split_lines(source: str) -> list[str]:
-    """Lines as Python's tokenizer counts them: \\n, \\r\\n and \\r end a line, form feeds and \\x1c to \\x1e do not."""
-    return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def scan(documents: list[Document], processes: int = 1) -> Columns:

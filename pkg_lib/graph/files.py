@@ -61,7 +61,7 @@ def publish(folder: Path, marker: dict[str, Any]) -> None:
     """Makes the files that the marker names the graph of this directory, then clears older ones away."""
     handle, name = tempfile.mkstemp(prefix="tmp-", dir=folder)
     with os.fdopen(handle, "w") as f:
-        f.write(json.dumps(marker, sort_keys=True) + "\n")
+        f.write(json.dumps(marker | {"check": _check(marker)}, sort_keys=True) + "\n")
         f.flush()
         os.fsync(f.fileno())
     temporary = Path(name)
@@ -82,22 +82,27 @@ def marker_of(folder: Path, form: int) -> dict[str, Any]:
         raise UserError(f"no graph in {folder} ({e.strerror}); {AGAIN}") from e
     except ValueError as e:
         raise damaged(path, e) from e
-    needed = {"form", "files", "vectors", "skipped", "meta"}
-    if not isinstance(marker, dict) or not needed <= marker.keys():
+    if not isinstance(marker, dict) or "form" not in marker:
         raise damaged(path, "it lacks what a graph needs")
     if marker["form"] != form:
         raise UserError(f"{path} is of form {marker['form']}, this version reads {form}; {AGAIN}")
+    if marker.pop("check", None) != _check(marker):
+        raise damaged(path, "its contents have changed")
     return marker
 
 
-def checked(folder: Path, entry: dict[str, Any], contents: bool = True) -> Path:
-    """The path of a marker's entry, if its size (and its contents, read in pieces) are what they were."""
+def _check(marker: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(marker, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def checked(folder: Path, entry: dict[str, Any]) -> Path:
+    """The path of a marker's entry, if its size and its contents, read in pieces, are what they were."""
     path = folder / entry["file"]
     try:
         size = path.stat().st_size
         if size != entry["bytes"]:
             raise damaged(path, f"{size} bytes where {entry['bytes']} were written")
-        if contents and _digest(path) not in path.name:
+        if _digest(path) not in path.name:
             raise damaged(path, "its contents have changed")
     except OSError as e:
         raise damaged(path, e.strerror) from e

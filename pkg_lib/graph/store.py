@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from pkg_lib.graph import vectors as matrices
 from pkg_lib.graph.change import added, removed
-from pkg_lib.graph.files import MARKER, checked, damaged, marker_of, publish, store, writing
+from pkg_lib.graph.files import checked, damaged, marker_of, publish, store, writing
 from pkg_lib.graph.schema import EDGES, NODES, PKG, TEXTS
 from pkg_lib.graph.vectors import Encoder
 from pkg_lib.types import Document, UserError
 
-FORM = 2  # of the files; a directory of another form is built again
+FORM = 3  # of the files; a directory of another form is built again
 _DOCUMENTS = pa.schema([("id", pa.binary())])  # file names need not be UTF-8
 
 
@@ -153,7 +153,7 @@ def _load(folder: Path, marker: dict[str, Any]) -> PKG:
 
 
 def _parquet(folder: Path, files: dict[str, Any], name: str, schema: pa.Schema) -> pa.Table:
-    path = checked(folder, _entry(folder, files, name))
+    path = checked(folder, files[name])
     try:
         with pq.ParquetFile(path) as file:
             return file.read().cast(schema).combine_chunks()
@@ -162,7 +162,7 @@ def _parquet(folder: Path, files: dict[str, Any], name: str, schema: pa.Schema) 
 
 
 def _texts(folder: Path, files: dict[str, Any]) -> pa.Table:
-    path = checked(folder, _entry(folder, files, "payloads"))
+    path = checked(folder, files["payloads"])
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     except (OSError, ValueError, pa.ArrowException) as e:
@@ -170,10 +170,3 @@ def _texts(folder: Path, files: dict[str, Any]) -> pa.Table:
     if table.schema != TEXTS:
         raise damaged(path, "other columns")
     return table
-
-
-def _entry(folder: Path, files: Any, name: str) -> dict[str, Any]:
-    entry = files.get(name) if isinstance(files, dict) else None
-    if not isinstance(entry, dict) or not {"file", "bytes"} <= entry.keys():
-        raise damaged(folder / MARKER, f"it names no {name} file")
-    return entry

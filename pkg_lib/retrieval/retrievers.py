@@ -180,6 +180,8 @@ class GraphNodes:
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         graph, embedder = self.knowledge.graph, self.knowledge.embedder
         nodes = graph.of_type(self.kind)
+        # One node a text, the first of the corpus: HNSW links twins badly, and misses what lies beyond them.
+        nodes = nodes[np.sort(np.unique(graph.text[nodes], return_index=True)[1])]
         _require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         queries = embedder.encode([t.prompt for t in tasks])
         index = make_index(self.options.index, embedder.encode(graph.payloads(nodes)))

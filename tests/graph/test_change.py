@@ -9,7 +9,9 @@ from words import WordEmbedder
 
 from pkg_lib.graph import store
 from pkg_lib.graph.change import added, removed
+from pkg_lib.graph.documents import build_text
 from pkg_lib.graph.schema import build
+from pkg_lib.graph.structure import structured
 from pkg_lib.types import Document, UserError
 
 from .source_trees import Expected, bodies, render
@@ -66,3 +68,21 @@ def test_mistakes():
         added(graph, [Document("b", ""), Document("a", "")])
     with pytest.raises(UserError, match=r"document c is not in the graph \(2 of the 3"):
         removed(graph, ["a", "d", "c"])
+    with pytest.raises(UserError, match="document b is in the graph already"):
+        added(graph, [Document("b", ""), Document("b", "def g(): pass\n")])
+    with pytest.raises(UserError, match="code and text"):
+        added(graph, [Document("b", ""), Document("c", "T\n=\n\ntext\n", "rst")])
+
+
+def test_text_is_added_by_the_structurer_of_its_kind(tmp_path):
+    documents = [Document(n, f"Title {n}\n=======\n\ntext\n\n    code of {n}\n", "rst") for n in "ab"]
+    store.save(build_text(documents[:1], structured(documents[:1])), tmp_path)
+    whole = store.add(tmp_path, documents[1:])
+    assert whole.equals(build_text(documents, structured(documents))) and not whole.skipped
+    assert store.remove(tmp_path, ["a"]).equals(build_text(documents[1:], structured(documents[1:])))
+
+
+def test_a_changed_graph_does_not_claim_the_digest_of_the_corpus_it_came_from():
+    graph = build([Document("a", "def f(): pass\n")], {"corpus": "x", "corpus_digest": "1"})
+    whole = added(graph, [Document("b", "def g(): pass\n")])
+    assert whole.meta == removed(whole, ["b"]).meta == {"corpus": "x"} and graph.meta["corpus_digest"] == "1"

@@ -194,3 +194,33 @@ def test_answer_without_fences():
 )
 def test_parses(text, good):
     assert parses(text) is good
+
+
+@pytest.mark.parametrize(
+    "head", ["@(\n    wrap\n)\n", "@\\\nwrap\n", "@ (  # why\n\n  a\n  @ b)\n", "@(\n    a)\n@b\n", "@a\n@(\n    b\n)\n"]
+)
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, indent):
+    body = f"{head}def f():\n    return 1\n".replace("\n", f"\n{indent}").rstrip(" ")
+    source = f"if 1:\n{indent}{body}" if indent else f"x = 1\n{body}"
+    (function,) = functions_of(source)
+    text = "\n".join(source.split("\n")[function.first - 1 : function.last])
+    assert function.first == 2 and parses(text)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Here:\n```python title=one.py\ndef f():\n    return 1\n```\nand\n```python\ndef g():\n    return 2\n```\n",
+        "```python\ndef f():\n    return 1\n```\nand\n```python\ndef g():\n    return 2\n",
+        "```python\ndef f():\n    return 1\n```\nand\n```python\ndef\tg():\n    return 2\n```\n",
+    ],
+    ids=["more than the language", "never closed", "a tab after def"],
+)
+def test_no_function_of_an_answer_is_lost(answer):
+    document = Document("a", answer, "answer")
+    lines = answer.split("\n")
+    for offset, source in sources_of(document):
+        for function in functions_of(source):
+            assert lines[offset + function.first - 1].split()[0] == "def"
+    assert [f.name for _, source in sources_of(document) for f in functions_of(source)] == ["f", "g"]

@@ -107,20 +107,43 @@ def test_a_damaged_file_is_named(tmp_path, stem, damage):
 @pytest.mark.parametrize("stem", ["nodes", "edges", "documents", "payloads"])
 def test_a_file_of_other_columns_under_its_own_digest_is_named(tmp_path, stem):
     store.save(build([A]), tmp_path)
-    marker = json.loads((tmp_path / "graph.json").read_text())
+    marker = files.marker_of(tmp_path, store.FORM)
     table = pa.table({"a": [1]})
     marker["files"][stem] = files.store(tmp_path, stem, ".parquet", lambda f: pq.write_table(table, f))
-    (tmp_path / "graph.json").write_text(json.dumps(marker))
+    files.publish(tmp_path, marker)
     with pytest.raises(UserError, match=f"{stem}-.* is damaged"):
         store.load(tmp_path)
 
 
-@pytest.mark.parametrize("text", ['{"form": 2', "[]", "{}", '{"form": 2, "files": [], "vectors": {}, "skipped": [], "meta": {}}'])
+@pytest.mark.parametrize("text", ['{"form": 3', "[]", "{}", '{"form": 3, "files": [], "vectors": {}, "skipped": [], "meta": {}}'])
 def test_a_damaged_marker(tmp_path, text):
     store.save(build([A]), tmp_path)
     (tmp_path / "graph.json").write_text(text)
     with pytest.raises(UserError, match=r"graph.json is damaged .*; delete the directory and build it again"):
         store.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(skipped=3),
+        lambda m: m.update(vectors=[1]),
+        lambda m: m["vectors"].update(words={}),
+        lambda m: m["files"]["nodes"].update(file=3),
+        lambda m: m["files"].update(nodes=m["files"]["edges"]),
+        lambda m: m.pop("check"),
+    ],
+)
+def test_a_marker_that_something_else_has_changed(tmp_path, change):
+    store.save(build([A]), tmp_path)
+    marker = json.loads((tmp_path / "graph.json").read_text())
+    change(marker)
+    (tmp_path / "graph.json").write_text(json.dumps(marker))
+    for act in (store.load, lambda f: store.add(f, [B]), lambda f: store.remove(f, ["a"])):
+        with pytest.raises(UserError, match=r"graph.json is damaged \(its contents have changed\)"):
+            act(tmp_path)
+    store.save(build([B]), tmp_path)
+    assert store.load(tmp_path).equals(build([B]))
 
 
 def test_no_graph_and_a_graph_of_another_form(tmp_path):
@@ -130,8 +153,8 @@ def test_no_graph_and_a_graph_of_another_form(tmp_path):
     assert not (tmp_path / "nowhere").exists()
     store.save(build([A]), tmp_path)
     text = (tmp_path / "graph.json").read_text()
-    (tmp_path / "graph.json").write_text(text.replace('"form": 2', '"form": 1'))
-    with pytest.raises(UserError, match="is of form 1, this version reads 2"):
+    (tmp_path / "graph.json").write_text(text.replace('"form": 3', '"form": 1'))
+    with pytest.raises(UserError, match="is of form 1, this version reads 3"):
         store.load(tmp_path)
     store.save(build([B]), tmp_path)
     assert store.load(tmp_path).equals(build([B]))
@@ -181,20 +204,21 @@ def test_a_mismatch_of_graph_and_vectors_is_refused_with_the_reason(tmp_path, em
     assert store.load(tmp_path).equals(graph)
 
 
-@pytest.mark.parametrize("damage", [truncate, Path.unlink, lambda p: p.write_bytes(b"x" * p.stat().st_size)])
-def test_damaged_vectors_are_named(tmp_path, embedder, damage):
+@pytest.mark.parametrize("damage", [truncate, flip, Path.unlink, lambda p: p.write_bytes(b"x" * p.stat().st_size)])
+def test_damaged_vectors_are_named_and_not_carried_on(tmp_path, embedder, damage):
     store.save(build([A]), tmp_path, embedder)
     damage(file_of(tmp_path, "vectors-words"))
-    with pytest.raises(UserError, match=r"vectors-words-.*npy is damaged"):
-        store.vectors(tmp_path, store.load(tmp_path), "words")
+    for act in (lambda: store.vectors(tmp_path, store.load(tmp_path), "words"), lambda: store.add(tmp_path, [B], embedder)):
+        with pytest.raises(UserError, match=r"vectors-words-.*npy is damaged"):
+            act()
 
 
 def test_vectors_of_another_shape_are_named(tmp_path, embedder):
     store.save(build([A]), tmp_path, embedder)
-    marker = json.loads((tmp_path / "graph.json").read_text())
+    marker = files.marker_of(tmp_path, store.FORM)
     about = marker["vectors"]["words"]
     about |= files.store(tmp_path, "vectors-words", ".npy", lambda f: np.save(f, np.zeros((2, 256), np.float32)))
-    (tmp_path / "graph.json").write_text(json.dumps(marker))
+    files.publish(tmp_path, marker)
     with pytest.raises(UserError, match=r"is damaged \(it holds float32 \(2, 256\), not float32"):
         store.vectors(tmp_path, store.load(tmp_path), "words")
 
