@@ -30,7 +30,7 @@ from pkg_lib.generation.extract import defines
 from pkg_lib.graph.enhance import FIM, FORMS, Hole, Unfit, candidates, closed, enhanced_payloads, fim_of, judge
 from pkg_lib.graph.schema import IMPL, PKG, build
 from pkg_lib.models import ModelSpec, fetch, model_spec
-from pkg_lib.results import slug, versions, write_json
+from pkg_lib.results import slug, versions, write_json, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
@@ -110,7 +110,10 @@ class _Run:
         return TransformersBackend(fetch(self.spec.name), chat=False, stop=stop, max_new_tokens=MAX_NEW_TOKENS)
 
     def rows(self, form: str, functions: list[tuple[str, int, Hole]]) -> dict[str, dict[str, Any]]:
-        """Payload digest -> line of the (payload digest, node, hole) given; what is not in the file yet is asked."""
+        """Payload digest -> line of the (payload digest, node, hole) given; what is not in the file yet is asked.
+
+        What is stored is judged again from the model's text, so that the file never holds what today's judge would reject.
+        """
         prompts = {sha: hole.prompt(self.fim, form) for sha, _, hole in functions}
         keys = {sha: generation_key(self.spec.name, self.spec.tag, prompt, DECODING) for sha, prompt in prompts.items()}
         stored = {r["key"]: r for r in read_enhanced(self.path)}
@@ -118,7 +121,11 @@ class _Run:
         if todo:
             self._ask([Request(sha, prompts[sha], "") for sha in todo], form, todo)
             stored = {r["key"]: r for r in read_enhanced(self.path)}
-        return {sha: stored[key] for sha, key in keys.items()}
+        holes = {keys[sha]: hole for sha, _, hole in functions}
+        judged = {k: stored[k] | verdict(hole, stored[k]["raw"], self.fim, stored[k]["finish"]) for k, hole in holes.items()}
+        if any(stored[k] != row for k, row in judged.items()):
+            write_jsonl(self.path, (stored | judged).values())
+        return {sha: judged[key] for sha, key in keys.items()}
 
     def _ask(self, requests: list[Request], form: str, todo: dict[str, tuple[str, int, Hole]]) -> None:
         """Appends one line a function as soon as its docstring is there."""

@@ -24,7 +24,9 @@ MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 toke
 FORMS = ("closed", "open")
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
-_CODE = re.compile(r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+")
+_CODE = re.compile(
+    r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+|print\s*\(|raise \w+\s*\(|[\"']{2,}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ def docstring_of(raw: str, fim: FIM, finish: str) -> str:
 
 
 def leaks(docstring: str, payload: str) -> bool:
-    """Whether the docstring goes on into code: a definition, an import, or a line of the function itself."""
+    """Whether the docstring goes on into code: a definition, an import, a call of print, a quotation that closes or opens
+    another string, or a line of the function itself."""
     own = {line.strip() for line in payload.split("\n")}
     lines = (line.strip() for line in docstring.split("\n"))
     return any(_CODE.match(line) or (len(line) > 5 and line in own) for line in lines)

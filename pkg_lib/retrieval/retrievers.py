@@ -146,8 +146,9 @@ class Options:
 
     `top_k` nodes, none inside another and no text twice, are put together as far as they fit into CONTEXT_CHARS, the first
     always. A node whose cosine is below `threshold` is left out (all of them: an empty context). `guarded` lets the whole
-    node compete in pruning. `calls` characters at most are spent on the functions that the text calls (augment.py). `index` is
-    a name of INDEXES: "hnsw" trades a little recall for speed on large graphs.
+    node compete in pruning. `calls` characters at most are spent on the functions that the text calls (augment.py), or as many of
+    what `measure` counts: the tokens of a model's own tokenizer, for instance. `index` is a name of INDEXES: "hnsw" trades
+    a little recall for speed on large graphs.
     """
 
     top_k: int = 1
@@ -155,6 +156,7 @@ class Options:
     guarded: bool = False
     calls: int = 0
     index: str = "flat"
+    measure: Callable[[str], int] = len
 
     def __post_init__(self) -> None:
         if self.top_k < 1 or self.calls < 0 or not -1 <= (self.threshold or 0) <= 1:
@@ -222,8 +224,8 @@ class GraphNodes:
         texts = fitting([first, *(p.text for p in pruned[1:])])
         text, source = "\n\n".join(texts), " + ".join(graph.where(v) for v in nodes[: len(texts)])
         if options.calls:
-            room = min(options.calls, CONTEXT_CHARS - len(text))
-            done = self.knowledge.calls.augment(list(zip(nodes, texts, strict=False)), room)
+            room = min(options.calls, CONTEXT_CHARS - len(text)) if options.measure is len else options.calls
+            done = self.knowledge.calls.augment(list(zip(nodes, texts, strict=False)), room, options.measure)
             self.augmented[task.id] = done
             text = done.text
             source += "".join(f" calls {graph.where(v)}" for v in done.added)

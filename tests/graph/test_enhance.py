@@ -138,6 +138,8 @@ def outcome(raw: str, finish: str = "end", payload: str = "def f(items):\n    re
         ("The mean.\n\n\ndef g(x):", "rejected: code leaked"),
         ("The mean.\n\nreturn  sum(items)\n    return sum(items) / len(items)\n", "rejected: code leaked"),
         ("The mean.\nimport os", "rejected: code leaked"),
+        ("print('mean', items)", "rejected: code leaked"),
+        ("The mean.\n    raise NotImplementedError()", "rejected: code leaked"),
         ("The mean.\n    and\n    and\n    and", "rejected: repeats itself"),
     ],
 )
@@ -239,6 +241,17 @@ def test_a_run_resumes(corpus, tmp_path):
     again = Table()
     enhancer.enhance(corpus, MODEL, 9, tmp_path, again, forms=("closed",))
     assert again.asked == []
+
+
+def test_stored_rows_are_judged_as_new_ones_are(corpus, tmp_path):
+    enhancer.enhance(corpus, MODEL, 9, tmp_path, Table(), forms=("closed",))
+    path = enhancer.rows_file(MODEL, corpus, tmp_path)
+    rows = [r | ({"raw": "print(1)\n"} if r["name"] == "mean" else {}) for r in enhancer.read_enhanced(path)]
+    path.write_text("".join(json.dumps(r, sort_keys=True) + "\n" for r in rows))  # accepted by an older judge
+    table = Table()
+    log = enhancer.enhance(corpus, MODEL, 9, tmp_path, table, forms=("closed",))
+    assert table.asked == [] and log["rejected"] == {"code leaked": 1, "empty": 1} and log["accepted"] == 1
+    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {"mean": "code leaked", "size": "", "empty": "empty"}
 
 
 def test_a_smaller_count_is_the_start_of_a_larger_one(corpus, tmp_path):

@@ -284,6 +284,17 @@ def test_calls_are_added_and_named(knowledge):
     assert short.source == "d0:2-4"
 
 
+def test_calls_have_a_budget_in_tokens_where_a_tokenizer_counts(knowledge):
+    def words(text):
+        return len(text.split())
+
+    helper = "def divides(divisor, number):\n    if number"
+    for budget, added in ((3, False), (40, True)):
+        options = Options(calls=budget, guarded=True, measure=words)
+        (found,) = GraphNodes(knowledge, "c", BLOCK, options).retrieve(TASKS[:1])
+        assert found.text.startswith(helper) is added
+
+
 def test_contexts_never_grow_over_the_limit(textbook, embedder):
     knowledge = Knowledge(textbook[0], embedder)
     knowledge.graph = textbook[1]
