@@ -57,7 +57,7 @@ def _printable(text: str) -> str:
 def inline(figure: Figure) -> str:
     """A figure as a data: address of an SVG, the same at each run; in an <img> nothing that it holds is executed."""
     data = io.BytesIO()
-    with matplotlib.style.context([STYLE, {"svg.fonttype": "none", "svg.hashsalt": "pkg"}], after_reset=True):
+    with matplotlib.style.context(STYLE, after_reset=True):
         figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
     return f"data:image/svg+xml;base64,{base64.b64encode(data.getvalue()).decode()}"
 
