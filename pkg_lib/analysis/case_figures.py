@@ -25,6 +25,7 @@ LOOK = {
 }  # fmt: skip
 
 
+@styled
 def subgraph(traced: Traced) -> Figure:
     """The retrieved node and all below it, the pruned branch crossed; a leaf of text with the path above it.
 
