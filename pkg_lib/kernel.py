@@ -78,6 +78,8 @@ def _repeatable(path: Path, error: str) -> None:
     for name in ("papermill", "widgets"):
         notebook.metadata.pop(name, None)
     code = [c for c in notebook.cells if c.cell_type == "code"]
+    # Not by execution counts: a kernel that is killed at once may have sent its cell's, or not.
+    started = [c for c in code if c.metadata.get("papermill", {}).get("start_time")]
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         for name in ("papermill", "execution"):
@@ -86,7 +88,7 @@ def _repeatable(path: Path, error: str) -> None:
         cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})]
     if error and not any(o.output_type == "error" for c in code for o in c.outputs):
         name, _, value = error.partition(": ")
-        stopped = next((c for c in code if c.execution_count is None), code[-1])
+        stopped = started[-1] if started else code[0]
         stopped.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=value, traceback=[error]))
     nbformat.write(notebook, path)
 
