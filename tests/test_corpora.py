@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pkg_lib import corpora
-from pkg_lib.corpora import corpus_digest, load_corpus, redistributable
+from pkg_lib.corpora import corpus_digest, load_corpus, own, redistributable
 from pkg_lib.graph.schema import NAME, build
 from pkg_lib.types import Document, UserError
 
@@ -145,3 +145,11 @@ def test_the_digest_knows_every_part():
     others.append(Document("i", "text", unit="function"))
     assert len({corpus_digest([d]) for d in [base, *others]}) == 5
     assert corpus_digest([base]) == corpus_digest([Document("i", "text")])
+
+
+def test_what_a_user_can_change_under_its_name(monkeypatch, tmp_path):
+    monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
+    assert [own(c) for c in ("textbook+stdlib", "published", "python-docs")] == [False] * 3
+    assert [own(c) for c in ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")] == [True] * 4
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))  # pages, and not Python's manual
+    assert own("python-docs")

@@ -13,10 +13,12 @@ from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.completions import Completions
 from pkg_lib.corpora import load_corpus
 from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
+from pkg_lib.published import context_id
 from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.retrieval.text import TextKnowledge
 from pkg_lib.study import MODEL, STUDY
-from pkg_lib.types import Task, UserError
+from pkg_lib.types import Document, Task, UserError
 
 HERE = [p for p in STUDY if (p.model, p.benchmark, p.columns) == (MODEL, "humaneval", ())]
 
@@ -112,6 +114,46 @@ def test_contexts_of_a_changed_tree_are_retrieved_again(tmp_path, monkeypatch, e
     assert [c.text.split("(")[0] for c in before] == ["def first"] * 2
     tree(tmp_path / "code", "second")
     assert [c.text.split("(")[0] for c in Experiment(MODEL, corpus=corpus, limit=2).contexts("Func-BM25")] == ["def second"] * 2
+
+
+@pytest.fixture
+def pages(tmp_path, monkeypatch, embedder):
+    """A user's own directory of pages as the corpus python-docs."""
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Lists\n\nA list holds items in their order, and grows.\n")
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(folder))
+    knowledge = property(lambda self: TextKnowledge(load_corpus(self.corpus), embedder))
+    monkeypatch.setattr(Completions, "knowledge", knowledge)
+    return folder
+
+
+def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(pages):
+    def found():
+        return Experiment(MODEL, corpus="python-docs", limit=2).contexts("JSON-PKG")
+
+    assert all("grows" in c.text for c in found())
+    frame = Experiment(MODEL, corpus="python-docs", limit=2).verdicts()
+    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *CHOOSING] and frame.isna().all(axis=None)
+    (pages / "a.md").write_text("# Lists\n\nA list holds items, and shrinks.\n")
+    now = found()
+    assert all("shrinks" in c.text for c in now)
+    (pages / "a.md").unlink()
+    pages.rmdir()
+    gone = found()  # what is stored stays; the pages are the user's, so that their text is not in it
+    assert [c.sha256 for c in gone] == [c.sha256 for c in now] and {c.text for c in gone} == {None}
+
+
+def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch, embedder):
+    """Its text is nobody's; with it the completion without retrieval is found by its prompt."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    tasks = load_benchmark("humaneval", 2)
+    texts = [Document(context_id("Func-PKG", t.id), text) for t, text in zip(tasks, ("", "def f(): 1"), strict=True)]
+    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(texts, embedder)))
+    Experiment(MODEL, corpus="published", limit=2).contexts("Func-PKG")
+    stored = Experiment(MODEL, corpus="published", limit=2).stored_contexts("Func-PKG")
+    assert [c.text for c in stored.values()] == ["", None]
 
 
 def test_context_that_defines_the_task_is_marked(tmp_path, monkeypatch, embedder):

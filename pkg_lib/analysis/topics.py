@@ -96,26 +96,26 @@ def made_from(tasks: Sequence[Task], embedder: str) -> str:
 
 
 @cache
-def hand_labels() -> pd.Series:
+def reader_labels() -> pd.Series:
     """task id -> topic of the 100 tasks of MBPP that were read one by one."""
-    return pd.read_csv(REFERENCE / "topics_hand_labels.csv", comment="#", index_col="task_id")["topic"]
+    return pd.read_csv(REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")["topic"]
 
 
 def agreement(assigned: pd.DataFrame) -> Grid:
-    """The method, its rules alone and the embedding alone against the hand labels: Cohen's kappa with a bootstrap interval."""
-    title, hand = "Topics by the method against topics by hand", hand_labels()
-    hand = hand[hand.index.isin(assigned.index)]
-    found = assigned.loc[hand.index]
+    """The method, its rules alone and the embedding alone against the reader's labels, with Cohen's kappa and intervals."""
+    title, labels = "Topics by the method against those of one reader, a language model", reader_labels()
+    labels = labels[labels.index.isin(assigned.index)]
+    found = assigned.loc[labels.index]
     answers = {
         "rules, then embedding": found["topic"],
         "rules alone": found["topic"].where(found["by"] == "rule", SILENT),
         "embedding alone": found["nearest"],
     }
-    rows = {name: _agreement_row(hand, answer) for name, answer in answers.items()}
+    rows = {name: _agreement_row(labels, answer) for name, answer in answers.items()}
     names = ["tasks", "agree", "agreement, %", "95 % interval", "Cohen's kappa", "95 % interval of kappa"]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("method")
-    if hand.empty:
-        return Grid(title, frame, ("Only tasks of MBPP's test split were labelled by hand.",))
+    if labels.empty:
+        return Grid(title, frame, ("Only tasks of MBPP's test split were labelled.",))
     silent = int((found["by"] != "rule").sum())
     note = (
         f"Rules are silent for {silent} of these {len(found)} tasks; for rules alone that is a disagreement. Intervals: Wilson "
@@ -125,19 +125,19 @@ def agreement(assigned: pd.DataFrame) -> Grid:
     return Grid(title, frame, (note,))
 
 
-def _agreement_row(hand: pd.Series, answer: pd.Series) -> tuple[str, ...]:
-    agree, bounds = int((hand == answer).sum()), wilson(int((hand == answer).sum()), len(hand))
+def _agreement_row(labels: pd.Series, answer: pd.Series) -> tuple[str, ...]:
+    agree, bounds = int((labels == answer).sum()), wilson(int((labels == answer).sum()), len(labels))
     if bounds is None:
         return ("0", *[DASH] * 5)
-    value, low, high = kappa(hand, answer)
+    value, low, high = kappa(labels, answer)
     share = f"{percent(bounds[0])} to {percent(bounds[1])}"
-    return (str(len(hand)), str(agree), percent(agree / len(hand)), share, _two(value), f"{_two(low)} to {_two(high)}")
+    return (str(len(labels)), str(agree), percent(agree / len(labels)), share, _two(value), f"{_two(low)} to {_two(high)}")
 
 
-def kappa(hand: pd.Series, answer: pd.Series, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
+def kappa(labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
     """Cohen's kappa and its percentile bootstrap interval over tasks; NaN where it is not defined (one label alone)."""
     names = [*topics().index, SILENT]
-    a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (hand, answer))
+    a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (labels, answer))
     if len({*a, *b}) < 2:  # chance alone would agree always, and kappa be 0 / 0
         return (math.nan,) * 3
     draws = np.random.default_rng(seed).integers(len(a), size=(resamples, len(a)))
@@ -162,18 +162,20 @@ def agreement_sentence(found: Grid) -> str:
     """What `agreement` says of the method, in one sentence."""
     tasks, agree, share, _, value, spread = found.frame.iloc[0]
     if tasks == "0":
-        return "The topics of this benchmark were not checked by hand."
-    return f"The topics agree with hand labels in {agree} of {tasks} tasks ({share} %); Cohen's kappa {value} ({spread})."
+        return "The topics of this benchmark were not checked against labels."
+    whose = "the labels of one reader, a language model,"
+    return f"The topics agree with {whose} in {agree} of {tasks} tasks ({share} %); Cohen's kappa {value} ({spread})."
 
 
 def disagreements(assigned: pd.DataFrame) -> Grid:
-    """The labelled tasks on which method and hand differ."""
-    hand = hand_labels()
-    hand = hand[hand.index.isin(assigned.index)]
-    found = assigned.loc[hand.index]
-    differ = found[found["topic"] != hand]
-    frame = pd.DataFrame({"by hand": hand[differ.index], "by the method": differ["topic"], "category": differ["category"]})
-    return Grid("Where method and hand differ", frame.rename_axis("task"))
+    """The labelled tasks on which method and labels differ."""
+    labels = reader_labels()
+    labels = labels[labels.index.isin(assigned.index)]
+    found = assigned.loc[labels.index]
+    differ = found[found["topic"] != labels]
+    both = {"by the reader": labels[differ.index], "by the method": differ["topic"]}
+    frame = pd.DataFrame(both | {"category": differ["category"]})
+    return Grid("Where method and labels differ", frame.rename_axis("task"))
 
 
 def categories(assigned: pd.DataFrame) -> Grid:

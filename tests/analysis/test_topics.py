@@ -1,4 +1,4 @@
-"""Topics: which rule speaks, what the embedding decides, and what agreement with the hand labels means."""
+"""Topics: which rule speaks, what the embedding decides, and what agreement with the labels means."""
 
 import random
 
@@ -66,14 +66,14 @@ def test_every_rule_leads_to_one_of_the_ten_topics():
     assert set(topics.topics().query("source == 'paper'").index) == published
 
 
-def test_hand_labels_are_the_sample_that_they_say():
+def test_labels_are_the_sample_that_they_say():
     drawn = sorted(random.Random(0).sample(range(11, 511), 100))
-    assert list(topics.hand_labels().index) == [f"MBPP/{i}" for i in drawn]
-    assert set(topics.hand_labels()) <= set(NAMES)
+    assert list(topics.reader_labels().index) == [f"MBPP/{i}" for i in drawn]
+    assert set(topics.reader_labels()) <= set(NAMES)
 
 
 def hand_and(change):
-    hand = topics.hand_labels()
+    hand = topics.reader_labels()
     frame = pd.DataFrame({"category": "c", "topic": hand, "by": "rule", "nearest": NAMES[0]})
     return change(frame)
 
@@ -87,9 +87,10 @@ def test_agreement_counts_and_names_what_differs():
     frame = hand_and(other)
     found = topics.agreement(frame).frame
     assert found.at["rules, then embedding", "agree"] == "98" and found.at["rules alone", "agree"] == "98"
-    assert found.at["embedding alone", "agree"] == str((topics.hand_labels() == NAMES[0]).sum())
+    assert found.at["embedding alone", "agree"] == str((topics.reader_labels() == NAMES[0]).sum())
     assert list(topics.disagreements(frame).frame.index) == ["MBPP/11", "MBPP/18"]
-    assert topics.agreement_sentence(topics.agreement(frame)).startswith("The topics agree with hand labels in 98 of 100 tasks")
+    said = topics.agreement_sentence(topics.agreement(frame))
+    assert said.startswith("The topics agree with the labels of one reader, a language model, in 98 of 100 tasks")
 
 
 def test_silence_of_the_rules_is_a_disagreement_of_the_rules_alone():
@@ -99,7 +100,7 @@ def test_silence_of_the_rules_is_a_disagreement_of_the_rules_alone():
 
 
 def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
-    hand = topics.hand_labels()
+    hand = topics.reader_labels()
     answer = hand.where(np.arange(100) % 4 > 0, "Algorithms")
     value, low, high = topics.kappa(hand, answer)
     assert value == pytest.approx(cohen_kappa_score(hand, answer)) and low < value < high
@@ -112,7 +113,7 @@ def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
 
 def test_a_benchmark_without_labels_says_so():
     frame = hand_and(lambda f: f.rename(index=lambda i: i.replace("MBPP", "HumanEval")))
-    assert topics.agreement_sentence(topics.agreement(frame)) == "The topics of this benchmark were not checked by hand."
+    assert topics.agreement_sentence(topics.agreement(frame)) == "The topics of this benchmark were not checked against labels."
 
 
 def test_categories_count_every_task_once():
