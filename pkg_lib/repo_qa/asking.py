@@ -1,6 +1,7 @@
-"""Prompts to a language model, one at a time, so that each answer's seconds are its own; every answer is cached at once.
+"""Prompts to a language model in a rolling batch; every answer is cached as soon as it is there, a stopped run goes on.
 
-Lines go to a file of a `GenerationCache`; a stopped run goes on where it was. `meta` holds the seconds from prompt to answer.
+Lines go to a file of a `GenerationCache`. `meta` holds the seconds since the answer before, so that the sum over all answers is
+what the model took. A batch shares its steps, so the seconds of one answer alone say nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from pkg_lib.models import fetch, model_spec
 from pkg_lib.types import Generation, Request, digest
 
 
+SLOTS = 16  # answers that are written together
+
+
 class Backend(Protocol):
     """What is asked of a model: `TransformersBackend` of generation/backends.py, or anything that does the same."""
 
@@ -23,7 +27,7 @@ class Backend(Protocol):
 
 
 class Lazy:
-    """Loads the model when something is left to ask; one row at a time, and the model alone decides where an answer ends."""
+    """Loads the model when something is left to ask; the model alone decides where an answer ends."""
 
     def __init__(self, model: str, max_new_tokens: int) -> None:
         self.model, self.most = model, max_new_tokens
@@ -35,7 +39,7 @@ class Lazy:
 
             chat = model_spec(self.model).style == "chat"
             self._loaded = TransformersBackend(
-                fetch(self.model), chat=chat, slots=1, stop=lambda text: False, max_new_tokens=self.most
+                fetch(self.model), chat=chat, slots=SLOTS, stop=lambda text: False, max_new_tokens=self.most
             )
         self._loaded.generate(requests, done)
 
@@ -68,19 +72,19 @@ class Asker:
 
     def ask(self, prompts: Mapping[str, str]) -> dict[str, Generation]:
         """name -> answer for name -> prompt; asks what the cache does not hold."""
-        for name, prompt in prompts.items():
-            if self.known(prompt) is None:
-                self._one(name, prompt)
-        return {name: self.cache[self.key(prompt)] for name, prompt in prompts.items()}
-
-    def _one(self, name: str, prompt: str) -> None:
-        start = time.perf_counter()
+        todo = {self.key(p): Request(name, p, "<answer>") for name, p in prompts.items() if self.known(p) is None}
+        last = time.perf_counter()
 
         def done(row: Any, raw: str, finish: Any) -> None:
-            meta = {"seconds": round(time.perf_counter() - start, 3), "prompt_sha256": digest(prompt), "stage": self.stage}
-            answer = Generation(self.key(prompt), name, raw, row.tokens, finish, row.prompt_tokens, meta)
-            self.cache.append(self.file, answer)
+            nonlocal last
+            now = time.perf_counter()
+            key, asked = self.key(row.request.text), row.request
+            meta = {"seconds": round(now - last, 3), "prompt_sha256": digest(asked.text), "stage": self.stage}
+            last = now
+            self.cache.append(self.file, Generation(key, asked.task_id, raw, row.tokens, finish, row.prompt_tokens, meta))
 
-        self.asked += 1
-        assert self.backend is not None
-        self.backend.generate([Request(name, prompt, "<answer>")], done)
+        self.asked += len(todo)
+        if todo:
+            assert self.backend is not None
+            self.backend.generate(list(todo.values()), done)
+        return {name: self.cache[self.key(prompt)] for name, prompt in prompts.items()}

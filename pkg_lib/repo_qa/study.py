@@ -1,7 +1,7 @@
 """What is measured on a repository, and where it is kept.
 
-    results/repo_qa/NAME/answers/MODEL/extraction.jsonl   a model's answers to LLM-KB's extraction prompts (the cache)
-    results/repo_qa/NAME/answers/MODEL/questions.jsonl    a model's answers to the questions, of all pipelines
+results/repo_qa/NAME/answers/MODEL/extraction.jsonl   a model's answers to LLM-KB's extraction prompts (the cache)
+results/repo_qa/NAME/answers/MODEL/questions.jsonl    a model's answers to the questions, of all pipelines
 """
 
 from __future__ import annotations
