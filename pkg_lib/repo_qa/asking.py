@@ -16,7 +16,6 @@ from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.models import fetch, model_spec
 from pkg_lib.types import Generation, Request, digest
 
-
 SLOTS = 16  # answers that are written together
 
 

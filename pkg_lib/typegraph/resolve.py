@@ -17,12 +17,13 @@ from pkg_lib.typegraph.java import Facts, Import, Reference
 LABEL = {"field": "injects", "constant": "injects", "parameter": "injects", "component": "injects"}
 LABEL |= {"extends": "extends", "implements": "implements"}
 # Names that java.lang brings into every file. They matter only where a project's import on demand has one of them too.
-JAVA_LANG = frozenset(  # noqa: SIM905 (fifty names read better so)
-    "AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable Deprecated Double Enum Error "
-    "Exception Float FunctionalInterface Integer Iterable Long Math Module Number Object Override Package Process Readable "
-    "Record Runnable Runtime RuntimeException SafeVarargs Short StackWalker StrictMath String StringBuffer StringBuilder "
-    "SuppressWarnings System Thread ThreadGroup ThreadLocal Throwable Void".split()
-)
+JAVA_LANG = frozenset({
+    "AutoCloseable", "Boolean", "Byte", "CharSequence", "Character", "Class", "ClassLoader", "Cloneable", "Comparable",
+    "Deprecated", "Double", "Enum", "Error", "Exception", "Float", "FunctionalInterface", "Integer", "Iterable", "Long",
+    "Math", "Module", "Number", "Object", "Override", "Package", "Process", "Readable", "Record", "Runnable", "Runtime",
+    "RuntimeException", "SafeVarargs", "Short", "StackWalker", "StrictMath", "String", "StringBuffer", "StringBuilder",
+    "SuppressWarnings", "System", "Thread", "ThreadGroup", "ThreadLocal", "Throwable", "Void",
+})  # fmt: skip
 
 
 class Ambiguous(Exception):
