@@ -1,6 +1,7 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | show | doctor | fetch | verify-cache | list
+python -m pkg_lib run | report | graph | enhance | structure | replay | show | typegraph | repo-qa | doctor | fetch
+                  | verify-cache | list
 """
 
 from __future__ import annotations
@@ -257,6 +258,44 @@ def show(
     from pkg_lib import showing
 
     typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
+
+
+@app.command()
+def typegraph(
+    directory: Annotated[Path, typer.Argument(help="A directory, or a zip archive such as src.zip, of Java source.")],
+    mode: Annotated[str, typer.Option(help="resolved (names by Java's scopes) or as-published (by simple name).")] = "resolved",
+    processes: Annotated[int, typer.Option(help="How many parse at once.")] = 2,
+    store: Annotated[Path | None, typer.Option(help="A file that keeps what was parsed; then only changed files are.")] = None,
+    output: Annotated[Path | None, typer.Option(help="A file for the graph as JSON (node-link).")] = None,
+    record: Annotated[str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")] = "",
+) -> None:
+    """Builds the type graph of Java source, and says what it holds and what was skipped."""
+    from pkg_lib.repo_qa import study as repo_study
+    from pkg_lib.typegraph import build
+
+    for line in build.lines(built := build.build(directory, mode, processes, store)):
+        typer.echo(line)
+    if output is not None:
+        build.save(built.graph, output)
+        typer.echo(f"saved: {output}")
+    if record:
+        repo_study.measure(directory, record, results_dir(), processes)
+        typer.echo(f"recorded: {repo_study.folder_of(results_dir(), record) / 'index.json'}")
+
+
+@app.command("repo-qa")
+def repo_qa(
+    repository: Annotated[str, typer.Argument(help="A directory or zip archive of Java source.")],
+    questions: Annotated[Path, typer.Option(help="A YAML file of questions with the types that they need.")],
+    model: Annotated[str, typer.Option(help="Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
+    retries: Annotated[int, typer.Option(help="How often LLM-KB asks again for files that were skipped.")] = 0,
+    record: Annotated[bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")] = False,
+) -> None:
+    """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
+    from pkg_lib.repo_qa import study as repo_study
+
+    for line in repo_study.run(str(Path(repository).resolve()), str(questions.resolve()), results_dir(), model, retries, record):
+        typer.echo(line)
 
 
 @app.command("list")

@@ -16,7 +16,7 @@ from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.models import fetch, model_spec
 from pkg_lib.types import Generation, Request, digest
 
-SLOTS = 16  # answers that are written together
+SLOTS = 8  # answers that are written together; their contexts have some 5,000 tokens each
 
 
 class Backend(Protocol):

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+
 from pkg_lib.graph.workers import ordered as in_order
 from pkg_lib.results import write_text
 from pkg_lib.typegraph import published, resolve
@@ -148,6 +150,11 @@ def _entry(row: list[Any]) -> tuple[str, tuple[str, Facts]]:
         package, tuple(Import(*i) for i in imports), declared, tuple(Reference(*r) for r in references), reason, tuple(remarks)
     )
     return path, (sha, made)
+
+
+def save(graph: TypeGraph, path: Path) -> None:
+    """Writes the graph as networkx' node-link JSON."""
+    write_text(path, json.dumps(nx.node_link_data(graph.nx(), edges="edges"), indent=1) + "\n")
 
 
 def lines(built: Built, named: int = 5) -> list[str]:
