@@ -24,7 +24,7 @@ from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, Pipeline
 from pkg_lib.repo_qa.questions import gold
 from pkg_lib.results import read_json
 from pkg_lib.typegraph.graph import TypeGraph
-from pkg_lib.types import Generation
+from pkg_lib.types import Generation, UserError
 
 BASE, OURS, LLM_KB = "No-Graph", "DKB", "LLM-KB"
 PRICES = HERE / "reference" / "dkb_prices.csv"
@@ -114,6 +114,14 @@ def stored_index(results: Path, name: str) -> dict[str, Any] | None:
     """index.json of a repository, None where it was not measured."""
     path = study.folder_of(results, name) / "index.json"
     return read_json(path) if path.exists() else None
+
+
+def by_simple_name(graph: TypeGraph, name: str) -> str:
+    """The full name of a type; UserError where none, or more than one, has this simple name."""
+    same = sorted(n.name for n in graph.nodes.values() if name in (n.simple, n.name))
+    if len(same) != 1:
+        raise UserError(f"type {name}: {'choose from ' + ', '.join(same) if same else 'no type of the repository has this name'}")
+    return same[0]
 
 
 def named(found: Study) -> pd.DataFrame:

@@ -18,6 +18,7 @@ EDGE_LOOK = {"injects": ("-", "#555555"), "implements": ("--", "#E69F00"), "exte
 VIA = "via interface"
 EDGE_LOOK |= {VIA: ("-.", "#CC79A7")}
 COLOURS = ("#C9CDD2", "#9A9A9A", "#0072B2", "#E69F00")
+MOST = 150  # types of an overview
 ROW = 0.165  # inches of one name
 
 
@@ -38,9 +39,10 @@ def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
     _side(axes, graph, above, middle, 0.31, "right")
     _side(axes, graph, below, middle, 0.63, "left")
     _node(axes, graph, centre, *middle)
-    axes.text(middle[0], middle[1] + 0.75, graph.nodes[centre].simple, ha="center", fontweight="bold", fontsize=7)
-    figure.text(0.02, 1 - 0.12 / tall, "used by", va="center", fontsize=8)
-    figure.text(0.98, 1 - 0.12 / tall, "uses", va="center", ha="right", fontsize=8)
+    name = graph.nodes[centre].simple
+    heads = ((0.02, "is used by", "left", "normal"), (0.47, name, "center", "bold"), (0.98, "uses", "right", "normal"))
+    for x, text, side, weight in heads:
+        figure.text(x, 1 - 0.12 / tall, text, va="center", ha=side, fontsize=8, fontweight=weight)
     _legend(figure, graph, [centre, *(n for n, _ in above + below)], {label for _, labels in above + below for label in labels})
     return figure
 
@@ -72,20 +74,40 @@ def _legend(figure: Figure, graph: TypeGraph, names: list[str], labels: set[str]
 
 @styled
 def overview(graph: TypeGraph, title: str) -> Figure:
-    """All types and edges, without names: the shape of the graph, isolated types on the ring outside."""
+    """Types and edges without names: the shape of the graph. Types without an edge stand in rows below; of a large graph the
+    MOST types with most edges are drawn."""
     view = graph.nx()
+    view = view.subgraph(sorted(view, key=lambda n: (-view.degree[n], n))[:MOST])
     figure = Figure(figsize=(3.35, 3.5))
     axes = figure.add_axes((0.02, 0.13, 0.96, 0.81))
     axes.set_axis_off()
-    places = nx.spring_layout(view.to_undirected(), seed=0, k=2.2 / max(1, len(view)) ** 0.5, iterations=200)
+    places = _places(view)
     for (a, b), labels in graph.edges.items():
+        if a not in places or b not in places:
+            continue
         style, colour = EDGE_LOOK.get(labels[-1], EDGE_LOOK["injects"])
         axes.plot(*zip(places[a], places[b], strict=True), style, color=colour, linewidth=0.5, zorder=1)
-    for name in graph.nodes:
-        _node(axes, graph, name, *places[name])
+    for name, place in places.items():
+        _node(axes, graph, name, *place)
     axes.set_title(title, loc="left")
-    _legend(figure, graph, list(graph.nodes), {label for labels in graph.edges.values() for label in labels})
+    _legend(figure, graph, list(places), {label for labels in graph.edges.values() for label in labels})
     return figure
+
+
+def _places(view: nx.DiGraph) -> dict[str, tuple[float, float]]:
+    """Connected parts side by side, each as wide as it has types, isolated types in rows of 20 below."""
+    parts = sorted((sorted(p) for p in nx.weakly_connected_components(view)), key=lambda p: (-len(p), p))
+    found: dict[str, tuple[float, float]] = {}
+    left = 0.0
+    for part in (p for p in parts if len(p) > 1):
+        size = len(part) ** 0.5
+        layout = nx.kamada_kawai_layout(nx.Graph(view.subgraph(part).to_undirected()))
+        found |= {n: (left + size * (1 + x), size * y) for n, (x, y) in sorted(layout.items())}
+        left += 2 * size + 1
+    bottom = min((y for _, y in found.values()), default=0.0)
+    for i, (name,) in enumerate(p for p in parts if len(p) == 1):
+        found[name] = ((i % 20) * max(left, 20) / 20, bottom - 1.5 * (1 + i // 20))
+    return found
 
 
 @styled
@@ -103,8 +125,7 @@ def recall_by_kind(found: Study) -> Figure:
             axes.plot([shown.low, shown.high], [y, y], color=colour, linewidth=1.0)
             look = {"color": colour, "markersize": 4, "markeredgecolor": INK, "markeredgewidth": 0.3}
             axes.plot(shown.value, y, marker, label=column if place == 0 else None, **look)
-    axes.set(xlim=(0, 1.02), xlabel="evidence recall (listed), 95 % bootstrap interval over questions")
-    axes.xaxis.label.set_fontsize(7)
+    axes.set(xlim=(0, 1.02), xlabel="evidence recall, 95 % bootstrap interval")
     axes.grid(axis="x")
     counts = [len(found.values(found.columns[0], "recall", chosen)) for _, chosen in kinds]
     axes.set_yticks(range(len(kinds)), [f"{k} ({n})" for (k, _), n in zip(kinds, counts, strict=True)])

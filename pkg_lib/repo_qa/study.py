@@ -31,7 +31,7 @@ from pkg_lib.repo_qa.questions import Question, gold, read_questions
 from pkg_lib.repo_qa.splitter import OVERLAP, SIZE, Chunk, chunks_of
 from pkg_lib.results import ROOT, read_json, slug, versions, write_json
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
-from pkg_lib.typegraph.build import Built, build
+from pkg_lib.typegraph.build import Built, build, in_mode
 from pkg_lib.typegraph.graph import MODES
 from pkg_lib.typegraph.scan import by_reason, scan, texts
 from pkg_lib.types import Generation, UserError, digest
@@ -89,7 +89,7 @@ class Opened:
 
     def built(self, mode: str = "resolved") -> Built:
         if mode not in self._graphs:
-            self._graphs[mode] = build(self.root, mode)
+            self._graphs[mode] = in_mode(self.built(), mode) if mode != MODES[0] else build(self.root)
         return self._graphs[mode]
 
     @cached_property
@@ -160,7 +160,7 @@ def variants(opened: Opened, k: int = TOP_K, depth: int = DEPTH) -> list[Pipelin
     """DKB with one thing changed at a time."""
     graph, published = opened.built().graph, opened.built("as-published").graph
     made = {
-        "DKB": {}, "depth 0 (summary only)": {"depth": 0}, "depth 2": {"depth": 2}, "depth 3": {"depth": 3},
+        "DKB": {}, "depth 0 (interface consumers only)": {"depth": 0}, "depth 2": {"depth": 2}, "depth 3": {"depth": 3},
         "without interface consumers": {"interfaces": False}, "coupled": {"paths": opened.covered("resolved")},
     }  # fmt: skip
     found: list[Pipeline] = [
@@ -242,7 +242,8 @@ def measure(opened_root: Path, name: str, results: Path, processes: int = 1) -> 
     start = time.perf_counter()
     count = {path: len(chunks_of(path, text)) for path, text in read.items()}
     splitting = time.perf_counter() - start
-    graphs = {mode: _graph_figures(build(opened_root, mode, processes), count) for mode in MODES}
+    built = build(opened_root, MODES[0], processes)
+    graphs = {mode: _graph_figures(built if mode == MODES[0] else in_mode(built, mode), count) for mode in MODES}
     sizes = [len(t) for t in read.values()]
     found = {
         "repository": name, "files": len(read) + sum(p.endswith(".java") for p, _ in tree.skipped), "read": len(read),

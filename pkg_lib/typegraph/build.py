@@ -25,6 +25,7 @@ from pkg_lib.typegraph.java import VERSION, Declared, Facts, Import, Reference, 
 from pkg_lib.typegraph.scan import Tree, by_reason, scan
 from pkg_lib.types import UserError
 
+Named = list[tuple[str, str]]  # (path, what is said of it)
 PART = 64  # files that a worker gets at a time, at least: an archive's directory is read again for each part
 WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to start than it saves
 
@@ -40,8 +41,8 @@ class Built:
     graph: TypeGraph
     files: list[str]
     facts: dict[str, Facts]
-    skipped: list[tuple[str, str]]
-    remarks: list[tuple[str, str]]
+    skipped: Named
+    remarks: Named
     seconds: dict[str, float]
     parsed: int
     references: Counter[str] = field(default_factory=Counter)
@@ -72,6 +73,17 @@ def build(root: Path, mode: str = "resolved", processes: int = 1, store: Path | 
     return built
 
 
+def in_mode(built: Built, mode: str) -> Built:
+    """The same files' graph in another mode; only pass two is done again, and the time of pass one is the same."""
+    check(mode, 1)
+    start = time.perf_counter()
+    again = _graph(built.root, mode, built.files, built.facts, built.skipped, built.remarks)
+    resolved = time.perf_counter() - start
+    again.parsed = built.parsed
+    again.seconds = built.seconds | {"resolve": resolved, "total": built.seconds["total"] - built.seconds["resolve"] + resolved}
+    return again
+
+
 def check(mode: str, processes: int) -> None:
     """UserError for an unknown mode or no process."""
     if mode not in MODES:
@@ -84,10 +96,15 @@ def _assemble(tree: Tree, mode: str, facts: dict[str, Facts], found: dict[str, t
     skipped = sorted([*tree.skipped, *((p, f.reason) for p, (_, f) in found.items() if f.reason)])
     remarks = sorted((p, r) for p, (_, f) in found.items() for r in f.remarks if not f.reason)
     files = sorted({*tree.paths, *(p for p, _ in tree.skipped if p.endswith(".java"))})
+    return _graph(str(tree.root), mode, files, facts, skipped, remarks)
+
+
+def _graph(root: str, mode: str, files: list[str], facts: dict[str, Facts], skipped: Named, remarks: Named) -> Built:
+    """Pass two, without the times."""
     if mode == "as-published":
-        return Built(str(tree.root), published.graph_of(facts), files, facts, skipped, remarks, {}, 0)
+        return Built(root, published.graph_of(facts), files, facts, skipped, remarks, {}, 0)
     r = resolve.graph_of(facts)
-    return Built(str(tree.root), r.graph, files, facts, skipped, remarks, {}, 0, r.references, r.ambiguous, r.again)
+    return Built(root, r.graph, files, facts, skipped, remarks, {}, 0, r.references, r.ambiguous, r.again)
 
 
 def _facts(tree: Tree, known: dict[str, tuple[str, Facts]], processes: int) -> Iterator[tuple[str, tuple[str, Facts]]]:
