@@ -17,12 +17,13 @@ from typing import Any
 
 import networkx as nx
 
+from pkg_lib.graph.columns import paused_collector
 from pkg_lib.graph.workers import ordered as in_order
 from pkg_lib.results import write_text
 from pkg_lib.typegraph import published, resolve
 from pkg_lib.typegraph.graph import MODES, TypeGraph
 from pkg_lib.typegraph.java import VERSION, Declared, Facts, Import, Reference, facts_of
-from pkg_lib.typegraph.scan import Tree, by_reason, scan
+from pkg_lib.typegraph.scan import Tree, by_reason, scan, shown
 from pkg_lib.types import UserError
 
 Named = list[tuple[str, str]]  # (path, what is said of it)
@@ -57,6 +58,11 @@ class Built:
 def build(root: Path, mode: str = "resolved", processes: int = 1, store: Path | None = None) -> Built:
     """The graph of a directory or zip archive; UserError for an unknown mode, a root that is neither, no process."""
     check(mode, processes)
+    with paused_collector():  # facts are many small tuples without a cycle
+        return _build(root, mode, processes, store)
+
+
+def _build(root: Path, mode: str, processes: int, store: Path | None) -> Built:
     start = time.perf_counter()
     tree = scan(root)
     scanned = time.perf_counter()
@@ -177,12 +183,12 @@ def save(graph: TypeGraph, path: Path) -> None:
 def lines(built: Built, named: int = 5) -> list[str]:
     """What was built, one figure a line; of what was skipped the first `named` paths a reason."""
     graph = built.graph
-    found = [f"{built.root}: {len(built.files):,} files, mode {graph.mode}"]
+    found = [f"{shown(built.root)}: {len(built.files):,} files, mode {graph.mode}"]
     for word, counts in (("nodes", graph.node_counts()), ("edges", graph.edge_counts())):
         found.append(f"{sum(counts.values()):,} {word}: {_listed(counts)}")
     if built.references:
         found.append(f"type names: {_listed(dict(built.references.most_common()))}")
-    found += [f"ambiguous in {path}: {name} is {' or '.join(which)}" for path, name, which in built.ambiguous[:named]]
+    found += [f"ambiguous in {shown(path)}: {name} is {' or '.join(which)}" for path, name, which in built.ambiguous[:named]]
     found += _more("ambiguous names", len(built.ambiguous), named)
     found += [f"cyclic inheritance: {', '.join(group)}" for group in built.cycles[:named]]
     found += _more("cycles of inheritance", len(built.cycles), named)
@@ -203,7 +209,7 @@ def _named(word: str, rows: list[tuple[str, str]], most: int) -> list[str]:
 
 
 def _first(names: list[str], most: int) -> str:
-    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
+    return ", ".join([*map(shown, names[:most]), *(["..."] if len(names) > most else [])])
 
 
 def _more(word: str, count: int, named: int) -> list[str]:

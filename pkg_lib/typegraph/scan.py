@@ -105,8 +105,13 @@ def _look(path: Path) -> tuple[int, str]:
 
 
 def _relative(path: str | Path, root: Path) -> str:
-    name = Path(path).relative_to(root).as_posix()
-    return name.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace") if not name.isprintable() else name
+    return Path(path).relative_to(root).as_posix()
+
+
+def shown(path: str) -> str:
+    """A path that can be printed, whatever bytes a file's name has."""
+    safe = path.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
+    return safe if safe.isprintable() else repr(safe)[1:-1]
 
 
 def _zip(tree: Tree) -> None:
