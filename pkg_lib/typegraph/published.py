@@ -5,7 +5,8 @@ What follows from the listing, and is kept here on purpose:
   in that of the file system there.
 - The queries run over the whole file, so each type of a file gets the fields and constructors of all of them; and a type that
   has a field of its own type gets an edge to itself.
-- Only a field or parameter whose written type is one name is seen: no generics, arrays or dotted names.
+- Only a field or parameter whose written type is one name is seen: no generics, arrays, dotted names or
+  `Type... rest`.
 - A pair has one label; inheritance is added last and replaces `injects`.
 - Supertypes: every name in them, type arguments too (Section C.1.3). The listing omits this part; the rules are those of the
   appendix, with an interface's supertypes as `extends`.

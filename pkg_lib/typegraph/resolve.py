@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pkg_lib.typegraph.graph import TypeGraph, TypeNode, ordered
 from pkg_lib.typegraph.java import Facts, Import, Reference
 
-LABEL = {"field": "injects", "constant": "injects", "parameter": "injects", "component": "injects"}
+LABEL = dict.fromkeys(("field", "constant", "parameter", "rest", "component"), "injects")
 LABEL |= {"extends": "extends", "implements": "implements"}
 # Names that java.lang brings into every file. They matter only where a project's import on demand has one of them too.
 JAVA_LANG = frozenset({

@@ -38,7 +38,7 @@ def test_every_type_of_a_file_has_all_its_fields_and_itself():
 
 
 def test_generics_and_arrays_are_not_seen_but_arguments_of_supertypes_are():
-    found = graph(a="class A extends List<B> { C[] c; Set<C> d; x.C e; }", b="class B {}", c="class C {}")
+    found = graph(a="class A extends List<B> { C[] c; Set<C> d; x.C e; A(C... rest) {} }", b="class B {}", c="class C {}")
     assert found.edges == {("A", "B"): ("extends",)}
 
 
