@@ -270,7 +270,7 @@ def typegraph(
     record: Annotated[str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
-    from pkg_lib.repo_qa import study as repo_study
+    from pkg_lib.repo_qa import measuring
     from pkg_lib.typegraph import build
 
     for line in build.lines(built := build.build(directory, mode, processes, store)):
@@ -279,23 +279,28 @@ def typegraph(
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        repo_study.measure(directory, record, results_dir(), processes)
-        typer.echo(f"recorded: {repo_study.folder_of(results_dir(), record) / 'index.json'}")
+        measuring.measure(directory, record, results_dir(), processes)
+        typer.echo(f"recorded: {results_dir() / 'repo_qa' / slug(record) / 'index.json'}")
 
 
 @app.command("repo-qa")
 def repo_qa(
-    repository: Annotated[str, typer.Argument(help="A directory or zip archive of Java source.")],
+    repository: Annotated[str, typer.Argument(help="Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
     questions: Annotated[Path, typer.Option(help="A YAML file of questions with the types that they need.")],
     model: Annotated[str, typer.Option(help="Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
     retries: Annotated[int, typer.Option(help="How often LLM-KB asks again for files that were skipped.")] = 0,
     record: Annotated[bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")] = False,
 ) -> None:
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
-    from pkg_lib.repo_qa import study as repo_study
+    from pkg_lib.repo_qa import measuring
 
-    for line in repo_study.run(str(Path(repository).resolve()), str(questions.resolve()), results_dir(), model, retries, record):
+    for line in measuring.run(_absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record):
         typer.echo(line)
+
+
+def _absolute_or_named(repository: str) -> str:
+    """A path of the caller's made absolute; a name such as openjdk-17 is left as it is."""
+    return str(Path(repository).resolve()) if Path(repository).exists() else repository
 
 
 @app.command("list")

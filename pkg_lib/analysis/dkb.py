@@ -37,8 +37,57 @@ def reference(name: str) -> pd.DataFrame:
     return pd.read_csv(HERE / "reference" / f"dkb_{name}.csv")
 
 
+class Evident:
+    """Evidence of several pipelines, measured now or read; `evidence` has the columns of repo_qa.evidence.table."""
+
+    name: str
+    k: int
+    depth: int
+    evidence: pd.DataFrame
+    variants: pd.DataFrame
+
+    def values(self, pipeline: str, value: str, kinds: tuple[str, ...] = (), reading: str = READING) -> pd.Series:
+        """A value by question, of the questions of these kinds (all where none is given)."""
+        frame = self.evidence[(self.evidence["pipeline"] == pipeline) & (self.evidence["reading"] == reading)]
+        frame = frame[frame["kind"].isin(kinds)] if kinds else frame
+        return frame.set_index("question")[value]
+
+    def against(self, a: str, b: str, value: str = "recall", kinds: tuple[str, ...] = (), reading: str = READING) -> Paired:
+        """a - b over the questions of these kinds."""
+        return paired(self.values(a, value, kinds, reading), self.values(b, value, kinds, reading))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(self.evidence["pipeline"]))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [k for k in dict.fromkeys(self.evidence["kind"]) if k]
+
+
 @dataclass
-class Study:
+class Recorded(Evident):
+    """Evidence that was measured where the source was at hand."""
+
+    name: str
+    k: int
+    depth: int
+    evidence: pd.DataFrame
+    variants: pd.DataFrame
+
+
+def recorded(results: Path, name: str) -> Recorded | None:
+    """evidence.json of a repository, None where it was not measured."""
+    path = study.folder_of(results, name) / "evidence.json"
+    if not path.exists():
+        return None
+    stored = read_json(path)
+    frames = (pd.DataFrame(stored[part]["data"], columns=stored[part]["columns"]) for part in ("rows", "variants"))
+    return Recorded(name, stored["k"], stored["depth"], *frames)
+
+
+@dataclass
+class Study(Evident):
     """A repository with its pipelines (k chunks, depth d) and what a model was asked about it."""
 
     opened: study.Opened
@@ -90,24 +139,6 @@ class Study:
     @cached_property
     def index(self) -> dict[str, Any] | None:
         return stored_index(self.opened.results, self.name)
-
-    def values(self, pipeline: str, value: str, kinds: tuple[str, ...] = (), reading: str = READING) -> pd.Series:
-        """A value by question, of the questions of these kinds (all where none is given)."""
-        frame = self.evidence[(self.evidence["pipeline"] == pipeline) & (self.evidence["reading"] == reading)]
-        frame = frame[frame["kind"].isin(kinds)] if kinds else frame
-        return frame.set_index("question")[value]
-
-    def against(self, a: str, b: str, value: str = "recall", kinds: tuple[str, ...] = (), reading: str = READING) -> Paired:
-        """a - b over the questions of these kinds."""
-        return paired(self.values(a, value, kinds, reading), self.values(b, value, kinds, reading))
-
-    @property
-    def columns(self) -> list[str]:
-        return [p.column for p in self.pipelines]
-
-    @property
-    def kinds(self) -> list[str]:
-        return list(dict.fromkeys(q.kind for q in self.opened.questions if q.kind))
 
 
 def stored_index(results: Path, name: str) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pkg_lib.analysis import dkb
-from pkg_lib.analysis.dkb import BASE, LLM_KB, OURS, Study
+from pkg_lib.analysis.dkb import BASE, LLM_KB, OURS, Evident, Study
 from pkg_lib.analysis.dkb_tables import NOT, count, grid, number
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import DASH, probability
@@ -13,11 +13,11 @@ from pkg_lib.repo_qa.evidence import READINGS, Paired
 from pkg_lib.repo_qa.knowledge import named_dependencies
 
 
-def evidence_table(found: Study) -> Grid:
+def evidence_table(found: Evident) -> Grid:
     """Recall and precision of evidence by pipeline and reading."""
     means = found.evidence.groupby(["pipeline", "reading"], sort=False)[["recall", "precision"]].mean()
     sizes = found.evidence.groupby("pipeline", sort=False)[["characters", "excerpts"]].mean()
-    rows = {}
+    rows, asked = {}, found.evidence["question"].nunique()
     for p in found.columns:
         cells = [number(means.loc[(p, r), v], 3) for r in READINGS for v in ("recall", "precision")]
         rows[p] = [*cells, count(sizes.loc[p, "characters"]), number(sizes.loc[p, "excerpts"], 1)]
@@ -25,13 +25,13 @@ def evidence_table(found: Study) -> Grid:
     notes = (
         "Of the types that an answer needs, those that reach the context: source (lines of the declaration), listed (these, or a "
         "node in the ontology info), named (the name anywhere).",
-        f"Means over {len(found.opened.questions)} questions, top-{found.k}, depth {found.depth}. Same size: as many chunks as "
-        "fit into DKB's context of the question.",
+        f"Means over {asked} questions, top-{found.k}, depth {found.depth}. Same size: as many chunks as fit into DKB's context "
+        "of the question.",
     )
     return grid(f"Evidence on {found.name}", rows, columns, "pipeline", *notes)
 
 
-def differences(found: Study) -> Grid:
+def differences(found: Evident) -> Grid:
     """DKB and LLM-KB against No-Graph and No-Graph of the same size, by kind of question, with intervals."""
     rows = {}
     kinds: list[tuple[str, tuple[str, ...]]] = [("all", ()), *((k, (k,)) for k in found.kinds)]
@@ -49,7 +49,7 @@ def differences(found: Study) -> Grid:
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of rows. With four "
         "questions of a kind the smallest possible p is 0.125. Reading: listed."
     )
-    return grid("Differences in evidence recall", rows, columns, "first – second, kind", note)
+    return grid(f"Differences in evidence recall on {found.name}", rows, columns, "first – second, kind", note)
 
 
 def _paired(d: Paired) -> list[str]:
@@ -70,7 +70,7 @@ def questions_table(found: Study) -> Grid:
     return grid("Evidence recall by question", rows, columns, "question", "Reading: listed.")
 
 
-def variants_table(found: Study) -> Grid:
+def variants_table(found: Evident) -> Grid:
     """DKB with one thing changed at a time."""
     means = found.variants[found.variants["reading"] == dkb.READING].groupby("pipeline", sort=False)
     frame = means[["recall", "precision", "characters"]].mean()
@@ -81,7 +81,7 @@ def variants_table(found: Study) -> Grid:
     }
     columns = ["recall (listed)", "recall (source)", "precision (listed)", "characters"]
     note = "Coupled: only files with a node are embedded. As published: simple names, file names as classes, coupled."
-    return grid("DKB with one thing changed", rows, columns, "variant", note)
+    return grid(f"DKB with one thing changed, on {found.name}", rows, columns, "variant", note)
 
 
 def extraction_table(found: Study) -> Grid:
@@ -98,3 +98,22 @@ def extraction_table(found: Study) -> Grid:
     }  # fmt: skip
     rows |= {f"fault: {why}": [count(n)] for why, n in sorted(e.faults.items())}
     return grid("LLM-KB's extraction", rows, ["value"], "figure", f"{found.model}, greedy, four files a prompt.")
+
+
+def evidence_or_none(found: Evident | None, name: str) -> Grid:
+    """`evidence_table`, or a table that says that nothing was recorded."""
+    return evidence_table(found) if found else _nothing(f"Evidence on {name}")
+
+
+def differences_or_none(found: Evident | None, name: str) -> Grid:
+    """`differences`, or a table that says that nothing was recorded."""
+    return differences(found) if found else _nothing(f"Differences in evidence recall on {name}")
+
+
+def variants_or_none(found: Evident | None, name: str) -> Grid:
+    """`variants_table`, or a table that says that nothing was recorded."""
+    return variants_table(found) if found else _nothing(f"DKB with one thing changed, on {name}")
+
+
+def _nothing(title: str) -> Grid:
+    return grid(title, {"not recorded": [DASH]}, ["value"], "figure", NOT)

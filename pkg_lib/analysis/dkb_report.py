@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pkg_lib.analysis import dkb
-from pkg_lib.analysis.dkb import BASE, LLM_KB, OURS, Study
+from pkg_lib.analysis.dkb import BASE, LLM_KB, OURS, Evident, Study
 from pkg_lib.analysis.tables import probability
 from pkg_lib.repo_qa import study
 from pkg_lib.repo_qa.evidence import Paired
@@ -18,14 +18,19 @@ ALPHA = 0.05
 GRAPH_KINDS = ("upstream", "multi-hop")
 
 
-def findings(found: Study, indexes: Sequence[dict[str, Any] | None]) -> list[str]:
-    """One sentence each; what was not measured is said to be so."""
-    said = [_recall(found, BASE), _recall(found, study.SAME_SIZE), _precision(found), _interfaces(found)]
-    said += [_kinds(found, b) for b in (BASE, study.SAME_SIZE) if set(GRAPH_KINDS) <= set(found.kinds)]
-    said.append(_llm(found))
+def findings(found: Study, indexes: Sequence[dict[str, Any] | None], other: Evident | None = None) -> list[str]:
+    """One sentence each; what was not measured is said to be so. `other`: evidence recorded on another repository."""
+    said = [*_evidence(found), _llm(found)]
+    said += _evidence(other) if other else ["Evidence on another repository was not recorded."]
     said += [_graph(i) for i in indexes if i]
     said += [_answers(found)]
     return [s for s in said if s]
+
+
+def _evidence(found: Evident) -> list[str]:
+    said = [_recall(found, BASE), _recall(found, study.SAME_SIZE), _precision(found), _interfaces(found)]
+    said += [_kinds(found, b) for b in (BASE, study.SAME_SIZE) if set(GRAPH_KINDS) <= set(found.kinds)]
+    return [f"{found.name}: {s}" for s in said]
 
 
 def _verdict(d: Paired, base: str) -> str:
@@ -37,7 +42,7 @@ def _verdict(d: Paired, base: str) -> str:
     return f"DKB is {where} {base} in the mean, but not beyond chance ({size})"
 
 
-def _recall(found: Study, base: str) -> str:
+def _recall(found: Evident, base: str) -> str:
     a, b = (found.values(c, "recall").mean() for c in (OURS, base))
     return (
         f"Of the types that an answer needs, {_percent(a)} reach DKB's context and {_percent(b)} that of {base}: "
@@ -45,12 +50,12 @@ def _recall(found: Study, base: str) -> str:
     )
 
 
-def _kinds(found: Study, base: str) -> str:
+def _kinds(found: Evident, base: str) -> str:
     d = found.against(OURS, base, "recall", GRAPH_KINDS)
     return f"On the upstream and multi-hop questions alone {_verdict(d, base)}."
 
 
-def _precision(found: Study) -> str:
+def _precision(found: Evident) -> str:
     a, b = (found.values(c, "precision").mean() for c in (OURS, BASE))
     sizes = found.evidence.groupby("pipeline")["characters"].mean()
     return (
@@ -59,7 +64,7 @@ def _precision(found: Study) -> str:
     )
 
 
-def _interfaces(found: Study) -> str:
+def _interfaces(found: Evident) -> str:
     means = found.variants[found.variants["reading"] == dkb.READING].groupby("pipeline")["recall"].mean()
     whole, without = means[OURS], means["without interface consumers"]
     same = "is the same" if whole == without else f"is {without:.3f} instead of {whole:.3f}"

@@ -2,6 +2,7 @@
 
     results/repo_qa/NAME/index.json       files, chunks, graphs in both modes, seconds by step, with the configuration
     results/repo_qa/NAME/ranking.json     every question's chunks by cosine, the best first; seconds of a query by pipeline
+    results/repo_qa/NAME/evidence.json    recall and precision, to be read where the source is not at hand
     results/repo_qa/NAME/answers/MODEL/extraction.jsonl   a model's answers to LLM-KB's extraction prompts
     results/repo_qa/NAME/answers/MODEL/questions.jsonl    a model's answers to the questions, of all pipelines
 
@@ -11,10 +12,8 @@ Seconds are measured when these files are made and only read afterwards, so a no
 from __future__ import annotations
 
 import os
-import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,21 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.models import cache_dir
 from pkg_lib.repo_qa import extraction, knowledge, prompts
 from pkg_lib.repo_qa.asking import Asker, Backend
-from pkg_lib.repo_qa.evidence import Judge
-from pkg_lib.repo_qa.evidence import table as evidence_table
 from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, GraphPipeline, NoGraph, Pipeline, Repository
-from pkg_lib.repo_qa.questions import Question, gold, read_questions
-from pkg_lib.repo_qa.splitter import OVERLAP, SIZE, Chunk, chunks_of
-from pkg_lib.results import ROOT, read_json, slug, versions, write_json
+from pkg_lib.repo_qa.questions import Question, read_questions
+from pkg_lib.repo_qa.splitter import Chunk, chunks_of
+from pkg_lib.results import ROOT, read_json, slug, write_json
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 from pkg_lib.typegraph.build import Built, build, in_mode
 from pkg_lib.typegraph.graph import MODES
-from pkg_lib.typegraph.scan import by_reason, scan, texts
+from pkg_lib.typegraph.scan import Tree, scan, texts
 from pkg_lib.types import Generation, UserError, digest
 
 MODEL = "qwen2.5-coder-1.5b-instruct"
 ANSWER_TOKENS = 256
-REPEATS = 5  # of a query's latency; the median counts
 KEPT = 400  # chunks of a ranking that are stored
 SAME_SIZE = "No-Graph, same size"
 JDK = "PKG_JAVA_SOURCE"
@@ -58,10 +55,33 @@ def java_source() -> Path:
 
 
 def place(repository: str) -> Path:
-    """A repository by path: absolute, or below the checkout; "openjdk-17" is the JDK's own source."""
-    if repository == "openjdk-17":
-        return java_source()
+    """A repository by path, absolute or below the checkout; "openjdk-17" is the JDK's own source.
+
+    "openjdk-17/java.sql" is one of its modules, which is unpacked once into the cache directory.
+    """
+    if repository.partition("/")[0] == "openjdk-17":
+        module = repository.partition("/")[2]
+        return _module(java_source(), module) if module else java_source()
     return Path(repository) if Path(repository).is_absolute() else ROOT / repository
+
+
+def _module(source: Path, module: str) -> Path:
+    """A module's directory; UserError where the source has none of this name."""
+    if source.is_dir():
+        if not (source / module).is_dir():
+            raise UserError(f"{source} has no module {module}")
+        return source / module
+    with Tree(source) as tree:
+        paths = [p for p in scan(source).paths if p.startswith(f"{module}/")]
+        found = {p: tree.read(p) for p in paths}
+    if not found:
+        raise UserError(f"{source} has no module {module}")
+    folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
+    for path, data in found.items():
+        if isinstance(data, bytes) and ".." not in path.split("/") and not (folder / path).exists():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(data)
+    return folder / module
 
 
 @dataclass
@@ -230,105 +250,3 @@ def stored_answers(opened: Opened, chosen: Sequence[Pipeline], model: str = MODE
         except Missing:
             continue
     return found
-
-
-def measure(opened_root: Path, name: str, results: Path, processes: int = 1) -> dict[str, Any]:
-    """Reads, splits and graphs a repository, writes index.json, and returns it; what `index_of` shows. No model is needed."""
-    load = os.getloadavg()[0]
-    start = time.perf_counter()
-    tree = scan(opened_root)
-    read = dict(texts(tree))
-    reading = time.perf_counter() - start
-    start = time.perf_counter()
-    count = {path: len(chunks_of(path, text)) for path, text in read.items()}
-    splitting = time.perf_counter() - start
-    built = build(opened_root, MODES[0], processes)
-    graphs = {mode: _graph_figures(built if mode == MODES[0] else in_mode(built, mode), count) for mode in MODES}
-    sizes = [len(t) for t in read.values()]
-    found = {
-        "repository": name, "files": len(read) + sum(p.endswith(".java") for p, _ in tree.skipped), "read": len(read),
-        "characters": sum(sizes), "chunks": sum(count.values()), "chunk_size": SIZE, "chunk_overlap": OVERLAP,
-        "seconds": {"read": round(reading, 3), "split": round(splitting, 3)}, "graphs": graphs,
-        "truncated_files": sum(s > extraction.TRUNCATED_AT for s in sizes),
-        "truncated_characters": sum(max(0, s - extraction.TRUNCATED_AT) for s in sizes),
-        "processes": processes, "processors": os.cpu_count(), "load_before": round(load, 2), "versions": versions(),
-    }  # fmt: skip
-    write_json(folder_of(results, name) / "index.json", found)
-    return found
-
-
-def _graph_figures(built: Built, count: Mapping[str, int]) -> dict[str, Any]:
-    graph = built.graph
-    covered = {n.path for n in graph.nodes.values()}
-    return {
-        "nodes": graph.node_counts(), "edges": graph.edge_counts(), "pairs": len(graph.edges),
-        "references": dict(sorted(built.references.items())), "ambiguous": len(built.ambiguous), "again": len(built.again),
-        "cycles": len(built.cycles), "skipped": by_reason(built.skipped), "remarks": by_reason(built.remarks),
-        "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
-        "files_with_a_node": len(covered), "chunks_of_files_with_a_node": sum(n for p, n in count.items() if p in covered),
-    }  # fmt: skip
-
-
-def measure_queries(opened: Opened) -> dict[str, Any]:
-    """Embeds all chunks anew and asks each question REPEATS times; adds both to ranking.json and index.json's folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        embedder = Embedder(cache=Path(folder))
-        embedder.encode(["warm"])  # loads the model
-        start = time.perf_counter()
-        vectors = embedder.encode([c.text for c in opened.chunks.values()])
-        embedding = time.perf_counter() - start
-    chosen = [p for p in pipelines(opened) if p.column != SAME_SIZE]
-    seconds: dict[str, dict[str, float]] = {p.column: {} for p in chosen}
-    for q in opened.questions:
-        search = _median(
-            [_seconds(lambda q=q: np.argsort(-(embedder._compute([q.question]) @ vectors.T)[0])) for _ in range(REPEATS)]
-        )
-        for p in chosen:
-            seconds[p.column][q.id] = round(
-                search + _median([_seconds(lambda p=p, q=q: p.gather(q.id)) for _ in range(REPEATS)]), 6
-            )
-    tokens = _tokens(embedder, [c.text for c in opened.chunks.values()])
-    found = opened.ranked | {
-        "embedding_seconds": round(embedding, 3), "embedded_tokens": tokens, "query_seconds": seconds,
-        "budget": asdict(Budget()), "processors": os.cpu_count(), "load": round(os.getloadavg()[0], 2), "versions": versions(),
-    }  # fmt: skip
-    write_json(folder_of(opened.results, opened.name) / "ranking.json", found)
-    return found
-
-
-def run(repository: str, questions: str, results: Path, model: str = "", retries: int = 0, record: bool = False) -> Iterator[str]:
-    """What `repo-qa` prints: each pipeline's evidence; asks `model` for what is missing, measures seconds if `record`."""
-    opened = open_repository(repository, questions, results)
-    judge = Judge(opened.built().graph)
-    for q in opened.questions:
-        gold(q, judge.graph)  # a mistake in the last gold list costs no hours
-    yield f"{opened.name}: {len(opened.texts):,} files, {len(opened.chunks):,} chunks, {len(opened.questions)} questions"
-    if model:
-        found = extract(opened, model, retries)
-        yield f"LLM-KB by {model}: {len(found.records)} of {len(found.files)} files; faults: {dict(found.faults) or 'none'}"
-    if record:
-        measure(opened.root, opened.name, results)
-        measure_queries(opened)
-    chosen = pipelines(opened, model=model or MODEL)
-    means = evidence_table(judge, opened.questions, chosen)
-    for (pipeline, reading), row in means.groupby(["pipeline", "reading"], sort=False)[["recall", "precision"]].mean().iterrows():
-        yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
-    if model:
-        made = answers(opened, [p for p in chosen if p.column != SAME_SIZE], model)
-        yield f"answers: {', '.join(f'{column} {len(found)}' for column, found in made.items())}"
-
-
-def _tokens(embedder: Embedder, parts: list[str]) -> int:
-    """Word pieces of all chunks as the embedder's tokenizer counts them, those that it cuts off too."""
-    tokenizer = embedder._model.tokenizer  # type: ignore[union-attr]
-    return sum(len(ids) for ids in tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"])
-
-
-def _seconds(call: Any) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def _median(values: list[float]) -> float:
-    return float(np.median(values))

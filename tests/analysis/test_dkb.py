@@ -10,7 +10,7 @@ import pytest
 
 from pkg_lib.analysis import dkb, dkb_evidence, dkb_figures, dkb_report, dkb_tables
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.repo_qa import study
+from pkg_lib.repo_qa import measuring, study
 from pkg_lib.repo_qa.extraction import prompt_of
 from pkg_lib.types import Generation, UserError
 
@@ -21,7 +21,7 @@ ROOT = SHOP.parents[2]
 @pytest.fixture
 def found(tmp_path, embedder):
     """The shop, ranked by shared words, indexed, without a model."""
-    study.measure(SHOP, "shop", tmp_path)
+    measuring.measure(SHOP, "shop", tmp_path)
     return dkb.Study(study.open_repository(str(SHOP), str(SHOP / "questions.yaml"), tmp_path, embedder))
 
 

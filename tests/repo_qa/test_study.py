@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from pkg_lib.repo_qa import prompts, study
+from pkg_lib.repo_qa import measuring, prompts, study
 from pkg_lib.results import read_json
 from pkg_lib.types import UserError
 
@@ -102,7 +103,7 @@ def test_the_prompts_are_filled_without_reading_braces_of_the_code():
 
 
 def test_figures_of_the_shop(tmp_path):
-    found = study.measure(SHOP, "shop", tmp_path)
+    found = measuring.measure(SHOP, "shop", tmp_path)
     assert read_json(tmp_path / "repo_qa" / "shop" / "index.json") == found
     assert (found["files"], found["chunks"], found["characters"]) == (53, 81, 49_246)
     resolved, published = (found["graphs"][m] for m in ("resolved", "as-published"))
@@ -121,7 +122,7 @@ def test_variants_change_one_thing(opened):
 
 def test_run_says_what_reaches_the_context(opened, monkeypatch, tmp_path):
     monkeypatch.setattr(study, "open_repository", lambda *a: opened)
-    lines = list(study.run(str(SHOP), QUESTIONS, tmp_path))
+    lines = list(measuring.run(str(SHOP), QUESTIONS, tmp_path))
     assert lines[0] == "shop: 53 files, 81 chunks, 15 questions"
     assert sum(line.startswith("DKB") for line in lines) == 3
 
@@ -139,3 +140,48 @@ def test_a_repository_without_java(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(UserError, match=r"has no .java file"):
         study.open_repository(str(tmp_path), QUESTIONS, tmp_path)
+
+
+def test_queries_are_measured_with_the_embedder_anew(opened, monkeypatch, embedder):
+    class Fresh(type(embedder)):
+        """Counts words, and has a tokenizer."""
+
+        def __init__(self, cache=None):
+            super().__init__()
+            self._model = type("Model", (), {})()
+            self._model.tokenizer = lambda texts, **k: {"input_ids": [t.split() for t in texts]}
+
+        def _compute(self, texts):
+            return self.encode(texts)
+
+    monkeypatch.setattr(measuring, "Embedder", Fresh)
+    found = measuring.measure_queries(opened)
+    assert set(found["query_seconds"]) == {"No-Graph", "DKB"} and len(found["query_seconds"]["DKB"]) == 15
+    assert found["embedded_tokens"] == sum(len(c.text.split()) for c in opened.chunks.values())
+    assert found["embedding_seconds"] >= 0 and found["ranking"] == opened.ranked["ranking"]
+
+
+def test_a_module_of_the_jdk_is_unpacked_once(own_cache, tmp_path, monkeypatch):
+    archive = tmp_path / "src.zip"
+    with zipfile.ZipFile(archive, "w") as z:
+        z.writestr("java.sql/java/sql/Driver.java", "package java.sql; public interface Driver {}")
+        z.writestr("java.base/A.java", "class A {}")
+    monkeypatch.setenv(study.JDK, str(archive))
+    root = study.place("openjdk-17/java.sql")
+    assert root.name == "java.sql" and own_cache in root.parents
+    assert [p.name for p in root.rglob("*.java")] == ["Driver.java"]
+    assert study.place("openjdk-17/java.sql") == root
+    with pytest.raises(UserError, match=r"has no module java\.nosuch"):
+        study.place("openjdk-17/java.nosuch")
+
+
+def test_recorded_evidence_is_read_back(opened, monkeypatch, tmp_path):
+    from pkg_lib.analysis import dkb
+
+    monkeypatch.setattr(study, "open_repository", lambda *a: opened)
+    monkeypatch.setattr(measuring, "measure_queries", lambda o: None)
+    list(measuring.run(str(SHOP), QUESTIONS, tmp_path, record=True))
+    stored, now = dkb.recorded(tmp_path, "shop"), dkb.Study(opened)
+    assert stored.columns == now.columns and stored.kinds == now.kinds
+    assert stored.against("DKB", "No-Graph") == now.against("DKB", "No-Graph")
+    assert dkb.recorded(tmp_path, "other") is None
