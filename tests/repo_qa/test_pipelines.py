@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.repo_qa.evidence import Judge, paired, table
-from pkg_lib.repo_qa.pipelines import Budget, GraphPipeline, NoGraph, Repository
+from pkg_lib.repo_qa.pipelines import Budget, Excerpt, Gathered, GraphPipeline, NoGraph, Repository
 from pkg_lib.repo_qa.questions import Question
 from pkg_lib.repo_qa.splitter import chunks_of
 from pkg_lib.typegraph.java import facts_of
@@ -112,6 +112,14 @@ def test_evidence_by_hand(graph):
     dkb = GraphPipeline(repository("Impl"), graph, "DKB", budget=Budget(total=330)).gather("Q")
     assert "// Web.java" not in dkb.text
     assert judge.scores(QUESTION, dkb, "listed")[0] == 0.75 and judge.scores(QUESTION, dkb, "source")[0] < 0.75
+
+
+def test_only_the_types_whose_lines_are_shown_are_reached():
+    source = "class One {\n}\nclass Two {\n}\nclass Three {\n}"
+    judge = Judge(graph_of({"A.java": facts_of(source.encode())}).graph)
+    assert judge.reached(Gathered("", [Excerpt("A.java", 3, 3)]), "source") == {"Two"}
+    assert judge.reached(Gathered("", [Excerpt("A.java", 2, 4)]), "source") == {"One", "Two"}
+    assert judge.reached(Gathered("", [Excerpt("B.java", 1, 9)]), "source") == set()
 
 
 def test_nothing_reached_has_no_precision(graph):

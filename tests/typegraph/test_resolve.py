@@ -107,6 +107,19 @@ def test_type_variables_are_no_types_and_arguments_of_supertypes_are_not_inherit
     assert found.references["type variable"] == 1 and found.references["argument of a supertype"] == 1
 
 
+def test_a_supertype_may_be_a_member_of_the_enclosing_type_but_not_of_the_type_itself():
+    found = resolved(
+        a="package a; class Outer { static class Base {} static class Sub extends Base {} }",
+        b="package b; class Own extends Inner { static class Inner {} }",
+    )
+    assert edges(found) == {("a.Outer.Sub", "a.Outer.Base"): ("extends",)}
+
+
+def test_a_type_variable_ends_with_what_declares_it():
+    found = resolved(a="class T {} class A { <T> A(T x) {} T after; }")
+    assert edges(found) == {("A", "T"): ("injects",)} and found.references["type variable"] == 1
+
+
 def test_labels_by_kind_of_type():
     found = resolved(
         a="interface I {} interface J extends I {} class B {} class C extends B implements I {} enum E implements I {} "
