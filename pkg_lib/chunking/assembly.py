@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class _Whole:
             return self._runs(start, end)
         self.leaves_over += 1
         bounds = [start, *(self.newlines[i:j] + 1).tolist(), end]
-        return ((a, b, None) for a, b in zip(bounds, bounds[1:], strict=False) if b > a)
+        return ((a, b, None) for a, b in pairwise(bounds) if b > a)
 
     def _runs(self, start: int, end: int) -> Iterator[Item]:
         count = np.asarray(self.count)

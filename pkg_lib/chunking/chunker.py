@@ -95,7 +95,7 @@ class Chunker:
             raise UserError("overlap goes with method fixed-size in mode as-published; without it no byte stands in two chunks")
 
     def chunk(self, data: bytes, document: str, language: str | None = None) -> Chunked:
-        """The chunks of one file, in order; the language is that of the name's suffix where none is given (UserError if unknown)."""
+        """The chunks of one file, in order; the language is the suffix's where none is given (UserError for an unknown one)."""
         language = language or language_of(document)
         if language is None:
             raise UserError(f"{document}: no language has this suffix; give one by name")

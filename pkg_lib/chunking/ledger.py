@@ -71,15 +71,11 @@ class Ledger:
 
     def __str__(self) -> str:
         lost = sum((a.lost for a in self.accounts), Counter())
-        broken, foreign = (
-            (sum(map(bool, marks)) for marks in zip(*((a.parse_errors, not a.utf8) for a in self.accounts), strict=True))
-            if self.accounts
-            else (0, 0)
-        )
-        total = sum(a.bytes_in for a in self.accounts)
+        total, chunks = sum(a.bytes_in for a in self.accounts), sum(a.chunks for a in self.accounts)
+        broken, foreign = sum(bool(a.parse_errors) for a in self.accounts), sum(not a.utf8 for a in self.accounts)
+        kept = total - lost.total()
         rows = [
-            f"{len(self.accounts):,} files, {total:,} bytes = {total - lost.total():,} in {sum(a.chunks for a in self.accounts):,} "
-            f"chunks + {lost.total():,} lost",
+            f"{len(self.accounts):,} files, {total:,} bytes = {kept:,} in {chunks:,} chunks + {lost.total():,} lost",
             *(f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n),
             *([f"  {broken:,} files do not parse everywhere"] if broken else []),
             *([f"  {foreign:,} files are not UTF-8"] if foreign else []),
