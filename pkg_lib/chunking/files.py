@@ -1,0 +1,78 @@
+"""Files and trees of files -> chunks and one ledger. What cannot be read is named by reason, and the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from pkg_lib.chunking.chunker import Chunk, Chunker
+from pkg_lib.chunking.languages import SUFFIXES, language_of
+from pkg_lib.chunking.ledger import Ledger
+from pkg_lib.types import UserError
+
+LINK, SPECIAL, UNREADABLE = "symbolic link, not followed", "not a regular file", "unreadable"
+SKIP = {".git", "__pycache__", "node_modules"}
+
+
+def read(path: Path) -> bytes:
+    """The bytes of a file; UserError in one line where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise UserError(f"cannot read {path}: {e.strerror}; give an existing, readable file") from e
+
+
+def walk(root: Path, ledger: Ledger, languages: set[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    """(path below `root`, bytes) of every source file in sorted order; UserError when `root` is no directory.
+
+    Links are not followed, so a loop of them ends nothing. Files of other suffixes are not counted.
+    """
+    if not root.is_dir():
+        raise UserError(f"{root}: no such directory; give an existing tree of source files")
+
+    def unreadable(error: OSError) -> None:
+        ledger.skip(f"{UNREADABLE} ({error.strerror})", _below(error.filename, root))
+
+    for folder, folders, names in os.walk(root, onerror=unreadable):
+        for name in sorted(folders):
+            if (Path(folder) / name).is_symlink():
+                ledger.skip(LINK, _below(Path(folder) / name, root))
+        folders[:] = sorted(set(folders) - SKIP)
+        for name in sorted(names):
+            language = language_of(name)
+            if language is not None and (languages is None or language in languages):
+                yield from _file(Path(folder) / name, root, ledger)
+
+
+def _file(path: Path, root: Path, ledger: Ledger) -> Iterator[tuple[str, bytes]]:
+    name = _below(path, root)
+    try:
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode):
+            ledger.skip(LINK if stat.S_ISLNK(mode) else SPECIAL, name)
+            return
+        data = path.read_bytes()
+    except OSError as e:
+        ledger.skip(f"{UNREADABLE} ({e.strerror})", name)
+        return
+    yield name, data
+
+
+def _below(path: str | Path, root: Path) -> str:
+    return Path(path).relative_to(root).as_posix()
+
+
+def chunk_tree(root: Path, chunker: Chunker, languages: set[str] | None = None) -> tuple[list[Chunk], Ledger]:
+    """All chunks of a tree, and its ledger; UserError when `root` is no directory."""
+    ledger, chunks = Ledger(), []
+    for name, data in walk(root, ledger, languages):
+        found = chunker.chunk(data, name)
+        chunks += found.chunks
+        ledger.accounts.append(found.account)
+    return chunks, ledger
+
+
+def suffixes() -> str:
+    return ", ".join(SUFFIXES)

@@ -1,0 +1,96 @@
+"""Algorithm 1 of the paper: a syntax tree's nodes -> windows, each a run of nodes that fits the limit.
+
+The listing's else-branch closes one line too late: read to the letter it drops every node that fits the limit and does
+not fit into the current window. The node opens the next window instead, as Figure 2 says and as the authors' package
+`astchunk` does. That package adds one step that the listing does not have: the windows of a node that was split are merged
+again with their neighbours inside that node where both fit (`merge`), so a method's short head does not stay alone.
+
+The stack is explicit and windows are boundaries in one list of nodes, so that depth costs no recursion and merging moves
+no nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` needs to split it
+
+
+@dataclass(slots=True)
+class Windows:
+    """Window i holds the nodes heads[i] to heads[i + 1] - 1; `starts` and `ends` are the nodes' bytes, `sizes` the windows'."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """(first node, node after the last) of each window."""
+        return zip(self.heads, [*self.heads[1:], len(self.starts)], strict=True)
+
+
+def pack(
+    items: Iterable[Item],
+    expand: Callable[[Item], Iterable[Item]],
+    count: Sequence[int],
+    limit: int,
+    *,
+    merge: bool = True,
+    single: bool = False,
+) -> Windows:
+    """CHUNKNODES. `count[i]` is the size of the first i bytes; `expand` gives the parts of an item over the limit.
+
+    `single` leaves out merging altogether: one node a window (the split-only ablation of Table 2).
+    """
+    found = Windows()
+    starts, ends, heads, sizes = found.starts, found.ends, found.heads, found.sizes
+    # Of every node that is being split: its remaining parts, and the windows before which a split part began or ended.
+    stack: list[tuple[Iterator[Item], list[int]]] = [(iter(items), [])]
+    size, is_open = 0, False
+    while stack:
+        parts, seams = stack[-1]
+        for item in parts:
+            start, end, _ = item
+            extra = count[end] - count[start]
+            if size + extra > limit or single:
+                size, is_open = 0, False
+                if extra > limit:
+                    seams.append(len(heads))
+                    stack.append((iter(expand(item)), []))
+                    break
+            if not is_open:
+                heads.append(len(starts))
+                sizes.append(0)
+                is_open = True
+            starts.append(start)
+            ends.append(end)
+            size += extra
+            sizes[-1] = size
+        else:
+            size, is_open = 0, False
+            stack.pop()
+            if stack:
+                if merge and not single:
+                    _merge(heads, sizes, seams, limit, first=stack[-1][1][-1])
+                stack[-1][1].append(len(heads))
+    return found
+
+
+def _merge(heads: list[int], sizes: list[int], seams: list[int], limit: int, first: int) -> None:
+    """Joins neighbouring windows from `first` on, left to right, where both fit.
+
+    Only seams can be joined: any other two neighbours were separated because they do not fit.
+    """
+    gone = 0
+    for seam in dict.fromkeys(seams):
+        i = seam - gone
+        if first < i < len(heads) and sizes[i - 1] + sizes[i] <= limit:
+            sizes[i - 1] += sizes[i]
+            del heads[i], sizes[i]
+            gone += 1
