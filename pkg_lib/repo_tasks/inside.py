@@ -30,9 +30,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             while name := name.rpartition(".")[0]:
                 self.texts.setdefault(name, (name.replace(".", "/") + "/__init__.py", ""))
 
-    def find_spec(
-        self, fullname: str, path: object = None, target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self.texts:
             return None
         spec = importlib.util.spec_from_loader(fullname, self, origin=ROOT + self.texts[fullname][0])

@@ -20,7 +20,7 @@ from collections import Counter
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - a start without pathlib
-import inside  # noqa: E402
+import inside
 
 sys.path.pop(0)
 

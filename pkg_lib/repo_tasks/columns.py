@@ -1,0 +1,89 @@
+"""The columns of the study: which chunks, ranked by what, from which corpus, stand in the prompt.
+
+The corpus of a task is all Python files of its package, tests among them, as RepoEval has it. Where it is *masked*, `...`
+stands for the body of the task's function, and chunks of what is left of the function (which the prompt shows in any case)
+are left out; so no line of the answer can be retrieved. The columns "body in corpus" are as CodeRAG-Bench's public scripts
+build theirs, which cAST follows: files as they are, the answer among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pkg_lib.chunking.chunker import Chunk, Chunker
+from pkg_lib.chunking.retrieval import BM25_NAME, Ranker, order
+from pkg_lib.chunking.source import encode
+from pkg_lib.repo_tasks.functions import masked
+from pkg_lib.repo_tasks.tasks import RepoTask
+from pkg_lib.types import UserError
+
+CHUNKERS = {
+    "cast": Chunker("cast", "as-published"),
+    "fixed-size": Chunker("fixed-size", "as-published"),
+    "split-only": Chunker("split-only", "as-published"),
+}
+BEST = 20  # more chunks than these fit into no budget here
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`chunking` names a chunker ("" for no context), `ranker` a ranker."""
+
+    name: str
+    chunking: str = ""
+    ranker: str = ""
+    masked: bool = True
+
+
+COLUMNS: dict[str, Column] = {
+    c.name: c
+    for c in (
+        Column("None"),
+        Column("fixed-size, BM25", "fixed-size", "BM25"),
+        Column("cast, BM25", "cast", "BM25"),
+        Column("fixed-size, MiniLM", "fixed-size", "MiniLM"),
+        Column("cast, MiniLM", "cast", "MiniLM"),
+        Column("fixed-size, MiniLM, body in corpus", "fixed-size", "MiniLM", False),
+        Column("cast, MiniLM, body in corpus", "cast", "MiniLM", False),
+        Column("split-only, MiniLM", "split-only", "MiniLM"),
+    )
+}
+
+
+def column(name: str) -> Column:
+    """The column of that name; UserError for an unknown one."""
+    if name not in COLUMNS:
+        raise UserError(f"unknown column '{name}'; choose from: {'; '.join(COLUMNS)}")
+    return COLUMNS[name]
+
+
+class Chunks:
+    """The chunks of a package's files under one chunker; a masked file is chunked anew for its task."""
+
+    def __init__(self, chunker: Chunker, files: Mapping[str, str]) -> None:
+        self.chunker, self.files = chunker, files
+        self.whole = {path: self._of(path, text) for path, text in files.items()}
+
+    def _of(self, path: str, text: str) -> list[Chunk]:
+        return [c for c in self.chunker.chunk(encode(text), path).chunks if c.size]
+
+    def all(self) -> list[Chunk]:
+        """The chunks of the files as they are."""
+        return [c for own in self.whole.values() for c in own]
+
+    def masked(self, task: RepoTask) -> list[Chunk]:
+        """The chunks without the task's body, and without those that hold what is left of its function."""
+        found = self._of(task.path, masked(task, self.files[task.path]))
+        head = task.def_lineno if task.def_lineno >= 0 else task.lineno - 1
+        rest = [c for c in found if c.last <= head or c.first > task.lineno + 1]
+        return [c for path, own in self.whole.items() for c in (rest if path == task.path else own)]
+
+
+def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:
+    """The best chunks for the task's query, best first; none that shares no word with it, for BM25."""
+    scores: np.ndarray = ranker.scores([task.query], list(chunks))[0]
+    best = [i for i in order(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
+    return [chunks[i] for i in best]

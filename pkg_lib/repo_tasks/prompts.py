@@ -1,0 +1,139 @@
+"""What the model is asked for a repository task, and the function's body in its answer.
+
+The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: the retrieved fragments as comments, each under its
+path, then the code that precedes the body. A chat model needs to be told what to do with it, so a sentence stands before and
+after; the paper's base models go on without.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pkg_lib.chunking.chunker import Chunk
+from pkg_lib.chunking.retrieval import fill
+from pkg_lib.generation.extract import Block, blocks
+from pkg_lib.repo_tasks.tasks import RepoTask
+
+CONTEXT_TOKENS = 1000  # the paper's max_context_length is 4,000; two processor cores read no more in reasonable time
+LEFT_TOKENS = 500
+MAX_NEW_TOKENS = 256
+RULE = "-" * 50
+FIRST = "Complete the last function of this Python file: write its body.\n\n```python\n"
+LAST = (
+    "\n```\n\nWrite only the body of the function `{name}`, that is the lines that come next, inside one ```python code block. "
+    "Do not repeat the signature or the docstring."
+)
+_DEF = r"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b"
+
+
+def context_text(chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS) -> tuple[str, list[Chunk]]:
+    """The best chunks as comments up to `limit` (in what `measure` counts), the last one cut at a line end; and those used."""
+    intro = "the below code fragment can be found in:"
+    shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
+    text, used, _ = fill(shown, limit, lambda t: measure(commented(t)))
+    return (commented(text) if used else ""), used
+
+
+def commented(text: str) -> str:
+    """Every line behind "# ", under CodeRAG-Bench's first line."""
+    lines = ["Here are some relevant code fragments from other files of the repo:", RULE, *text.rstrip("\n").split("\n")]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
+    """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
+    lines = task.prompt.rstrip("\n").split("\n")
+    least = task.lineno - task.def_lineno if task.def_lineno >= 0 else 1
+    low, high = min(least, len(lines)), len(lines)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if measure("\n".join(lines[-middle:])) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return "\n".join(lines[-low:])
+
+
+def prompt(task: RepoTask, left: str, context: str) -> str:
+    """The user's turn."""
+    before = f"{context}\n" if context else ""
+    return FIRST + before + left + LAST.format(name=task.function_name)
+
+
+def settled(text: str) -> bool:
+    """Whether nothing that follows can change the extraction: the first code block with text in it is closed."""
+    chosen = _chosen(blocks(text)) if "```" in text else None
+    return chosen is not None and chosen.closed
+
+
+def _chosen(found: Sequence[Block]) -> Block | None:
+    return next((b for b in found if b.code.strip()), None)
+
+
+def extract_body(text: str, task: RepoTask) -> str:
+    """The function's body in a model's answer, indented as the task's is; "" where there is none.
+
+    1. The first code block with text in it; without any block the whole text.
+    2. Where it defines a function of the task's name: that function's body, without a docstring.
+    3. Else its lines up to the first one that stands left of the first one (CodeRAG-Bench's rule).
+    What else the block defines or imports is left out: only a body was asked for.
+    """
+    chosen = _chosen(blocks(text)) if "```" in text else None
+    code = (chosen.code if chosen else text).replace("\t", "    ")
+    head = re.search(_DEF.format(name=re.escape(task.function_name)), code, re.M)
+    lines = _body_of_definition(code, task.function_name, head) if head else _block(code.split("\n"))
+    body = textwrap.dedent("\n".join(lines)).strip("\n")
+    return textwrap.indent(body, task.indent) if body.strip() else ""
+
+
+def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
+    own = _dedented(code[head.start() :], head[1])
+    try:
+        tree = ast.walk(ast.parse(own))
+        node = next(n for n in tree if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name)
+    except SyntaxError:
+        return _after_head(own.split("\n"))
+    statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    if not statements:
+        return []
+    lines = own.split("\n")
+    first = min([statements[0].lineno, *(d.lineno for d in getattr(statements[0], "decorator_list", []))])
+    if first == node.lineno:
+        return [ast.get_source_segment(own, s) or "" for s in statements]
+    return lines[first - 1 : node.end_lineno]
+
+
+def _dedented(code: str, indent: str) -> str:
+    """The lines of a definition that starts the text, up to the first one left of it, without its indentation."""
+    first, *rest = code.split("\n")
+    kept = [first[len(indent) :]]
+    for line in rest:
+        if line.strip() and not line.startswith(indent):
+            break
+        kept.append(line[len(indent) :])
+    return "\n".join(kept)
+
+
+def _after_head(lines: list[str]) -> list[str]:
+    """What follows the signature of a definition that does not parse: after the first line that ends with a colon."""
+    end = next((i for i, line in enumerate(lines) if line.split("#")[0].rstrip().endswith(":")), len(lines))
+    return _block(lines[end + 1 :])
+
+
+def _block(lines: list[str]) -> list[str]:
+    """From the first line with text up to the first one that stands left of it; comments end no block."""
+    start = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    kept: list[str] = []
+    for line in lines[start:]:
+        if line.strip() and not line.lstrip().startswith("#") and _indent(line) < _indent(lines[start]):
+            break
+        kept.append(line)
+    return kept
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
