@@ -31,10 +31,14 @@ BUDGETS = {"context_tokens": prompts.CONTEXT_TOKENS, "left_tokens": prompts.LEFT
 
 
 class Completing:
-    """The stored tasks, a model by name, and the completions of the columns."""
+    """The stored tasks, a model by name, and the completions of the columns.
 
-    def __init__(self, results: Path, model: str) -> None:
-        self.results, self.model, self.spec = results, model, model_spec(model)
+    `limit` completes so many tasks of each package, in the order of the digest of their ids: a spread part of all, which a
+    greater limit continues.
+    """
+
+    def __init__(self, results: Path, model: str, limit: int | None = None) -> None:
+        self.results, self.model, self.spec, self.limit = results, model, model_spec(model), limit
         if self.spec.style != "chat":
             raise UserError(f"repository tasks are asked of chat models, and {model} is prompted as {self.spec.style}")
         self.tasks = store.load_tasks(results)
@@ -89,18 +93,21 @@ class Completing:
     def run(self, columns: Sequence[str]) -> int:
         """Completes what is missing and returns how many prompts that was. Prompts that two columns share are asked once."""
         made = 0
-        backend = None
         for name in columns:
-            asked = self.prompts(name)
-            missing = {i: text for i, text in asked.items() if self.key(text) not in self.cache}
+            asked, chosen = self.prompts(name), self._chosen()
+            missing = {i: text for i, text in asked.items() if i in chosen and self.key(text) not in self.cache}
             if missing:
-                backend = backend or self._backend()
-                self._complete(backend, name, missing)
+                self._complete(self.backend, name, missing)
                 made += len(missing)
             self._note(name)
         return made
 
-    def _backend(self) -> Any:
+    def _chosen(self) -> set[str]:
+        return {t.id for own in self.tasks.values() for t in sorted(own, key=lambda t: digest(t.id))[: self.limit]}
+
+    @cached_property
+    def backend(self) -> Any:
+        """The model, loaded at the first prompt without a completion."""
         from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for what is complete
 
         limit = prompts.MAX_NEW_TOKENS

@@ -57,8 +57,13 @@ def stored_rows(results: Path) -> list[dict[str, Any]]:
     """The rows of tasks.jsonl. UserError where there are none yet."""
     path = home(results) / "tasks.jsonl"
     if not path.exists():
-        raise UserError("no repository tasks are stored: run python -m pkg_lib repo-tasks tasks")
+        raise missing("repository tasks", "tasks")
     return read_rows(path, FIELDS)
+
+
+def missing(what: str, step: str) -> UserError:
+    """The error that says what is not stored and which step makes it."""
+    return UserError(f"no {what} are stored: run python -m pkg_lib repo-tasks {step}")
 
 
 def load_tasks(results: Path) -> dict[str, list[RepoTask]]:
@@ -95,8 +100,14 @@ def outcome_file(results: Path, model: str, column: str) -> Path:
 
 def save_outcomes(results: Path, model: str, column: str, outcomes: Mapping[str, Outcome]) -> None:
     """One row a task; without seconds, which differ at every run."""
-    rows = ({"task_id": i} | {k: v for k, v in asdict(o).items() if k != "seconds"} for i, o in outcomes.items())
-    write_jsonl(outcome_file(results, model, column), rows)
+    rows = [{"task_id": i} | {k: v for k, v in asdict(o).items() if k != "seconds"} for i, o in outcomes.items()]
+    save_rows(outcome_file(results, model, column), rows)
+
+
+def save_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Writes the rows, and beside them what they were made with."""
+    write_jsonl(path, rows)
+    write_json(path.with_suffix(".meta.json"), {"rows": len(rows), "versions": versions()})
 
 
 def load_outcomes(results: Path, model: str, column: str) -> dict[str, Outcome]:
