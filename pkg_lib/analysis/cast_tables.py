@@ -249,3 +249,9 @@ def chunks_grid(study: Study) -> Grid:
         "As published unless it says lossless. Sources: " + "; ".join(f"{k}: {v}" for k, v in corpora.items()) + ".",
     )
     return _grid("Chunks by language", rows, columns, "language: method", *notes)
+
+
+def provenance(study: Study) -> dict[str, object]:
+    """What the stored runs were made from."""
+    names = ("tasks", "retrieval", "chunk_statistics")
+    return {"generator": study.made_with()} | {n: store.load_meta(study.results, f"{n}.meta.json") for n in names}

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.chunking.retrieval import fill
-from pkg_lib.generation.extract import Block, blocks
+from pkg_lib.generation.extract import Block
 from pkg_lib.repo_tasks.tasks import RepoTask
 
 CONTEXT_TOKENS = 1000  # the paper's max_context_length is 4,000; two processor cores read no more in reasonable time
@@ -66,12 +66,37 @@ def prompt(task: RepoTask, left: str, context: str) -> str:
 
 def settled(text: str) -> bool:
     """Whether nothing that follows can change the extraction: the first code block with text in it is closed."""
-    chosen = _chosen(blocks(text)) if "```" in text else None
-    return chosen is not None and chosen.closed
+    return "```" in text and code_block(text).closed
 
 
-def _chosen(found: Sequence[Block]) -> Block | None:
-    return next((b for b in found if b.code.strip()), None)
+def code_block(text: str) -> Block:
+    """The first fenced block with text in it; the whole text where there is none.
+
+    A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the first fence
+    outside a string in triple quotes.
+    """
+    opened, lines = False, list[str]()
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        if not line.lstrip().startswith("```"):
+            lines += [line] if opened else []
+        elif not opened:
+            opened, lines = True, []
+        elif not _in_string(lines) and "".join(lines).strip():
+            if line.strip() == "```" and line.endswith("\n"):
+                return Block("".join(lines), True)
+            if line.strip() == "```":  # at the text's very end: what comes next may still belong to this line
+                break
+        elif _in_string(lines):
+            lines.append(line)
+    return Block("".join(lines), False) if opened else Block(text, False)
+
+
+def _in_string(lines: Sequence[str]) -> bool:
+    """Whether a string in triple quotes is open after these lines."""
+    mark = ""
+    for found in re.findall(r"\"{3}|'{3}", "".join(lines)):
+        mark = "" if mark == found else mark or found
+    return bool(mark)
 
 
 def extract_body(text: str, task: RepoTask) -> str:
@@ -82,8 +107,7 @@ def extract_body(text: str, task: RepoTask) -> str:
     3. Else its lines up to the first one that stands left of the first one (CodeRAG-Bench's rule).
     What else the block defines or imports is left out: only a body was asked for.
     """
-    chosen = _chosen(blocks(text)) if "```" in text else None
-    code = (chosen.code if chosen else text).replace("\t", "    ")
+    code = code_block(text).code.replace("\t", "    ")
     head = re.search(_DEF.format(name=re.escape(task.function_name)), code, re.M)
     lines = _body_of_definition(code, task.function_name, head) if head else _block(code.split("\n"))
     body = textwrap.dedent("\n".join(lines)).strip("\n")
@@ -125,13 +149,14 @@ def _after_head(lines: list[str]) -> list[str]:
 
 
 def _block(lines: list[str]) -> list[str]:
-    """From the first line with text up to the first one that stands left of it; comments end no block."""
+    """From the first line with text up to the first one that stands left of it; comments there are moved to the right."""
     start = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     kept: list[str] = []
     for line in lines[start:]:
-        if line.strip() and not line.lstrip().startswith("#") and _indent(line) < _indent(lines[start]):
+        left = bool(line.strip()) and _indent(line) < _indent(lines[start])
+        if left and not line.lstrip().startswith("#"):
             break
-        kept.append(line)
+        kept.append(" " * _indent(lines[start]) + line.lstrip() if left else line)
     return kept
 
 
