@@ -7,11 +7,20 @@ from pkg_lib.analysis.cast_tables import METRICS, RANKERS, THEIRS, column_name
 from pkg_lib.analysis.metrics import Difference, compare, helped_and_hurt, mcnemar, paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import interval, percent, points, probability
 from pkg_lib.repo_tasks.columns import COLUMNS
+from pkg_lib.repo_tasks.retrieving import BASELINE, OWN, mappings
 
 
 def findings(study: Study) -> list[str]:
     """In the order of the notebook."""
-    said = [*retrieval(study), *merging(study), *sizes(study), *generation(study), *leak(study), *same_prompts(study)]
+    said = [
+        *retrieval(study),
+        *mapping(study),
+        *merging(study),
+        *sizes(study),
+        *generation(study),
+        *leak(study),
+        *same_prompts(study),
+    ]
     return [*said, *statistics(study)]
 
 
@@ -41,6 +50,20 @@ def retrieval(study: Study) -> list[str]:
             parts += [f"{label}@5 {_said(found)}"] if found else []
         if parts:
             lines.append(f"Retrieval with {ranker}, cAST less fixed-size: {'; '.join(parts)}.")
+    return lines
+
+
+def mapping(study: Study) -> list[str]:
+    """Whether cAST against fixed-size depends on how its ranking is measured."""
+    lines = []
+    for ranker in RANKERS:
+        baseline, parts = study.measure(ranker, BASELINE, "nDCG@5"), []
+        for how in mappings("cast"):
+            found = mean_difference(study.measure(ranker, "cast", "nDCG@5", how), baseline)
+            label = "on its own chunks" if how == OWN else f"mapped by the {how}"
+            parts += [f"{label} {_said(found)}"] if found else []
+        if parts:
+            lines.append(f"With {ranker}, cAST's nDCG@5 less that of fixed-size: {'; '.join(parts)}.")
     return lines
 
 

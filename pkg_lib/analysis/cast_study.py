@@ -18,6 +18,7 @@ from pkg_lib.repo_tasks import store
 from pkg_lib.repo_tasks.columns import COLUMNS
 from pkg_lib.repo_tasks.judging import CONTROLS
 from pkg_lib.repo_tasks.retrieving import load as load_retrieval
+from pkg_lib.repo_tasks.retrieving import mappings
 from pkg_lib.repo_tasks.verdicts import stored
 from pkg_lib.results import read_rows
 from pkg_lib.types import UserError
@@ -75,10 +76,10 @@ class Study:
     def retrieval(self) -> pd.DataFrame:
         return load_retrieval(self.results)
 
-    def measure(self, ranker: str, chunking: str, metric: str) -> pd.Series:
+    def measure(self, ranker: str, chunking: str, metric: str, mapping: str = "") -> pd.Series:
         """A retrieval measure of each task, as a fraction; empty where it was not measured."""
-        rows = self.retrieval
-        own = rows[(rows["ranker"] == ranker) & (rows["chunking"] == chunking)]
+        rows, mapping = self.retrieval, mapping or mappings(chunking)[0]
+        own = rows[(rows["ranker"] == ranker) & (rows["chunking"] == chunking) & (rows["mapping"] == mapping)]
         return own.set_index("task_id")[metric].dropna()
 
     @cached_property

@@ -15,7 +15,7 @@ from pkg_lib.analysis.metrics import compare, helped_and_hurt, mcnemar, paired_b
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 from pkg_lib.repo_tasks import store
 from pkg_lib.repo_tasks.prompts import CONTEXT_TOKENS
-from pkg_lib.repo_tasks.retrieving import RANKERS, SIZES
+from pkg_lib.repo_tasks.retrieving import BASELINE, OWN, RANKERS, SIZES, mappings
 
 METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
 SHORT = {"BGE": "BGE-base", "GIST": "GIST-base", "CodeSage": "Codesage-small-v2"}
@@ -110,6 +110,18 @@ def _theirs(table: str, value: str, **wanted: str) -> list[str]:
         for theirs in THEIRS.values()
         for full in SHORT.values()
     ]
+
+
+def mapping_grid(study: Study) -> Grid:
+    """What Appendix A.2's open choice changes: cAST's measures at 5 by how scores of lines are aggregated, and without them."""
+    names = [m.format(5) for m in METRICS.values()]
+    columns = [(r, n) for r in RANKERS for n in names]
+    rows = {f"{BASELINE}, own chunks": [mean_cell(study.measure(r, BASELINE, n)) for r, n in columns]}
+    for mapping in mappings("cast"):
+        label = "cast, own chunks" if mapping == OWN else f"cast, mapped by the {mapping}"
+        rows[label] = [mean_cell(study.measure(r, "cast", n, mapping)) for r, n in columns]
+    note = "Own chunks: another number of chunks, and of right ones, so precision and recall are not of the same task."
+    return _grid("How cAST's ranking is measured", rows, columns, "chunks", note)
 
 
 def table2(study: Study) -> Grid:

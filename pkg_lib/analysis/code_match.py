@@ -18,7 +18,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
 _COMMENTS = {
     "python": re.compile(r"^[ \t]*#.*$", re.M),
-    "java": re.compile(r"/\*.*?\*/|^[ \t]*//.*$", re.M | re.S),
+    "java": re.compile(r"/\*.*?\*/|^[ \t]*//[^\n]*$", re.M | re.S),
 }
 _C_LIKE = (
     "abstract boolean break byte case catch char class const continue default do double else enum extends false final finally "

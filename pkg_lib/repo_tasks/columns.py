@@ -30,12 +30,13 @@ BEST = 20  # more chunks than these fit into no budget here
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`chunking` names a chunker ("" for no context), `ranker` a ranker."""
+    """`chunking` names a chunker ("" for no context), `ranker` a ranker; `chat` asks in a chat turn (prompts.py)."""
 
     name: str
     chunking: str = ""
     ranker: str = ""
     masked: bool = True
+    chat: bool = False
 
 
 COLUMNS: dict[str, Column] = {
@@ -49,6 +50,7 @@ COLUMNS: dict[str, Column] = {
         Column("fixed-size, MiniLM, body in corpus", "fixed-size", "MiniLM", False),
         Column("cast, MiniLM, body in corpus", "cast", "MiniLM", False),
         Column("split-only, MiniLM", "split-only", "MiniLM"),
+        Column("None, chat prompt", chat=True),
     )
 }
 

@@ -24,9 +24,8 @@ from pkg_lib.results import write_json, write_jsonl
 from pkg_lib.types import Generation, Request, UserError, digest
 
 SLOTS = 16
-DECODING: dict[str, Any] = {
-    "max_new_tokens": prompts.MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16", "stop": "first block closed",
-}  # fmt: skip
+DECODING: dict[str, Any] = {"max_new_tokens": prompts.MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16"}
+STOP = {"plain": ("body ended", prompts.ended), "chat": ("first block closed", prompts.settled)}
 BUDGETS = {"context_tokens": prompts.CONTEXT_TOKENS, "left_tokens": prompts.LEFT_TOKENS}
 
 
@@ -39,8 +38,6 @@ class Completing:
 
     def __init__(self, results: Path, model: str, limit: int | None = None) -> None:
         self.results, self.model, self.spec, self.limit = results, model, model_spec(model), limit
-        if self.spec.style != "chat":
-            raise UserError(f"repository tasks are asked of chat models, and {model} is prompted as {self.spec.style}")
         self.tasks = store.load_tasks(results)
         self.cache = GenerationCache(store.home(results) / "generations" / model)
         self._rankers: dict[str, Ranker] = {}
@@ -54,8 +51,8 @@ class Completing:
         tokenizer = AutoTokenizer.from_pretrained(fetch(self.model))
         return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def key(self, prompt: str) -> str:
-        return generation_key(self.model, self.spec.tag, prompt, DECODING | {"style": self.spec.style})
+    def key(self, prompt: str, style: str) -> str:
+        return generation_key(self.model, self.spec.tag, prompt, DECODING | {"stop": STOP[style][0], "style": style})
 
     def prompts(self, name: str) -> dict[str, str]:
         """Task -> the user's turn of the column; what it holds is stored in contexts/."""
@@ -63,7 +60,8 @@ class Completing:
         for package, tasks in self.tasks.items():
             for task in tqdm(tasks, desc=f"{name}: contexts from {package}", unit="task"):
                 context, row = self._context(package, task, name)
-                found[task.id] = prompts.prompt(task, prompts.left_context(task, self.measure), context)
+                left = prompts.left_context(task, self.measure)
+                found[task.id] = prompts.prompt(task, left, context, column(name).chat)
                 rows.append(row | {"prompt_sha256": digest(found[task.id])})
         write_jsonl(store.context_file(self.results, name), rows)
         return found
@@ -94,13 +92,18 @@ class Completing:
         """Completes what is missing and returns how many prompts that was. Prompts that two columns share are asked once."""
         made = 0
         for name in columns:
-            asked, chosen = self.prompts(name), self._chosen()
-            missing = {i: text for i, text in asked.items() if i in chosen and self.key(text) not in self.cache}
+            asked, chosen, style = self.prompts(name), self._chosen(), self._style(name)
+            missing = {i: text for i, text in asked.items() if i in chosen and self.key(text, style) not in self.cache}
             if missing:
                 self._complete(self.backend, name, missing)
                 made += len(missing)
             self._note(name)
         return made
+
+    def _style(self, name: str) -> str:
+        if column(name).chat and self.spec.style != "chat":
+            raise UserError(f"column '{name}' is for chat models, and {self.model} is prompted as {self.spec.style}")
+        return "chat" if column(name).chat else "plain"
 
     def _chosen(self) -> set[str]:
         return {t.id for own in self.tasks.values() for t in sorted(own, key=lambda t: digest(t.id))[: self.limit]}
@@ -110,21 +113,28 @@ class Completing:
         """The model, loaded at the first prompt without a completion."""
         from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for what is complete
 
-        limit = prompts.MAX_NEW_TOKENS
-        return TransformersBackend(fetch(self.model), slots=SLOTS, stop=prompts.settled, max_new_tokens=limit)
+        return TransformersBackend(fetch(self.model), slots=SLOTS, max_new_tokens=prompts.MAX_NEW_TOKENS)
 
     def _complete(self, backend: Any, name: str, missing: dict[str, str]) -> None:
+        style = self._style(name)
+        backend.chat, backend.stop = style == "chat", STOP[style][1]
         with tqdm(total=len(missing), desc=f"{self.model}: {name}", unit="completion") as bar:
 
             def done(row: Any, raw: str, finish: str) -> None:
                 text = row.request.text
                 meta = {"prompt_sha256": digest(text)}
-                made = Generation(self.key(text), row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta)
+                made = Generation(self.key(text, style), row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta)
                 self.cache.append(f"{store.slug_of(name)}.jsonl", made)
                 bar.update()
 
             backend.generate([Request(i, text, "") for i, text in missing.items()], done)
 
     def _note(self, name: str) -> None:
-        about = {"model": self.model, "revision": self.spec.tag, "decoding": DECODING, "budgets": BUDGETS}
+        about = {
+            "model": self.model,
+            "revision": self.spec.tag,
+            "decoding": DECODING,
+            "style": self._style(name),
+            "budgets": BUDGETS,
+        }
         write_json(store.context_file(self.results, name).with_suffix(".meta.json"), about)

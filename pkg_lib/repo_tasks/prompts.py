@@ -1,8 +1,7 @@
 """What the model is asked for a repository task, and the function's body in its answer.
 
 The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: the retrieved fragments as comments, each under its
-path, then the code that precedes the body. A chat model needs to be told what to do with it, so a sentence stands before and
-after; the paper's base models go on without.
+path, then the code that precedes the body; the model goes on. The second form asks the same in a chat turn, for comparison.
 """
 
 from __future__ import annotations
@@ -58,10 +57,28 @@ def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEF
     return "\n".join(lines[-low:])
 
 
-def prompt(task: RepoTask, left: str, context: str) -> str:
-    """The user's turn."""
-    before = f"{context}\n" if context else ""
-    return FIRST + before + left + LAST.format(name=task.function_name)
+def prompt(task: RepoTask, left: str, context: str, chat: bool = False) -> str:
+    """The code to continue; with `chat` as the user's turn."""
+    code = f"{context}\n\n{left}" if context else left
+    return FIRST + code + LAST.format(name=task.function_name) if chat else code + "\n"
+
+
+def ended(text: str) -> bool:
+    """Whether a continuation has left the body: a line of code stands left of its first line."""
+    lines = text.split("\n")
+    return len(_block(lines)) < len(lines) - _leading(lines)
+
+
+def continued_body(text: str, task: RepoTask) -> str:
+    """The body at the start of a continuation, indented as the task's is; "" where the first line is no part of a body.
+
+    It ends where a line of code stands left of its first line (CodeRAG-Bench's rule).
+    """
+    lines = text.replace("\t", "    ").split("\n")
+    kept = _block(lines)
+    if not kept or _indent(kept[0]) < len(task.indent):
+        return ""
+    return textwrap.indent(textwrap.dedent("\n".join(kept)).strip("\n").rstrip(), task.indent)
 
 
 def settled(text: str) -> bool:
@@ -150,7 +167,7 @@ def _after_head(lines: list[str]) -> list[str]:
 
 def _block(lines: list[str]) -> list[str]:
     """From the first line with text up to the first one that stands left of it; comments there are moved to the right."""
-    start = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+    start = _leading(lines)
     kept: list[str] = []
     for line in lines[start:]:
         left = bool(line.strip()) and _indent(line) < _indent(lines[start])
@@ -158,6 +175,11 @@ def _block(lines: list[str]) -> list[str]:
             break
         kept.append(" " * _indent(lines[start]) + line.lstrip() if left else line)
     return kept
+
+
+def _leading(lines: list[str]) -> int:
+    """How many empty lines stand first."""
+    return next((i for i, line in enumerate(lines) if line.strip()), len(lines))
 
 
 def _indent(line: str) -> int:

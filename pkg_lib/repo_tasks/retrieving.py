@@ -3,7 +3,8 @@
 As CodeRAG-Bench builds RepoEval's retrieval task, which cAST follows: the corpus is every Python file of the repository as it
 is, the query what precedes the body, and gold are the chunks that share a line with the function. Other chunkings than the
 fixed-size baseline are measured on the baseline's chunks, through scores of lines (Appendix A.2; analysis/ranking.py).
-Nothing that is retrieved here reaches a prompt.
+The paper does not say how a chunk's lines become its score: the mean is taken, and beside it for cAST and split-only the
+greatest ("max"), and the ranking of their own chunks without any mapping ("own"). Nothing retrieved here reaches a prompt.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.ranking import evaluate, map_scores, relevant
@@ -32,7 +34,8 @@ VARIANTS: dict[str, Chunker] = {
     "split-only": CHUNKERS["split-only"],
     **{f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES},
 }
-COLUMNS = ("task_id", "package", "ranker", "chunking", "chunks", "gold")
+OWN, MEAN = "own", "mean"
+COLUMNS = ("task_id", "package", "ranker", "chunking", "mapping", "chunks", "gold")
 
 
 def measure(results: Path, say: Callable[[str], None]) -> pd.DataFrame:
@@ -47,20 +50,30 @@ def measure(results: Path, say: Callable[[str], None]) -> pd.DataFrame:
             say(f"{package}: {name}, {len(pool)} chunks")
             for ranker, scorer in rankers.items():
                 scores = scorer.scores([t.query for t in own], pool)
-                about = {"package": package, "ranker": ranker, "chunking": name, "chunks": len(pool)}
-                frames.append(_evaluated(own, scores, pool, pools[BASELINE], about))
+                for mapping in mappings(name):
+                    about = {"package": package, "ranker": ranker, "chunking": name, "mapping": mapping, "chunks": len(pool)}
+                    frames.append(_evaluated(own, scores, pool, pools[BASELINE], about))
     found = pd.concat(frames, ignore_index=True)
     write_text(store.home(results) / "retrieval.csv", found.to_csv(index=False, lineterminator="\n", float_format="%.6f"))
-    about = {"aggregate": "mean", "max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
+    about = {"max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
     write_json(store.home(results) / "retrieval.meta.json", about | {"versions": versions()})
     return found
 
 
+def mappings(chunking: str) -> tuple[str, ...]:
+    """How a chunking's scores are measured; the first is the one that the tables show."""
+    if chunking == BASELINE:
+        return (OWN,)
+    return (MEAN, "max", OWN) if chunking in CHUNKERS else (MEAN,)
+
+
 def _evaluated(
-    tasks: Sequence[RepoTask], scores: object, pool: list[Chunk], baseline: list[Chunk], about: Mapping[str, object]
+    tasks: Sequence[RepoTask], scores: np.ndarray, pool: list[Chunk], baseline: list[Chunk], about: Mapping[str, object]
 ) -> pd.DataFrame:
-    golds = [relevant(baseline, [(t.path, t.def_lineno + 1, t.gold[1])]) for t in tasks]
-    mapped = scores if pool is baseline else map_scores(pool, scores, baseline)
+    mapping = str(about["mapping"])
+    target = pool if mapping == OWN else baseline
+    golds = [relevant(target, [(t.path, t.def_lineno + 1, t.gold[1])]) for t in tasks]
+    mapped = scores if mapping == OWN else map_scores(pool, scores, baseline, mapping)
     rows = evaluate(mapped, golds)
     rows.insert(0, "task_id", [t.id for t in tasks])
     for place, (name, value) in enumerate(about.items(), 1):

@@ -13,11 +13,11 @@ from typing import Any
 from pkg_lib.analysis.code_match import match
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.repo_tasks import store
-from pkg_lib.repo_tasks.columns import COLUMNS
+from pkg_lib.repo_tasks.columns import COLUMNS, column
 from pkg_lib.repo_tasks.functions import read_package
 from pkg_lib.repo_tasks.judging import judge
 from pkg_lib.repo_tasks.packages import named
-from pkg_lib.repo_tasks.prompts import extract_body
+from pkg_lib.repo_tasks.prompts import continued_body, extract_body
 from pkg_lib.repo_tasks.tasks import RepoTask
 from pkg_lib.results import read_rows
 from pkg_lib.types import Generation, Outcome, digest
@@ -47,7 +47,8 @@ def judge_column(results: Path, model: str, name: str, fresh: bool = False) -> i
     rows: dict[str, dict[str, Any]] = {}
     judged = 0
     for package, tasks in store.load_tasks(results).items():
-        bodies = {t.id: extract_body(made[t.id].raw, t) for t in tasks if t.id in made}
+        read = extract_body if column(name).chat else continued_body
+        bodies = {t.id: read(made[t.id].raw, t) for t in tasks if t.id in made}
         new = [t for t in tasks if t.id in bodies and not _same(known.get(t.id), bodies[t.id])]
         outcomes = _outcomes(package, new, bodies)
         judged += len(new)

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.chunking.chunker import Chunk
-from pkg_lib.repo_tasks.prompts import code_block, commented, context_text, extract_body, left_context, prompt, settled
+from pkg_lib.repo_tasks.prompts import (
+    code_block,
+    commented,
+    context_text,
+    continued_body,
+    ended,
+    extract_body,
+    left_context,
+    prompt,
+    settled,
+)
 from pkg_lib.repo_tasks.tasks import RepoTask
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
@@ -120,8 +130,27 @@ def test_the_left_context_never_loses_the_function_s_own_head():
 
 
 def test_the_prompt_ends_with_the_code_to_continue():
-    text = prompt(task(), "def f(a):", "# context\n")
+    assert prompt(task(), "def f(a):", "# context\n") == "# context\n\n\ndef f(a):\n"
+    assert prompt(task(), "def f(a):", "") == "def f(a):\n"
+    text = prompt(task(), "def f(a):", "# context\n", chat=True)
     assert text.index("# context") < text.index("def f(a):") < text.index("body of the function `f`")
-    assert prompt(task(), "def f(a):", "").startswith(
-        "Complete the last function of this Python file: write its body.\n\n```python\ndef f"
-    )
+
+
+@pytest.mark.parametrize("indent", ["    ", "        "])
+@pytest.mark.parametrize("after", ["", "\n", "\n\ndef g():\n    return 1\n", "\n\n\n# next\nclass C:\n", "\n@cached\n"])
+def test_a_continuation_is_a_body_up_to_the_next_definition(indent, after):
+    found = continued_body(textwrap.indent(BODY, indent) + after, task(indent))
+    assert found.split("\n")[:4] == textwrap.indent(BODY, indent).split("\n")
+    assert [line.strip() for line in found.split("\n")[4:]] in ([], ["", "", "# next"])
+    assert ended(textwrap.indent(BODY, indent) + after) is any(word in after for word in ("def", "class", "@"))
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "def g():\n    return 1\n", "  x = 1\n"])
+def test_a_continuation_that_is_no_body(text):
+    assert continued_body(text, task()) == ""
+
+
+@given(st.text(alphabet=list("ab \n#:"), max_size=40), st.text(alphabet=list("ab \n#:"), max_size=20))
+def test_nothing_after_an_ended_body_changes_it(text, more):
+    if ended(text):
+        assert ended(text + more) and continued_body(text + more, task()) == continued_body(text, task())
