@@ -139,10 +139,10 @@ def reference(name: str) -> pd.DataFrame:
 
 
 def published(frame: pd.DataFrame, value: str, **wanted: str) -> str:
-    """The one printed number of the rows that have these values; "" where there is none."""
+    """The one printed number of the rows that have these values; "" where there is none. R@k is Recall@k there."""
     rows = frame
     for column, text in wanted.items():
-        rows = rows[rows[column] == text]
+        rows = rows[rows[column] == (f"Recall{text[1:]}" if text.startswith("R@") else text)]
     return rows[value].iloc[0] if len(rows) else ""
 
 

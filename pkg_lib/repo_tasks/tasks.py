@@ -6,14 +6,16 @@ A task is a function without its body. `prompt` is what precedes the body in its
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.types import UserError
+from pkg_lib.types import BenchmarkMissing, UserError
 
 WINDOW_LINES = 20  # RepoCoder's window: the query is what stands in it before the hole
+VARIABLE, REPOEVAL = "PKG_REPOEVAL_DIR", "function_level_completion_2k_context_codex.test.jsonl"
 FIELDS = ("task_id", "ground_truth", "fpath_tuple", "context_start_lineno", "lineno", "function_name")
 
 
@@ -90,6 +92,17 @@ def read_repoeval(path: Path) -> list[RepoTask]:
             else:
                 tasks.append(task)
     return tasks
+
+
+def load_repoeval(file: str = REPOEVAL) -> list[RepoTask]:
+    """RepoEval's function level from PKG_REPOEVAL_DIR. BenchmarkMissing where it is not there."""
+    folder = os.environ.get(VARIABLE)
+    if not folder or not (Path(folder) / file).exists():
+        raise BenchmarkMissing(
+            f"RepoEval is not at hand: unpack datasets.zip of RepoCoder (github.com/microsoft/CodeT) and set {VARIABLE} to the "
+            f"directory that holds {file}"
+        )
+    return read_repoeval(Path(folder) / file)
 
 
 def _with_id(task: RepoTask, name: str) -> RepoTask:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.repo_tasks.functions import as_task, candidates, functions, masked, read_package, replaced
-from pkg_lib.repo_tasks.tasks import WINDOW_LINES, read_repoeval
-from pkg_lib.types import UserError
+from pkg_lib.repo_tasks.tasks import REPOEVAL, WINDOW_LINES, load_repoeval, read_repoeval
+from pkg_lib.types import BenchmarkMissing, UserError
 
 from .conftest import SHAPES
 
@@ -51,6 +51,14 @@ def test_a_line_that_is_no_record_is_named(tmp_path, line):
     path.write_text(line + "\n")
     with pytest.raises(UserError, match=r"t\.jsonl:1 is no task"):
         read_repoeval(path)
+
+
+def test_repoeval_lies_in_a_directory_of_the_user_s(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_REPOEVAL_DIR", str(tmp_path))
+    with pytest.raises(BenchmarkMissing, match="PKG_REPOEVAL_DIR"):
+        load_repoeval()
+    write(tmp_path / REPOEVAL, {"prompt": "", "metadata": METADATA})
+    assert [t.id for t in load_repoeval()] == ["owner_repo/0"]
 
 
 def test_a_missing_file_is_one_line(tmp_path):
