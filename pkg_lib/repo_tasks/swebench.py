@@ -90,7 +90,8 @@ def _runs(hunk: Hunk) -> Iterator[tuple[int, int]]:
     before = max(hunk.source_start - 1, 1)
     for changed, lines in groupby(hunk, key=lambda line: not line.is_context):
         group = list(lines)
-        removed = [line.source_line_no for line in group if line.is_removed]
         if changed:
+            removed = [line.source_line_no for line in group if line.is_removed]
             yield (removed[0], removed[-1]) if removed else (before, before)
-        before = removed[-1] if removed else group[-1].source_line_no or before
+        else:
+            before = group[-1].source_line_no

@@ -14,6 +14,8 @@ SHAPES = '''"""Shapes."""
 
 import math
 
+from .constants import SQUARED
+
 
 def area(radius):
     """The area of a circle.
@@ -24,7 +26,7 @@ def area(radius):
     """
     if radius < 0:
         raise ValueError(radius)
-    return math.pi * radius**2
+    return math.pi * radius**SQUARED
 
 
 def unused(x):
@@ -90,6 +92,7 @@ FILES = {
     "tests/test_shapes.py": TESTS,
     "tests/test_needs.py": "import pytest\n",
 }
+FILES["shapes/constants.py"] = "SQUARED = 2\n"
 FILES["setup.py"] = "raise SystemExit('nobody runs this')\n"
 
 
