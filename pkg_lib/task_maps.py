@@ -18,14 +18,14 @@ from pkg_lib.analysis import projection, topics
 from pkg_lib.benchmarks import load_benchmark
 from pkg_lib.results import slug, write_text
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
-from pkg_lib.types import BenchmarkMissing, Task, UserError
+from pkg_lib.types import BenchmarkMissing, Task
 
 MARK = "# made from "
 
 
 def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
     """`topics.assign` of all tasks of the benchmark, index task id. BenchmarkMissing where there are neither tasks nor a file."""
-    path = results / "tasks" / f"{slug(benchmark)}.topics.csv"
+    path = topics.topics_path(results, benchmark)
     return _kept(path, benchmark, lambda tasks: topics.made_from(tasks, DEFAULT), _assigned)
 
 
@@ -52,16 +52,9 @@ def _kept(
         tasks = load_benchmark(benchmark)
     except BenchmarkMissing:
         if path.exists():
-            return _read(path)
+            return topics.read_task_file(path)
         raise
     mark = MARK + made_from(tasks)
     if not (path.exists() and path.read_text("utf8").partition("\n")[0] == mark):
         write_text(path, f"{mark}\n{make(tasks).to_csv(lineterminator=chr(10))}")
-    return _read(path)
-
-
-def _read(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path, comment="#", index_col="task_id", keep_default_na=False)
-    except (ValueError, KeyError) as e:
-        raise UserError(f"{path} is damaged; delete it, it is made again") from e
+    return topics.read_task_file(path)

@@ -17,9 +17,7 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 # The same examples at every run: a red test must be red again.
-settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
-)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 settings.load_profile("repeatable")
 
 

@@ -4,6 +4,8 @@
     share           share of tasks that some columns solve and others do not (Figure 6)
     error_shift     difference in how many tasks end in one error, with a column and without (Table 7)
     tokens          difference of two columns in the length of the prompt (Table 9)
+    topic_differences  as paired, on the tasks of each topic by itself (Section 6.2, Figures 3 to 5)
+    topic_share        share of the topics in which one column solves more than another
     replayed        as paired, on completions that the authors published (Tables 5 and 6)
     replayed_cells  how many printed cells are not what these completions score
     graph           a figure of the graph benchmark (Section 4, Table 8)
@@ -16,7 +18,7 @@ The checks of paper_checks.py need no run; `measure` gives their readings as evi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -30,6 +32,8 @@ from pkg_lib.analysis.error_types import published as published_errors
 from pkg_lib.analysis.metrics import CONFIDENCE, helped_and_hurt, mcnemar, paired_bootstrap, wilson
 from pkg_lib.analysis.paper_checks import CHECKS, table
 from pkg_lib.analysis.tables import CODE, PUBLISHED_AS, TEXT, TITLES, kind, published_rates
+from pkg_lib.analysis.topic_rates import share_above
+from pkg_lib.analysis.topics import stored_topics, topics
 from pkg_lib.results import read_json
 
 MBPP_TASKS = 500
@@ -192,6 +196,42 @@ def _replays(study: Study, benchmark: str, models: Iterable[str] | None = None) 
     return {n: replays.verdict_frame(o, study.limit) for n, o in outcomes.items() if o}
 
 
+def topic_differences(study: Study, args: Args) -> list[Evidence]:
+    """`paired` on the tasks of each topic, or of the claim's `topics`; the topics of a run are corrected together."""
+    found, pair = [], " and ".join(sorted((args["column"], args["against"])))
+    for subject, where, verdicts, topic in _by_topic(study, args):
+        for name in args.get("topics", topics().index):
+            part, place = verdicts[topic == name], f"{where}, {topics().at[name, 'short']}"
+            pairs, family = f"{pair}, {name}", f"{subject}, {where}, topics"
+            columns = part[args["column"]], part[args["against"]]
+            found.append(_difference(subject, place, *columns, args, pd.Series(dtype=float), family, pairs))
+    return found
+
+
+def topic_share(study: Study, args: Args) -> list[Evidence]:
+    """Share of the topics in which `column` solves more than `against`, its interval from resampled tasks."""
+    found = []
+    for subject, where, verdicts, topic in _by_topic(study, args):
+        seen = share_above(verdicts[args["column"]], verdicts[args["against"]], topic)
+        if seen is not None:
+            claimed = _claimed_share(args)
+            found.append(Evidence(subject, where, *seen, unit="percent", target=claimed))
+    return found
+
+
+def _by_topic(study: Study, args: Args) -> Iterator[tuple[str, str, pd.DataFrame, pd.Series]]:
+    """(subject, where, verdicts, topic of each task) of every run and replayed model that has both columns."""
+    assigned = stored_topics(study.results, args["benchmark"])
+    if assigned is None:
+        return
+    runs = [(r.experiment.model, r.where, r.verdicts) for r in study.runs_of(args)]
+    place = f"{TITLES[args['benchmark']]}, published completions"
+    runs += [(name, place, frame) for name, frame in _replays(study, args["benchmark"]).items()]
+    for subject, where, verdicts in runs:
+        if {args["column"], args["against"]} <= set(verdicts):
+            yield subject, where, verdicts, assigned["topic"].reindex(verdicts.index)
+
+
 def replayed_cells(study: Study, args: Args) -> list[Evidence]:
     """How many printed cells of each replayed model differ from what its completions score here."""
     if study.limit:  # The cells are of all tasks.
@@ -239,7 +279,8 @@ def _moved(log: Args, changed: int, tasks: int, target: float) -> Evidence:
 
 
 TESTS: dict[str, Callable[[Study, Args], list[Evidence]]] = {
-    f.__name__: f for f in (paired, share, error_shift, tokens, replayed, replayed_cells, graph, docstrings)
+    f.__name__: f
+    for f in (paired, share, error_shift, tokens, topic_differences, topic_share, replayed, replayed_cells, graph, docstrings)
 } | {"unavailable": lambda study, args: []}
 
 
@@ -254,7 +295,7 @@ def claimed_by(claim: Claim) -> Evidence:
     if claim.test == "tokens":
         gaps = _published_tokens(args)
         return Evidence("", "", **none, unit="tokens", target=float(gaps.mean()), spread=(float(gaps.min()), float(gaps.max())))
-    if claim.test in ("share", "docstrings"):
+    if claim.test in ("share", "topic_share", "docstrings"):
         return Evidence("", "", **none, unit="percent", target=_claimed_share(args))
     differences = {"paired": _published_gaps, "error_shift": _published_shifts, "replayed": _replayed_gaps}
     if claim.test in differences:

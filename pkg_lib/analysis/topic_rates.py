@@ -13,6 +13,8 @@ from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import (
     BASELINE,
+    CONFIDENCE,
+    RESAMPLES,
     helped_and_hurt,
     holm,
     mcnemar,
@@ -133,6 +135,23 @@ def uneven(column: pd.Series, baseline: pd.Series, topic: pd.Series, seed: int =
     drawn = [variance(rng.permutation(change)) for _ in range(PERMUTATIONS)]
     p = (1 + sum(v >= seen - 1e-12 for v in drawn)) / (1 + PERMUTATIONS)
     return math.sqrt(max(seen, 0.0)), p
+
+
+def share_above(column: pd.Series, other: pd.Series, topic: pd.Series, seed: int = 0) -> tuple[int, float, float, float] | None:
+    """(tasks, share of the topics in which `column` solves more than `other`, low, high); None where no task has both.
+
+    The interval is the percentile bootstrap over tasks, drawn within their topic; a draw in which a topic ties counts as
+    not above, as it does in the sample.
+    """
+    both = column.notna() & other.notna() & topic.notna()
+    if not both.any():
+        return None
+    change = (column[both].astype(int) - other[both].astype(int)).to_numpy()
+    names, rng = topic[both].to_numpy(), np.random.default_rng(seed)
+    parts = [change[names == name] for name in sorted(set(names))]
+    drawn = np.mean([rng.choice(part, (RESAMPLES, len(part))).sum(axis=1) > 0 for part in parts], axis=0)
+    low, high = np.quantile(drawn, [0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2])
+    return int(both.sum()), float(np.mean([part.sum() > 0 for part in parts])), float(low), float(high)
 
 
 def findings(found: pd.DataFrame, verdicts: pd.DataFrame, topic: pd.Series, column: str) -> list[str]:

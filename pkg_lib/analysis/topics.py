@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,8 @@ from sklearn.metrics import cohen_kappa_score
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import CONFIDENCE, RESAMPLES, wilson
 from pkg_lib.analysis.tables import DASH, HERE, percent
-from pkg_lib.types import Task, digest
+from pkg_lib.results import slug
+from pkg_lib.types import Task, UserError, digest
 
 REFERENCE = HERE / "reference"
 HINT = re.compile(r"\n(Test|Function): .*\Z", re.DOTALL)
@@ -52,6 +54,28 @@ def rules() -> tuple[Rule, ...]:
     """The rules in the order in which they are tried."""
     rows = pd.read_csv(REFERENCE / "topic_rules.tsv", sep="\t", quoting=csv.QUOTE_NONE).itertuples(index=False)
     return tuple(Rule(r.category, r.topic, r.where, re.compile(r.pattern, re.IGNORECASE)) for r in rows)
+
+
+def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
+    """The assignment that stands in the results, index task id, or None where there is none.
+
+    Raises UserError for a damaged file.
+    """
+    path = topics_path(results, benchmark)
+    return read_task_file(path) if path.exists() else None
+
+
+def read_task_file(path: Path) -> pd.DataFrame:
+    """A file of results/tasks, index task id. UserError where it is damaged."""
+    try:
+        return pd.read_csv(path, comment="#", index_col="task_id", keep_default_na=False)
+    except (ValueError, KeyError) as e:
+        raise UserError(f"{path} is damaged; delete it, it is made again") from e
+
+
+def topics_path(results: Path, benchmark: str) -> Path:
+    """Where the topics of a benchmark's tasks are kept."""
+    return results / "tasks" / f"{slug(benchmark)}.topics.csv"
 
 
 def statement(task: Task) -> str:

@@ -194,6 +194,63 @@ def test_errors_are_compared_task_by_task():
     assert [a.verdict for a in claims.judge(claim_tests.measure(found, [more, fewer]))] == [REPRODUCED, CONTRADICTED]
 
 
+TOPICS = ["Data Structures", "Algorithms"]
+
+
+@pytest.fixture
+def by_topic(tmp_path, monkeypatch):
+    """90 tasks of data structures, then 90 of algorithms, with a column that helps in the first and hurts in the other."""
+    ids = [f"HumanEval/{i}" for i in range(180)]
+    (tmp_path / "tasks").mkdir()
+    lines = [f"{t},c,{TOPICS[i >= 90]},rule,x" for i, t in enumerate(ids)]
+    (tmp_path / "tasks" / "humaneval.topics.csv").write_text(
+        "\n".join(["# made from x", "task_id,category,topic,by,nearest", *lines])
+    )
+    verdict = pd.concat([frame(30, 0), frame(0, 30)])
+    verdict.index = ids
+    found = study(verdict)
+    object.__setattr__(found, "results", tmp_path)
+    return found
+
+
+def test_topics_are_compared_one_by_one(by_topic):
+    def said(relation, topics, **more):
+        one = claim("topic_differences", relation=relation, topics=topics, **PAIR, **more)
+        (found,) = claims.judge(claim_tests.measure(by_topic, [one]))
+        return found.verdict, [(e.n, round(e.effect, 2)) for e in found.evidence]
+
+    assert said("above", TOPICS[:1]) == (REPRODUCED, [(90, 0.33)])
+    assert said("above", TOPICS[1:]) == (CONTRADICTED, [(90, -0.33)])
+    assert said("above", TOPICS)[0] == MIXED and said("above", TOPICS, all=True)[0] == CONTRADICTED
+    whole = claim("topic_differences", relation="above", **PAIR)
+    (found,) = claims.judge(claim_tests.measure(by_topic, [whole]))
+    assert {e.where.rpartition(", ")[2] for e in found.evidence if e.n} == {"Data structures", "Algorithms"}
+    assert len({e.family for e in found.evidence}) == 1 and len({e.pair for e in found.evidence}) == len(found.evidence)
+
+
+def test_the_share_of_topics_has_an_interval_from_its_tasks(by_topic):
+    half = claim("topic_share", relation="about", target=50.0, **PAIR)
+    seven = claim("topic_share", relation="about", target=70.0, **PAIR)
+    found = claims.judge(claim_tests.measure(by_topic, [half, seven]))
+    (e,) = found[0].evidence
+    assert (e.n, e.effect, e.low, e.high) == (180, 0.5, 0.5, 0.5)
+    assert [a.verdict for a in found] == [REPRODUCED, CONTRADICTED]
+
+
+def test_a_share_of_topics_in_doubt_is_inconclusive(by_topic):
+    (run,) = by_topic.runs
+    verdict = pd.concat([frame(30, 0), frame(11, 9, 70)]).set_index(run.verdicts.index)
+    by_topic.__dict__["runs"] = [claim_tests.Run(run.experiment, verdict)]
+    both = claim("topic_share", relation="about", target=100.0, **PAIR)
+    ((e,),) = [a.evidence for a in claims.judge(claim_tests.measure(by_topic, [both]))]
+    assert (e.effect, e.low, e.high) == (1.0, 0.5, 1.0) and e.verdict == INCONCLUSIVE
+
+
+def test_without_stored_topics_nothing_is_attempted(by_topic):
+    (by_topic.results / "tasks" / "humaneval.topics.csv").unlink()
+    assert claim_tests.measure(by_topic, [claim("topic_differences", relation="above", **PAIR)])[0][1] == []
+
+
 def test_longer_prompts_are_shown_as_such():
     found = study(frame(1, 1))
     tokens = {"Block-PKG": range(10, 70), "Func-PKG": range(100, 220, 2)}
