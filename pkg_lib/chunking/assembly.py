@@ -10,11 +10,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tree_sitter import Node
 
-from pkg_lib.chunking.languages import parse, parse_errors
+from pkg_lib.chunking.languages import children, parse, parse_errors
 from pkg_lib.chunking.ledger import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.source import Source
 from pkg_lib.chunking.windows import Item, Windows, pack
+
+MAX_INDENT = 2000
 
 
 @dataclass(slots=True)
@@ -45,14 +48,13 @@ class _Whole:
 
     def parts(self, item: Item) -> Iterator[Item]:
         start, end, node = item
-        children = node.children if node is not None else []
-        if not children:
+        if node is None or not node.child_count:
             return self._pieces(start, end)
-        return self._children(start, end, children)
+        return self._children(start, end, node)
 
-    def _children(self, start: int, end: int, children: list[Any]) -> Iterator[Item]:
+    def _children(self, start: int, end: int, node: Node) -> Iterator[Item]:
         count, at = self.count, start
-        for child in children:
+        for child in children(node):
             first, last = child.start_byte, child.end_byte
             if count[first] > count[at]:
                 yield at, first, None
@@ -70,7 +72,7 @@ class _Whole:
             return self._runs(start, end)
         self.leaves_over += 1
         bounds = [start, *(self.newlines[i:j] + 1).tolist(), end]
-        return ((a, b, None) for a, b in pairwise(bounds) if b > a)
+        return ((a, b, None) for a, b in pairwise(bounds) if self.count[b] > self.count[a])
 
     def _runs(self, start: int, end: int) -> Iterator[Item]:
         count = np.asarray(self.count)
@@ -121,18 +123,17 @@ def published(source: Source, language: str, limit: int, method: str) -> Made:
     over: list[tuple[int, int]] = []
 
     def parts(item: Item) -> Iterator[Item]:
-        children = item[2].children
-        if not children:
+        if not item[2].child_count:
             over.append(item[:2])
-        return ((c.start_byte, c.end_byte, c) for c in children)
+        return ((c.start_byte, c.end_byte, c) for c in children(item[2]))
 
     item = (root.start_byte, root.end_byte, root)
     fits = count[item[1]] - count[item[0]] <= limit
     windows = _pack([item] if fits else list(parts(item)), parts, count, limit, method)
-    return _written(source, windows, over, limit, parse_errors(root))
+    return _written(source, windows, over, parse_errors(root))
 
 
-def _written(source: Source, windows: Windows, over: list[tuple[int, int]], limit: int, errors: int) -> Made:
+def _written(source: Source, windows: Windows, over: list[tuple[int, int]], errors: int) -> Made:
     starts, ends = windows.starts, windows.ends
     runs = list(windows.runs())
     firsts = [starts[i] for i, _ in runs]
@@ -141,7 +142,7 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], limi
     texts = []
     for (i, j), column in zip(runs, source.columns(firsts), strict=True):
         # astchunk indents the first line by its column. On a line without end that is the whole file again in every chunk.
-        indent = " " * column if column <= limit else ""
+        indent = " " * column if column <= MAX_INDENT else ""
         texts.append(indent + _joined(source, starts, ends, i, j, anew))
     sizes = _sizes(source, windows, runs)
     kept = sum(lasts) - sum(firsts) - sum(b - a for a, b in anew)

@@ -8,7 +8,8 @@ Methods (Sections 2 and 4 of the paper)
 
 Modes
     as-published  what the authors' package `astchunk` 0.1.0 writes: sizes in bytes that are no white space, text written anew
-                  from the nodes' lines and columns, leaves over the limit dropped, TypeScript read by the TSX grammar
+                  from the nodes' lines and columns, leaves over the limit dropped, TypeScript read by the TSX grammar (but a
+                  chunk that begins beyond column 2,000 is not indented, which on one long line grows with its square)
     lossless      the paper's fourth design goal: the chunks concatenated are the file, byte for byte; sizes in characters; no
                   chunk is over the limit: a leaf that is over it is cut at line ends, a line that is over it after as many
                   characters as fit
@@ -22,6 +23,7 @@ from pkg_lib.chunking import assembly
 from pkg_lib.chunking.languages import check_language, language_of
 from pkg_lib.chunking.ledger import Account
 from pkg_lib.chunking.source import Source, encode
+from pkg_lib.graph.columns import paused_collector
 from pkg_lib.types import Document, UserError
 
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
@@ -100,6 +102,10 @@ class Chunker:
         if language is None:
             raise UserError(f"{document}: no language has this suffix; give one by name")
         check_language(language)
+        with paused_collector():
+            return self._chunk(data, document, language)
+
+    def _chunk(self, data: bytes, document: str, language: str) -> Chunked:
         source = Source(data)
         if self.method == "fixed-size":
             made = assembly.fixed(source, self.lines, self.overlap)

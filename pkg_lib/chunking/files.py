@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pkg_lib.chunking.chunker import Chunk, Chunker
-from pkg_lib.chunking.languages import SUFFIXES, language_of
+from pkg_lib.chunking.chunker import Chunk, Chunked, Chunker
+from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.ledger import Ledger
+from pkg_lib.graph.workers import ordered
 from pkg_lib.types import UserError
 
 LINK, SPECIAL, UNREADABLE = "symbolic link, not followed", "not a regular file", "unreadable"
@@ -64,15 +65,45 @@ def _below(path: str | Path, root: Path) -> str:
     return Path(path).relative_to(root).as_posix()
 
 
-def chunk_tree(root: Path, chunker: Chunker, languages: set[str] | None = None) -> tuple[list[Chunk], Ledger]:
+BATCH = 1 << 20  # bytes that a worker process gets at once
+File = tuple[str, bytes]
+
+
+def chunk_files(files: Iterable[File], chunker: Chunker, processes: int = 1) -> Iterator[Chunked]:
+    """One Chunked a (name, bytes), in order; the same whatever the number of processes. UserError for less than one.
+
+    Files are held back until a batch is full, so that a worker's answer is worth its way.
+    """
+    if processes < 1:
+        raise UserError(f"processes = {processes}: give 1 or more")
+    if processes == 1:
+        yield from (chunker.chunk(data, name) for name, data in files)
+        return
+    for made in ordered(_chunk_batch, ((chunker, batch) for batch in _batches(files)), processes):
+        yield from made
+
+
+def _batches(files: Iterable[File]) -> Iterator[list[File]]:
+    batch, size = [], 0
+    for file in files:
+        batch.append(file)
+        size += len(file[1])
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _chunk_batch(work: tuple[Chunker, list[File]]) -> list[Chunked]:
+    chunker, files = work
+    return [chunker.chunk(data, name) for name, data in files]
+
+
+def chunk_tree(root: Path, chunker: Chunker, languages: set[str] | None = None, processes: int = 1) -> tuple[list[Chunk], Ledger]:
     """All chunks of a tree, and its ledger; UserError when `root` is no directory."""
     ledger, chunks = Ledger(), []
-    for name, data in walk(root, ledger, languages):
-        found = chunker.chunk(data, name)
+    for found in chunk_files(walk(root, ledger, languages), chunker, processes):
         chunks += found.chunks
         ledger.accounts.append(found.account)
     return chunks, ledger
-
-
-def suffixes() -> str:
-    return ", ".join(SUFFIXES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import PurePath
 
@@ -22,6 +23,8 @@ SUFFIXES = {
     ".py": "python", ".pyi": "python", ".pyw": "python", ".java": "java", ".cs": "csharp",
     ".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx",
 }  # fmt: skip
+
+MANY = 1000
 
 _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "python": ("function_definition",),
@@ -61,6 +64,19 @@ def parse(data: bytes, language: str) -> Tree:
     return _parser(language).parse(data)
 
 
+def children(node: Node) -> Iterable[Node]:
+    """The children in order. Thousands are made one by one, so that a table of millions of numbers costs no memory."""
+    return node.children if node.child_count < MANY else _one_by_one(node)
+
+
+def _one_by_one(node: Node) -> Iterator[Node]:
+    cursor = node.walk()
+    more = cursor.goto_first_child()
+    while more:
+        yield cursor.node
+        more = cursor.goto_next_sibling()
+
+
 def parse_errors(root: Node) -> int:
     """How many ERROR nodes (none inside another) and MISSING nodes the tree has."""
     found, todo = 0, [root]
@@ -69,7 +85,7 @@ def parse_errors(root: Node) -> int:
         if node.is_error or node.is_missing:
             found += 1
         elif node.has_error:
-            todo += node.children
+            todo += children(node)
     return found
 
 

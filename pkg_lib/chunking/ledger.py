@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEAF, BETWEEN, LAYOUT, UNSEEN = "leaf over the limit", "white space between chunks", "layout written anew", "outside the tree"
 REASONS = (LEAF, BETWEEN, LAYOUT, UNSEEN)
@@ -65,6 +67,8 @@ class Ledger:
 
     def table(self) -> pd.DataFrame:
         """One row a file: the account's fields, and one column a reason with the bytes that it took."""
+        import pandas as pd  # not at the top: every worker process would load it
+
         rows = [{k: v for k, v in asdict(a).items() if k != "lost"} | {r: a.lost[r] for r in REASONS} for a in self.accounts]
         columns = [name for name in Account.__slots__ if name != "lost"]
         return pd.DataFrame(rows, columns=[*columns, *REASONS])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` needs to split it
@@ -32,7 +33,7 @@ class Windows:
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """(first node, node after the last) of each window."""
-        return zip(self.heads, [*self.heads[1:], len(self.starts)], strict=True)
+        return pairwise([*self.heads, len(self.starts)])
 
 
 def pack(

@@ -89,9 +89,9 @@ class Embedder:
         return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
 
     def _loaded(self) -> SentenceTransformer:
+        place = EMBEDDERS[self.name]()  # first, since the library below takes seconds to load
         from sentence_transformers import SentenceTransformer
 
-        place = EMBEDDERS[self.name]()
         try:
             return SentenceTransformer(place, trust_remote_code=self.name in OWN_CODE)
         except (OSError, ValueError) as e:

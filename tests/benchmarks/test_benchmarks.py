@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks import bench_bm25, bench_code_search, bench_generation, bench_graph
+from benchmarks import bench_bm25, bench_chunking, bench_code_search, bench_generation, bench_graph
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.types import Request, Task
@@ -15,6 +15,15 @@ def test_bm25_small():
     assert (found["functions"], found["queries"]) == (600, 30)
     assert found["same_top1"] >= 0.7
     assert found["ratio"] > 1  # the ratio grows with the corpus; 100 is asked at 50,000
+
+
+def test_chunking_small():
+    deep = b"x = " + b"a + " * 2000 + b"a\n"
+    wide = b"x = 1; " * 1500 + b"\n"
+    files = [("a.py", b"def f(): pass\n" * 300), ("deep.py", deep), ("wide.py", wide), ("latin.py", b"# \xe9\n")]
+    found = bench_chunking.measure(files, "python", processes=1, repeat=1)
+    assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (4, 1, 1, 0)
+    assert {k: v.split()[0] for k, v in found["differences"].items()} == {"deep.py": "astchunk", "wide.py": "indentation"}
 
 
 def test_generation_with_a_tiny_model(tiny_model, monkeypatch):

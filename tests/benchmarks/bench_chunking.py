@@ -1,0 +1,149 @@
+"""Chunks per second against the authors' package astchunk on the same files, and whether the chunks' texts are the same.
+
+    python tests/benchmarks/bench_chunking.py [--tree DIR ...] [--npm] [--processes 2] [--repeat 3]
+
+Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript sources, fetched
+by `npm pack`. astchunk takes text, so files that are not UTF-8 are left out of the comparison, and counted. Both read the
+same bytes from memory; `ratio` is of processor time in one process, `ratio_processes` of wall time with --processes against
+astchunk in one, since it has no more. `parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from astchunk import ASTChunkBuilder
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from pkg_lib.chunking.chunker import Chunker
+from pkg_lib.chunking.files import chunk_files, walk
+from pkg_lib.chunking.languages import language_of, parse
+from pkg_lib.chunking.ledger import Ledger
+from pkg_lib.results import results_dir, write_json
+
+NPM = ("rxjs@7.8.1", "react-native-paper@5.12.5", "react-native@0.72.17", "cordova-android@13.0.0",
+       "react-native-windows@0.72.33", "edge-js@23.1.1")  # fmt: skip
+PACKAGES = ("astchunk", "tree-sitter", "tree-sitter-python", "tree-sitter-java", "tree-sitter-c-sharp", "tree-sitter-typescript")
+GOAL = 3.0
+
+
+def fetch(folder: Path) -> list[Path]:
+    """The npm packages' sources below `folder`; a package that npm does not give is an error."""
+    for package in NPM:
+        subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    for archive in sorted(folder.glob("*.tgz")):
+        (folder / archive.stem).mkdir()
+        subprocess.run(["tar", "xzf", archive.name, "-C", archive.stem], cwd=folder, check=True)
+    return [folder]
+
+
+def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Ledger]:
+    """Language -> (name, bytes) of every source file below the roots."""
+    found: dict[str, list[tuple[str, bytes]]] = {}
+    ledger = Ledger()
+    for root in roots:
+        for name, data in walk(root, ledger):
+            found.setdefault(language_of(name), []).append((name, data))
+    return found, ledger
+
+
+def timed(work, repeat: int) -> tuple[float, float, list]:
+    """Best processor and wall seconds of `repeat` runs, and the last answer."""
+    cpu, wall, answer = [], [], []
+    for _ in range(repeat):
+        start = time.process_time(), time.perf_counter()
+        answer = work()
+        cpu.append(time.process_time() - start[0])
+        wall.append(time.perf_counter() - start[1])
+    return min(cpu), min(wall), answer
+
+
+def theirs(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
+    """Chunk texts of astchunk; None for a file that is too deep for its recursion."""
+    builder = ASTChunkBuilder(max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none")
+    found: list[list[str] | None] = []
+    for text in texts:
+        try:
+            found.append([w["content"] for w in builder.chunkify(text)])
+        except RecursionError:
+            found.append(None)
+    return found
+
+
+def measure(files: list[tuple[str, bytes]], language: str, processes: int = 2, repeat: int = 3, limit: int = 2000) -> dict:
+    """The figures of one language."""
+    whole = [(n, d) for n, d in files if decoded(d) is not None]
+    texts = [decoded(d) for _, d in whole]
+    published, lossless = Chunker(mode="as-published", max_size=limit), Chunker(max_size=limit)
+    peer_cpu, peer_wall, peer = timed(lambda: theirs(texts, language, limit), repeat)
+    cpu, _, made = timed(lambda: list(chunk_files(whole, published)), repeat)
+    lossless_cpu, _, kept = timed(lambda: list(chunk_files(whole, lossless)), repeat)
+    parse_cpu, _, _ = timed(lambda: [parse(d, "tsx" if language == "typescript" else language) for _, d in whole], repeat)
+    wall = timed(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
+    chunks = sum(len(m.chunks) for m in made)
+    broken = sum(b"".join(c.data for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True))
+    found = {"files": len(files), "not_utf8": len(files) - len(whole), "bytes": sum(len(d) for _, d in whole), "chunks": chunks}
+    found |= {"astchunk_chunks_per_s": chunks / peer_cpu, "chunks_per_s": chunks / cpu}
+    found |= {"lossless_chunks_per_s": sum(len(m.chunks) for m in kept) / lossless_cpu}
+    found |= {"ratio": peer_cpu / cpu, "ratio_without_parsing": (peer_cpu - parse_cpu) / max(cpu - parse_cpu, 1e-9)}
+    found |= {"parse_share": parse_cpu / peer_cpu, "processes": processes, "ratio_processes": peer_wall / wall}
+    found = {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()}
+    found["bytes_lost_as_published"] = sum(m.account.bytes_lost for m in made)
+    found["leaves_over_the_limit"] = sum(m.account.leaves_over for m in made)
+    return found | {"lossless_broken": broken} | compared(made, peer)
+
+
+def decoded(data: bytes) -> str | None:
+    try:
+        return data.decode("utf8")
+    except UnicodeDecodeError:
+        return None
+
+
+def compared(made: list, peer: list[list[str] | None]) -> dict:
+    """How many files have the same chunk texts, and each that has not with the reason."""
+    differences = {}
+    for ours, other in zip(made, peer, strict=True):
+        texts = [c.text for c in ours.chunks]
+        if other is None:
+            differences[ours.account.document] = "astchunk ends in a RecursionError"
+        elif texts != other:
+            same = [t.lstrip(" ") for t in texts] == [t.lstrip(" ") for t in other]
+            differences[ours.account.document] = "indentation beyond column 2,000 left out" if same else "not explained"
+    return {"same_texts": len(made) - len(differences), "differences": differences}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="our chunker against astchunk")
+    parser.add_argument("--tree", type=Path, action="append", default=[])
+    parser.add_argument("--npm", action="store_true")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/chunking.json")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        roots = [Path(sysconfig.get_paths()["stdlib"]), *options.tree, *(fetch(Path(folder)) if options.npm else [])]
+        files, ledger = sources(roots)
+    found = {"load_before": round(os.getloadavg()[0], 2), "processors": os.cpu_count(), "npm": list(NPM) if options.npm else []}
+    found |= {"versions": {p: version(p) for p in PACKAGES}, "skipped": {r: len(n) for r, n in ledger.skipped.items()}}
+    found["languages"] = {k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())}
+    write_json(options.output or results_dir() / "benchmarks" / "chunking.json", found)
+    print(json.dumps(found, indent=1))
+    rows = found["languages"].values()
+    sound = not any(r["lossless_broken"] or "not explained" in r["differences"].values() for r in rows)
+    return 0 if sound and found["languages"]["python"]["ratio_processes"] >= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk writes."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+import pytest
+from astchunk import ASTChunkBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.chunking.chunker import METHODS, Chunker
+from pkg_lib.chunking.languages import GRAMMARS, language_of
+from pkg_lib.chunking.ledger import BETWEEN, LAYOUT, LEAF, UNSEEN
+from pkg_lib.types import Document, UserError
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
+SAMPLES = {p.name: p.read_bytes() for p in sorted(DATA.iterdir())}
+SAMPLES["windows.py"] = (Path(__file__).parents[2] / "pkg_lib" / "chunking" / "windows.py").read_bytes()
+WHITE = " \t\n\r\x0b\x0c"
+
+
+def theirs(text: str, language: str, limit: int) -> list[str]:
+    builder = ASTChunkBuilder(max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none")
+    return [window["content"] for window in builder.chunkify(text)]
+
+
+def check_lossless(data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None) -> None:
+    made = Chunker(method, "lossless", limit).chunk(data, name, language)
+    assert b"".join(c.data for c in made.chunks) == data
+    assert [c.start for c in made.chunks] == [0, *(c.stop for c in made.chunks[:-1])][: len(made.chunks)]
+    assert made.account.balanced and not made.account.bytes_lost
+    assert len({c.id for c in made.chunks}) == len(made.chunks)
+    if method != "fixed-size":
+        assert all(0 < c.size <= limit for c in made.chunks) or not data.strip()
+    if made.account.utf8:
+        assert all(c.size == sum(x not in WHITE for x in c.text) for c in made.chunks)
+    for c in made.chunks:
+        assert data[: c.start].count(b"\n") + 1 == c.first and data[: c.stop - 1].count(b"\n") + 1 == c.last
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_lossless_at_every_limit(name, method):
+    for limit in (1, 2, 7, 40, 150, 600, 5000):
+        check_lossless(SAMPLES[name], name, limit, method)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_as_published_is_what_astchunk_writes(name):
+    for limit in (3, 20, 60, 150, 600, 5000):
+        made = Chunker(mode="as-published", max_size=limit).chunk(SAMPLES[name], name)
+        assert [c.text for c in made.chunks] == theirs(SAMPLES[name].decode(), language_of(name), limit)
+        assert made.account.balanced
+
+
+pieces = st.sampled_from(
+    ["def f(a):\n", "    return a\n", "class A:\n", "x = 1\n", "\t", " ", "\r\n", "\n", "(", ")", "[", "]", "{", "}", '"',
+     "'''", "é", "# c\n", "if x:\n", "  y()\n", "\\\n", ";", "\ufeff", "\x0c", "\0", "@", "int f() { return 1; }\n",
+     "日本語 = 2\n", "=>", "`${a}`"]
+)  # fmt: skip
+
+
+@given(st.lists(pieces, max_size=40).map("".join), st.sampled_from(list(GRAMMARS)), st.integers(1, 30), st.sampled_from(METHODS))
+def test_lossless_for_text_of_any_kind(text, language, limit, method):
+    check_lossless(text.encode(), "x", limit, method, language)
+
+
+@given(st.binary(max_size=200), st.sampled_from(list(GRAMMARS)), st.integers(1, 30))
+def test_lossless_for_bytes_of_any_kind(data, language, limit):
+    check_lossless(data, "x", limit, "cast", language)
+    assert Chunker(mode="as-published", max_size=limit).chunk(data, "x", language).account.balanced
+
+
+@given(st.lists(pieces, max_size=40).map("".join), st.integers(3, 40))
+def test_as_published_for_text_of_any_kind(text, limit):
+    made = Chunker(mode="as-published", max_size=limit).chunk(text.encode(), "x.py")
+    assert made.account.balanced
+    assert [c.text for c in made.chunks] == theirs(text, "python", limit)
+
+
+def installed() -> list[Path]:
+    paths = sysconfig.get_paths()
+    found = [p for p in sorted(Path(paths["stdlib"]).rglob("*.py")) if "site-packages" not in p.parts]
+    found += sorted(Path(paths["purelib"]).rglob("*.py"))
+    small = [p for p in found if p.stat().st_size < 30_000]
+    return small[:: len(small) // 2000][:2000]
+
+
+def test_lossless_for_2000_installed_files():
+    chunker, files = Chunker(), installed()
+    assert len(files) == 2000
+    wrong = []
+    for path in files:
+        data = path.read_bytes()
+        made = chunker.chunk(data, path.name)
+        if b"".join(c.data for c in made.chunks) != data or not made.account.balanced:
+            wrong.append(path)
+    assert not wrong
+
+
+def test_as_published_is_what_astchunk_writes_for_installed_files():
+    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to astchunk."""
+    over = 0
+    for path in installed()[::40]:
+        made = Chunker(mode="as-published").chunk(path.read_bytes(), path.name)
+        over += made.account.leaves_over
+        if made.account.utf8:
+            assert [c.text for c in made.chunks] == theirs(path.read_bytes().decode(), "python", 2000), path
+    assert over
+
+
+def test_a_leaf_over_the_limit_is_cut_at_line_ends_or_lost_as_published():
+    text = 'x = 1\ns = """\n' + "a line of text\n" * 10 + '"""\ny = 2\n'
+    made = Chunker(max_size=40).chunk(text.encode(), "a.py")
+    assert made.account.leaves_over == 1 and not made.account.lines_cut
+    assert all(c.text.endswith("\n") for c in made.chunks[1:]) and all(c.size <= 40 for c in made.chunks)
+    published = Chunker(mode="as-published", max_size=40).chunk(text.encode(), "a.py")
+    assert published.account.leaves_over == 1 and "a line" not in "".join(c.text for c in published.chunks)
+    assert published.account.lost[LEAF] == len("\n" + "a line of text\n" * 10)
+
+
+def test_a_line_over_the_limit_is_cut_between_characters():
+    made = Chunker(max_size=10).chunk(('s = "' + "é" * 25 + '"\n').encode(), "a.py")
+    assert made.account.lines_cut == 1 and max(c.size for c in made.chunks) == 10
+    assert "é" * 10 in [c.text for c in made.chunks]
+
+
+def test_reasons_of_loss_as_published():
+    tabs = b"def f():\n\ta = 11111\n\tb = 22222\n\r\n\tc = 3\n\n\n"
+    made = Chunker(mode="as-published", max_size=14).chunk(tabs, "a.py")
+    assert set(made.account.lost) == {BETWEEN, LAYOUT} and made.account.balanced
+    mark = Chunker(mode="as-published").chunk(b"\xef\xbb\xbfx = 1\n", "a.py")
+    assert mark.account.lost == {UNSEEN: 3} and mark.chunks[0].text.startswith(" " * 3 + "x = 1")
+
+
+def test_sizes_are_characters_without_loss_and_windows_are_of_bytes_as_published():
+    text = "é = 1\nü = 2\n".encode()
+    assert [c.text for c in Chunker(max_size=3).chunk(text, "a.py").chunks] == ["é = 1\n", "ü = 2\n"]
+    published = Chunker(mode="as-published", max_size=3).chunk(text, "a.py").chunks
+    assert [(c.text, c.size) for c in published] == [("é =", 2), ("     1", 1), ("ü =", 2), ("     2", 1)]
+
+
+def test_files_that_do_not_parse_are_counted():
+    good, bad = (Chunker().chunk(t, "a.py").account.parse_errors for t in (b"x = 1\n", b"def f(:\n  )\nx = = 2\n"))
+    assert good == 0 and bad > 0
+    assert Chunker("fixed-size").chunk(b"x\n", "a.py").account.parse_errors is None
+
+
+def test_empty_files_have_no_chunks_without_loss_and_one_as_published():
+    assert Chunker().chunk(b"", "a.py").chunks == []
+    assert [c.text for c in Chunker(mode="as-published").chunk(b"", "a.py").chunks] == theirs("", "python", 2000) == [""]
+
+
+def test_fixed_size_takes_lines_and_overlaps_as_published():
+    data = "".join(f"{i}\n" for i in range(7)).encode() + b"end"
+    assert [(c.first, c.last) for c in Chunker("fixed-size", lines=3).chunk(data, "a.py").chunks] == [(1, 3), (4, 6), (7, 8)]
+    made = Chunker("fixed-size", "as-published", lines=4, overlap=2).chunk(data, "a.py")
+    assert [(c.first, c.last) for c in made.chunks] == [(1, 4), (3, 6), (5, 8)]
+    assert made.account.bytes_twice == 8 and made.account.balanced
+
+
+def test_nothing_grows_with_the_square_of_a_long_line():
+    data = b"x = [" + b"12345, " * 70_000 + b"]\n"
+    for mode in ("as-published", "lossless"):
+        made = Chunker(mode=mode).chunk(data, "a.py")
+        assert made.account.balanced and sum(len(c.text) for c in made.chunks) < 3 * len(data)
+
+
+def test_a_chain_of_20000_operators_is_no_recursion():
+    check_lossless(("x = " + "a + " * 20_000 + "a\n").encode(), "a.py", 2000)
+
+
+def test_documents_are_chunked_by_suffix_and_as_python_without_one():
+    made = Chunker(max_size=30).documents([Document("a/B.java", "class B { int f() { return 1; } }"), Document("row", "x = 1\n")])
+    assert [m.account.language for m in made] == ["java", "python"]
+    rows = [c.as_document() for m in made for c in m.chunks]
+    assert {d.kind for d in rows} == {"text"} and len({d.id for d in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"method": "nosuch"}, "split-only"),
+        ({"mode": "loss"}, "as-published"),
+        ({"max_size": 0}, "max_size"),
+        ({"overlap": 1}, "overlap"),
+    ],
+)
+def test_mistakes_are_named(options, word):
+    with pytest.raises(UserError, match=word):
+        Chunker(**options)
+
+
+def test_an_unknown_language_is_named():
+    with pytest.raises(UserError, match="unknown language 'cobol'; choose from: python"):
+        Chunker().chunk(b"", "a.py", "cobol")
+    with pytest.raises(UserError, match=r"a\.txt: no language"):
+        Chunker().chunk(b"", "a.txt")
