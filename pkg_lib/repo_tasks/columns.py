@@ -1,9 +1,9 @@
 """The columns of the study: which chunks, ranked by what, from which corpus, stand in the prompt.
 
-The corpus of a task is all Python files of its package, tests among them, as RepoEval has it. Where it is *masked*, `...`
-stands for the body of the task's function, and chunks of what is left of the function (which the prompt shows in any case)
-are left out; so no line of the answer can be retrieved. The columns "body in corpus" are as CodeRAG-Bench's public scripts
-build theirs, which cAST follows: files as they are, the answer among them.
+The corpus of a task is all Python files of its package, tests among them, as RepoEval has it. Where it is *masked*, every chunk
+that shares a line with the task's function is left out, so that no line of the answer can be retrieved; what else stood in
+such a chunk is lost with it. The columns "body in corpus" are as CodeRAG-Bench's public scripts build theirs, which cAST
+follows: all chunks, the answer among them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.retrieval import BM25_NAME, Ranker, order
 from pkg_lib.chunking.source import encode
-from pkg_lib.repo_tasks.functions import masked
 from pkg_lib.repo_tasks.tasks import RepoTask
 from pkg_lib.types import UserError
 
@@ -62,26 +61,15 @@ def column(name: str) -> Column:
     return COLUMNS[name]
 
 
-class Chunks:
-    """The chunks of a package's files under one chunker; a masked file is chunked anew for its task."""
+def chunked(chunker: Chunker, files: Mapping[str, str]) -> list[Chunk]:
+    """The chunks of all files with anything in them."""
+    return [c for path, text in files.items() for c in chunker.chunk(encode(text), path).chunks if c.size]
 
-    def __init__(self, chunker: Chunker, files: Mapping[str, str]) -> None:
-        self.chunker, self.files = chunker, files
-        self.whole = {path: self._of(path, text) for path, text in files.items()}
 
-    def _of(self, path: str, text: str) -> list[Chunk]:
-        return [c for c in self.chunker.chunk(encode(text), path).chunks if c.size]
-
-    def all(self) -> list[Chunk]:
-        """The chunks of the files as they are."""
-        return [c for own in self.whole.values() for c in own]
-
-    def masked(self, task: RepoTask) -> list[Chunk]:
-        """The chunks without the task's body, and without those that hold what is left of its function."""
-        found = self._of(task.path, masked(task, self.files[task.path]))
-        head = task.def_lineno if task.def_lineno >= 0 else task.lineno - 1
-        rest = [c for c in found if c.last <= head or c.first > task.lineno + 1]
-        return [c for path, own in self.whole.items() for c in (rest if path == task.path else own)]
+def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks that share no line with the task's function, from its first decorator to its body's end."""
+    first = task.def_lineno + 1 if task.def_lineno >= 0 else task.lineno
+    return [c for c in chunks if c.document != task.path or c.last < first or c.first > task.gold[1]]
 
 
 def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:

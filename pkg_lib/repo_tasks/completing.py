@@ -12,11 +12,12 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.chunking.retrieval import Ranker, make_ranker
 from pkg_lib.generation.cache import GenerationCache, generation_key
 from pkg_lib.models import fetch, model_spec
 from pkg_lib.repo_tasks import prompts, store
-from pkg_lib.repo_tasks.columns import CHUNKERS, Chunks, column, retrieve
+from pkg_lib.repo_tasks.columns import CHUNKERS, chunked, column, masked, retrieve
 from pkg_lib.repo_tasks.functions import read_package
 from pkg_lib.repo_tasks.packages import named
 from pkg_lib.repo_tasks.tasks import RepoTask
@@ -41,7 +42,7 @@ class Completing:
         self.tasks = store.load_tasks(results)
         self.cache = GenerationCache(store.home(results) / "generations" / model)
         self._rankers: dict[str, Ranker] = {}
-        self._chunks: dict[tuple[str, str], Chunks] = {}
+        self._chunks: dict[tuple[str, str], list[Chunk]] = {}
 
     @cached_property
     def measure(self) -> Callable[[str], int]:
@@ -71,16 +72,16 @@ class Completing:
         if not about.chunking:
             return "", {"task_id": task.id, "chunks": [], "tokens": 0, "holds_body": False}
         chunks = self._chunks_of(package, about.chunking)
-        pool = chunks.masked(task) if about.masked else chunks.all()
+        pool = masked(task, chunks) if about.masked else chunks
         text, used = prompts.context_text(retrieve(task, pool, self._ranker(about.ranker)), self.measure)
         first, last = task.gold
         holds = not about.masked and any(c.document == task.path and c.first <= last and c.last >= first for c in used)
         where = [c.source for c in used]
         return text, {"task_id": task.id, "chunks": where, "tokens": self.measure(text), "holds_body": holds}
 
-    def _chunks_of(self, package: str, chunking: str) -> Chunks:
+    def _chunks_of(self, package: str, chunking: str) -> list[Chunk]:
         if (package, chunking) not in self._chunks:
-            self._chunks[package, chunking] = Chunks(CHUNKERS[chunking], read_package(named(package)))
+            self._chunks[package, chunking] = chunked(CHUNKERS[chunking], read_package(named(package)))
         return self._chunks[package, chunking]
 
     def _ranker(self, name: str) -> Ranker:

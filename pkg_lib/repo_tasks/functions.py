@@ -1,4 +1,4 @@
-"""The functions of a package that can be masked, and files with a body masked or replaced."""
+"""The functions of a package that can be masked, as tasks, and files with a body replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pkg_lib.repo_tasks.tasks import RepoTask
 
 MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
 PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
-MASK = "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,3 @@ def replaced(task: RepoTask, text: str, body: str) -> str:
     lines = text.split("\n")
     first, last = task.gold
     return "\n".join([*lines[: first - 1], *body.rstrip("\n").split("\n"), *lines[last:]])
-
-
-def masked(task: RepoTask, text: str) -> str:
-    """The file as the retrieval for generation sees it: one `...` in the place of the body, so that no chunk holds it."""
-    return replaced(task, text, task.indent + MASK)

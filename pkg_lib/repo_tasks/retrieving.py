@@ -19,7 +19,7 @@ from pkg_lib.analysis.ranking import evaluate, map_scores, relevant
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunk, Chunker
 from pkg_lib.chunking.retrieval import make_ranker
 from pkg_lib.repo_tasks import store
-from pkg_lib.repo_tasks.columns import CHUNKERS, Chunks
+from pkg_lib.repo_tasks.columns import CHUNKERS, chunked
 from pkg_lib.repo_tasks.functions import read_package
 from pkg_lib.repo_tasks.packages import named
 from pkg_lib.repo_tasks.tasks import RepoTask
@@ -45,7 +45,7 @@ def measure(results: Path, say: Callable[[str], None]) -> pd.DataFrame:
     frames = []
     for package, own in tasks.items():
         files = read_package(named(package))
-        pools = {name: Chunks(chunker, files).all() for name, chunker in VARIANTS.items()}
+        pools = {name: chunked(chunker, files) for name, chunker in VARIANTS.items()}
         for name, pool in pools.items():
             say(f"{package}: {name}, {len(pool)} chunks")
             for ranker, scorer in rankers.items():

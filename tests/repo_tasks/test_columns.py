@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.retrieval import BM25Ranker
-from pkg_lib.repo_tasks.columns import CHUNKERS, COLUMNS, Chunks, column, retrieve
+from pkg_lib.repo_tasks.columns import CHUNKERS, COLUMNS, chunked, column, masked, retrieve
 from pkg_lib.repo_tasks.functions import as_task, candidates, read_package
 from pkg_lib.types import UserError
 
@@ -19,9 +20,9 @@ def tasks(package):
 @pytest.mark.parametrize("chunking", CHUNKERS)
 def test_no_chunk_of_a_masked_corpus_holds_the_function(tasks, chunking):
     files, made = tasks
-    chunks = Chunks(CHUNKERS[chunking], files)
+    chunks = chunked(CHUNKERS[chunking], files)
     for task in made:
-        text = "\n".join(c.text for c in chunks.masked(task))
+        text = "\n".join(c.text for c in masked(task, chunks))
         own = [line.strip() for line in task.ground_truth.split("\n") if line.strip()]
         elsewhere = files[task.path].replace(task.ground_truth, "") + files["tests/test_shapes.py"]
         assert not [line for line in own if line in text and line not in elsewhere]
@@ -31,20 +32,26 @@ def test_no_chunk_of_a_masked_corpus_holds_the_function(tasks, chunking):
 @pytest.mark.parametrize("chunking", CHUNKERS)
 def test_the_whole_corpus_holds_every_function(tasks, chunking):
     files, made = tasks
-    text = "\n".join(c.text for c in Chunks(CHUNKERS[chunking], files).all())
+    text = "\n".join(c.text for c in chunked(CHUNKERS[chunking], files))
     assert all(line.strip() in text for t in made for line in t.ground_truth.split("\n"))
 
 
 def test_other_files_are_as_they_are(tasks):
     files, made = tasks
-    chunks = Chunks(CHUNKERS["cast"], files)
-    assert {c.document for c in chunks.masked(made[0])} >= {"tests/test_shapes.py", "setup.py"}
-    assert [c for c in chunks.masked(made[0]) if c.document == "setup.py"] == chunks.whole["setup.py"]
+    chunks = chunked(CHUNKERS["split-only"], files)
+    rest = masked(made[0], chunks)
+    assert [c for c in rest if c.document != made[0].path] == [c for c in chunks if c.document != made[0].path]
+    small = chunked(Chunker("fixed-size", "as-published", lines=1), files)
+    gone = {c.first for c in small if c.document == made[0].path} - {
+        c.first for c in masked(made[0], small) if c.document == made[0].path
+    }
+    first, last = made[0].def_lineno + 1, made[0].gold[1]
+    assert min(gone) == first and max(gone) == last
 
 
 def test_the_best_chunks_come_first_and_strangers_never(tasks):
     files, made = tasks
-    found = retrieve(made[0], Chunks(CHUNKERS["split-only"], files).all(), BM25Ranker())
+    found = retrieve(made[0], chunked(CHUNKERS["split-only"], files), BM25Ranker())
     assert "area" in found[0].text and not any(c.document == "setup.py" for c in found)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.repo_tasks.functions import as_task, candidates, functions, masked, read_package, replaced
+from pkg_lib.repo_tasks.functions import as_task, candidates, functions, read_package, replaced
 from pkg_lib.repo_tasks.tasks import REPOEVAL, WINDOW_LINES, load_repoeval, read_repoeval
 from pkg_lib.types import BenchmarkMissing, UserError
 
@@ -103,14 +103,13 @@ def tasks_of(package):
     return files, [as_task(package, f, files[f.path], ()) for f in candidates(package, files)]
 
 
-def test_the_prompt_ends_before_the_body_and_the_body_is_masked(package):
+def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package):
     files, tasks = tasks_of(package)
     for task in tasks:
         text = files[task.path]
         assert text.startswith(task.prompt + task.ground_truth)
         assert replaced(task, text, task.ground_truth) == text
-        hidden = masked(task, text)
-        assert all(line not in hidden for line in task.ground_truth.split("\n") if line not in replaced(task, text, ""))
+        hidden = replaced(task, text, task.indent + "...")
         assert [f.body for f in functions(task.path, hidden) if f.first == task.def_lineno + 1] == [(task.lineno + 1,) * 2]
 
 
