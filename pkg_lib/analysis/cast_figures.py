@@ -36,7 +36,7 @@ def ranking(study: Study, metric: str = "nDCG@5") -> Figure:
 def pass_rates(study: Study) -> Figure:
     """Pass@1 of every judged column with its Wilson interval."""
     names = list(study.verdicts)
-    figure, axes = row_axes(max(len(names), 1), 0.26, legend=0.0, left=1.75)
+    figure, axes = row_axes(max(len(names), 1), 0.26, legend=0.0, left=1.35)
     for place, name in enumerate(names):
         rate = pass_at_1(study.verdicts[name])
         bounds = wilson(rate.passed, rate.measured)
