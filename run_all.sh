@@ -40,12 +40,12 @@ set_up() {
 set_up
 [ "${1:-}" = --setup ] && exit 0
 # Notebooks run in the checkout, so the caller's relative paths are made absolute once, here.
-for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR PKG_PYTHON_DOCS; do
+for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR PKG_PYTHON_DOCS PKG_JAVA_SOURCE; do
     [ -z "${!name:-}" ] || export "$name=$(realpath -m -- "${!name}")"
 done
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
 case "${1:-}" in
-    run | report | show | graph | enhance | structure | replay | chunk | doctor | fetch | verify-cache | list) ;;
+    run | report | show | graph | enhance | structure | replay | chunk | doctor | fetch | verify-cache | list | typegraph | repo-qa) ;;
     *) set -- run "$@" ;;
 esac
 exec "$venv/bin/python" -m pkg_lib "$@"

@@ -1,7 +1,7 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | repo-tasks | show | doctor | fetch | verify-cache
-    | list
+python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | repo-tasks | doctor
+                  | fetch | verify-cache | list
 """
 
 from __future__ import annotations
@@ -296,6 +296,49 @@ def show(
     from pkg_lib import showing
 
     typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
+
+
+@app.command()
+def typegraph(
+    directory: Annotated[Path, typer.Argument(help="A directory, or a zip archive such as src.zip, of Java source.")],
+    mode: Annotated[str, typer.Option(help="resolved (names by Java's scopes) or as-published (by simple name).")] = "resolved",
+    processes: Annotated[int, typer.Option(help="How many parse at once.")] = 2,
+    store: Annotated[Path | None, typer.Option(help="A file that keeps what was parsed; then only changed files are.")] = None,
+    output: Annotated[Path | None, typer.Option(help="A file for the graph as JSON (node-link).")] = None,
+    record: Annotated[str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")] = "",
+) -> None:
+    """Builds the type graph of Java source, and says what it holds and what was skipped."""
+    from pkg_lib.repo_qa import measuring
+    from pkg_lib.typegraph import build
+
+    for line in build.lines(built := build.build(directory, mode, processes, store)):
+        typer.echo(line)
+    if output is not None:
+        build.save(built.graph, output)
+        typer.echo(f"saved: {output}")
+    if record:
+        measuring.measure(directory, record, results_dir(), processes)
+        typer.echo(f"recorded: {results_dir() / 'repo_qa' / slug(record) / 'index.json'}")
+
+
+@app.command("repo-qa")
+def repo_qa(
+    repository: Annotated[str, typer.Argument(help="Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
+    questions: Annotated[Path, typer.Option(help="A YAML file of questions with the types that they need.")],
+    model: Annotated[str, typer.Option(help="Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
+    retries: Annotated[int, typer.Option(help="How often LLM-KB asks again for files that were skipped.")] = 0,
+    record: Annotated[bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")] = False,
+) -> None:
+    """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
+    from pkg_lib.repo_qa import measuring
+
+    for line in measuring.run(_absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record):
+        typer.echo(line)
+
+
+def _absolute_or_named(repository: str) -> str:
+    """A path of the caller's made absolute; a name such as openjdk-17 is left as it is."""
+    return str(Path(repository).resolve()) if Path(repository).exists() else repository
 
 
 @app.command("list")

@@ -288,3 +288,4 @@ class StoredExperiment(Experiment):
             rows = {r["task_id"]: r for r in read_rows(path, VERDICT)} if path.exists() else {}
             found[name] = _series({t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows})
         return found
+

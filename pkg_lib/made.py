@@ -19,7 +19,7 @@ from pkg_lib import corpora
 from pkg_lib.results import ROOT, slug, write_json
 from pkg_lib.types import digest
 
-SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks")  # what every notebook may read
+SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # what every notebook may read
 ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
 NONE = "none"  # the corpus of the column that needs none
 

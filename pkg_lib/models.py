@@ -73,7 +73,9 @@ MODELS: dict[str, ModelSpec] = {
         ModelSpec("codellama-13b-instruct", "codellama/CodeLlama-13b-Instruct-hf", "codellama", 13, needs_gpu=True),
         ModelSpec("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", "chat", 8, needs_gpu=True),
         ModelSpec("starcoder2-7b", "bigcode/starcoder2-7b", "starcoder2", 7, needs_gpu=True),
-        ModelSpec("deepseek-coder-7b-instruct", "deepseek-ai/deepseek-coder-7b-instruct-v1.5", "deepseek", 7, needs_gpu=True),
+        ModelSpec(
+            "deepseek-coder-7b-instruct", "deepseek-ai/deepseek-coder-7b-instruct-v1.5", "deepseek", 7, needs_gpu=True
+        ),
     )
 }
 

@@ -123,7 +123,9 @@ def cells(
     return found
 
 
-def _cell(notebook: str, known: dict[str, Any], experiment: Experiment | None, own: dict[str, Any], limit: int | None) -> Cell:
+def _cell(
+    notebook: str, known: dict[str, Any], experiment: Experiment | None, own: dict[str, Any], limit: int | None
+) -> Cell:
     shared = {n: getattr(experiment, n) for n in SHARED} if experiment else {"limit": limit}
     given = {} if experiment else {"limit": limit}
     given |= {n: v for n, v in own.items() if n in known and not (experiment and n in SHARED)}

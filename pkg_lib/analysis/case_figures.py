@@ -114,3 +114,5 @@ def _stacked(values: Sequence[float], limits: tuple[float, float]) -> np.ndarray
         seen[b] += 1
         heights[i] = (seen[b] // 2) * (1 if seen[b] % 2 else -1)
     return heights * min(STEP, ROOM / max(1.0, np.abs(heights).max()))
+
+

@@ -99,7 +99,8 @@ def published_differences(benchmark: str, verdicts: pd.DataFrame) -> pd.DataFram
 def without_the_answer(contexts: Mapping[str, Sequence[Context]]) -> dict[str, pd.Series]:
     """column -> whether a task's context was looked at and does not define the very function that is asked for."""
     return {
-        column: pd.Series({c.task_id: c.defines_task is False for c in found}, dtype=bool) for column, found in contexts.items()
+        column: pd.Series({c.task_id: c.defines_task is False for c in found}, dtype=bool)
+        for column, found in contexts.items()
     }
 
 

@@ -182,7 +182,7 @@ def render(template: str, **values: object) -> str:
 
 
 def kind(columns: Iterable[str]) -> str:
-    """ "text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
+    """"text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
     return "text" if "JSON-PKG" in columns else "code"
 
 

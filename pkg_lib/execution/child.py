@@ -27,32 +27,9 @@ import syscalls  # noqa: E402
 
 sys.path.remove(HERE)
 
-WARM = (
-    "array",
-    "bisect",
-    "collections",
-    "copy",
-    "datetime",
-    "decimal",
-    "fractions",
-    "functools",
-    "hashlib",
-    "heapq",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "sys",
-    "threading",
-    "time",
-    "traceback",
-    "types",
-    "typing",
-)
+WARM = ("array", "bisect", "collections", "copy", "datetime", "decimal", "fractions", "functools", "hashlib", "heapq",
+        "itertools", "json", "math", "operator", "random", "re", "statistics", "string", "sys", "threading", "time",
+        "traceback", "types", "typing")
 PATIENCE = 5.0
 NONCE = 16
 
@@ -88,7 +65,7 @@ class Server:
         for name in (*WARM, *setup["preload"]):
             __import__(name)
         if setup["preload"]:
-            del sys.path[len(sys.path) - len(setup["paths"]) :]
+            del sys.path[len(sys.path) - len(setup["paths"]):]
         __import__("site").setquit()
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")
@@ -236,7 +213,7 @@ def read_proc(server: Server, path: str) -> str:
 def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
     if data.startswith(nonce):
-        said = data[len(nonce) :]
+        said = data[len(nonce):]
         return {"kind": said[:1].decode("latin1"), "text": said[1:].decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}

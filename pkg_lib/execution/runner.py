@@ -29,32 +29,12 @@ START, LOADED, COMPLETED = "pkg_lib.start", "pkg_lib.loaded", "pkg_lib.completed
 FAILED, ALWAYS_EQUAL, SIGNAL = "pkg_lib.failed", "pkg_lib.always_equal", "pkg_lib.signal"
 LONGEST = 500
 FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
-SEARCHES = frozenset(
-    (
-        "sys._getframe",
-        "sys._current_frames",
-        "sys._current_exceptions",
-        "gc.get_objects",
-        "gc.get_referrers",
-        "gc.get_referents",
-        "object.__getattr__",
-    )
-)
+SEARCHES = frozenset(("sys._getframe", "sys._current_frames", "sys._current_exceptions", "gc.get_objects",
+                      "gc.get_referrers", "gc.get_referents", "object.__getattr__"))
 FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
-MEMORY = frozenset(
-    (
-        "ctypes.dlopen",
-        "ctypes.dlsym",
-        "ctypes.dlsym/handle",
-        "ctypes.cdata",
-        "ctypes.cdata/buffer",
-        "ctypes.string_at",
-        "ctypes.wstring_at",
-        "ctypes.addressof",
-        "ctypes.call_function",
-        "ctypes.PyObj_FromPtr",
-    )
-)
+MEMORY = frozenset(("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer",
+                    "ctypes.string_at", "ctypes.wstring_at", "ctypes.addressof", "ctypes.call_function",
+                    "ctypes.PyObj_FromPtr"))
 LISTINGS = frozenset(("open", "os.listdir", "os.scandir"))
 CODE = frozenset(("compile", "code.__new__"))
 WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | MEMORY | LISTINGS | CODE
@@ -101,14 +81,8 @@ def run(solution: str, test: str | None, entry_point: str, out: int, secret: lis
     leave(1)
 
 
-def _judge(
-    code: types.CodeType,
-    tests: types.CodeType | None,
-    space: dict[str, Any],
-    execute: Callable[..., None],
-    audit: Callable[..., None],
-    probe: Callable[[], object],
-) -> None:
+def _judge(code: types.CodeType, tests: types.CodeType | None, space: dict[str, Any], execute: Callable[..., None],
+           audit: Callable[..., None], probe: Callable[[], object]) -> None:
     """All names it uses are its own locals, so that nothing the sample replaces is used. The last line is the verdict."""
     audit(START)
     execute(code, space)

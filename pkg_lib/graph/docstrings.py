@@ -38,7 +38,9 @@ _FIELDS = {"param": "parameters", "parameter": "parameters", "arg": "parameters"
            "ivar": "attributes", "var": "attributes"}  # fmt: skip
 _NAMED = {"parameters", "other parameters", "attributes", "methods", "receives"}
 _TYPED = {"returns", "yields", "raises", "warns"}
-_GOOGLE_ENTRY = re.compile(r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)", re.S)
+_GOOGLE_ENTRY = re.compile(
+    r"(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*)[ \t]*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?:(?:\s+|$)(.*)", re.S
+)
 _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 

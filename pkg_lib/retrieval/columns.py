@@ -1,8 +1,8 @@
 """Which columns a corpus offers, and the knowledge behind them.
 
-code       None, BM25, Dense, Func-BM25, Func-PKG, Block-PKG   Tables 1 and 2
-text       None, BM25, Dense, JSON-PKG                         Tables 3 and 4
-published  None, Dense, Func-BM25, Func-PKG, Block-PKG         Tables 1 and 2 with the authors' own contexts
+    code       None, BM25, Dense, Func-BM25, Func-PKG, Block-PKG   Tables 1 and 2
+    text       None, BM25, Dense, JSON-PKG                         Tables 3 and 4
+    published  None, Dense, Func-BM25, Func-PKG, Block-PKG         Tables 1 and 2 with the authors' own contexts
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "text"),
-    [("tables/x.json", "{"), ("tables/x.json", '{"stem": 1}'), ("notebooks/x.ipynb", "{}"), ("notebooks/x.ipynb", '{"cel')],
+    [("tables/x.json", "{"), ("tables/x.json", '{"stem": 1}'), ("notebooks/x.ipynb", "{}"), ("notebooks/x.ipynb", '{"cel')]
 )
 def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
     path = tmp_path / place

@@ -54,6 +54,8 @@ def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Ledg
     ledger = Ledger()
     for root in roots:
         for name, data in walk(root, ledger):
+            if name.startswith("site-packages/"):  # the standard library's own files only
+                continue
             found.setdefault(language_of(name), []).append((name, data))
     return found, ledger
 

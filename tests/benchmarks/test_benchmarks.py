@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 
-from benchmarks import bench_bm25, bench_chunking, bench_code_search, bench_generation, bench_graph
+from benchmarks import bench_bm25, bench_chunking, bench_code_search, bench_generation, bench_graph, bench_typegraph
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.types import Request, Task
@@ -84,3 +86,9 @@ def test_code_search_varies_the_candidates(embedder):
 def test_code_search_refuses_in_one_line(capsys):
     assert bench_code_search.main(["--weight", "2"]) == 2
     assert capsys.readouterr().err.startswith("error: --distractors")
+
+
+def test_typegraph_small():
+    found = bench_typegraph.measure(Path(__file__).parent.parent / "data" / "shop", files=30, peer=20)
+    assert (found["files"], found["peer_files"], found["one_change_parsed"]) == (30, 20, 1)
+    assert found["same_graph"] and found["same_as_listing"] and found["ratio"] > 0

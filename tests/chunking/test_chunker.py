@@ -198,3 +198,9 @@ def test_an_unknown_language_is_named():
         Chunker().chunk(b"", "a.py", "cobol")
     with pytest.raises(UserError, match=r"a\.txt: no language"):
         Chunker().chunk(b"", "a.txt")
+
+
+def test_indentation_and_blank_lines_stay_with_their_lines():
+    text = "def h():\n\n    aaaaaaaaaa = 1\n\n    bbbbbbbbbb = 2\n"
+    made = Chunker(max_size=12).chunk(text.encode(), "a.py")
+    assert [c.text for c in made.chunks] == ["def h():\n\n", "    aaaaaaaaaa = 1\n\n", "    bbbbbbbbbb = 2\n"]

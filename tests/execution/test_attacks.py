@@ -39,8 +39,7 @@ ANYWHERE = {
         "Suspicious",
     ),
     "an equality that is true and not True": (
-        "class Q:\n    def __eq__(self, o): return 1\ndef f(x): return Q()",
-        "Suspicious",
+        "class Q:\n    def __eq__(self, o): return 1\ndef f(x): return Q()", "Suspicious",
     ),
     "a builtin of the tests shadowed": ("def all(x): return True\ndef f(x): return 2", "Suspicious"),
     "printed verdict": (f"print('P'); print('{{\"kind\": \"P\"}}', flush=True){WRONG}", "AssertionError"),

@@ -22,15 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TEST = "assert f(1) == 2"
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return x"
 NAMES = {
-    "network namespace",
-    "process namespace",
-    "mount namespace",
-    "ipc namespace",
-    "rlimits",
-    "no new privileges",
-    "capabilities dropped",
-    "system call filter",
-    "process-count limit",
+    "network namespace", "process namespace", "mount namespace", "ipc namespace", "rlimits", "no new privileges",
+    "capabilities dropped", "system call filter", "process-count limit",
 }
 
 
@@ -57,19 +50,11 @@ def no_leak(tmp_path, monkeypatch):
         ("def f(x): return y", "NameError", "NameError: name 'y' is not defined", TEST),
         ("def f(): pass", "TypeError", "TypeError: f() takes 0 positional arguments but 1 was given", TEST),
         ("def f(x:", "SyntaxError", "SyntaxError: '(' was never closed (<sample>, line 1)", ""),
-        (
-            "def f(x):\nreturn 1",
-            "IndentationError",
-            "IndentationError: expected an indented block after function definition on line 1 (<sample>, line 2)",
-            "",
-        ),
+        ("def f(x):\nreturn 1", "IndentationError",
+         "IndentationError: expected an indented block after function definition on line 1 (<sample>, line 2)", ""),
         ("def f(x): return [][1]", "Others", "IndexError: list index out of range", TEST),
-        (
-            "def f(x):\n    y += 1",
-            "NameError",
-            "UnboundLocalError: cannot access local variable 'y' where it is not associated with a value",
-            TEST,
-        ),
+        ("def f(x):\n    y += 1", "NameError",
+         "UnboundLocalError: cannot access local variable 'y' where it is not associated with a value", TEST),
         ("import sympy", "ForbiddenImport", "ModuleNotFoundError: No module named 'sympy'", ""),
         ("from scipy.stats import norm", "ForbiddenImport", "ModuleNotFoundError: No module named 'scipy'", ""),
         ("from math import nothing", "Others", "", ""),
@@ -181,8 +166,7 @@ def test_a_fault_before_the_sample_is_not_measured(pool, tmp_path):
 
 def test_a_stopped_sample_is_no_fault_of_the_sandbox(judge):
     assert judge("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass", seconds=0.5).error in (
-        "Timeout",
-        "Others",
+        "Timeout", "Others"
     )
 
 

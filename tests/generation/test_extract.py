@@ -140,5 +140,5 @@ def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
     text = "```python\nHere it is:\n\n```python\ndef f():\n    return 1\n```\nIt works.\n"
     assert extract(text, "f") == "def f():\n    return 1\n"
     assert settled(text[: text.index("It works")], "f")
-    inside = 'def f():\n    """\n    ```python\n    f()\n    """\n'
+    inside = "def f():\n    \"\"\"\n    ```python\n    f()\n    \"\"\"\n"
     assert extract(f"```python\n{inside}```\n", "f") == inside

@@ -32,7 +32,7 @@ PLACES = {
     "one line": ("def f(): return 1", 'def f():\n    """D."""\n    return 1'),
     "one line of a method": ("    def f(self): x = 1; return x", '    def f(self):\n        """D."""\n        x = 1; return x'),
     "one line over several": ("def f(): return [\n1,\n]", 'def f():\n    """D."""\n    return [\n1,\n]'),
-    "one line with letters": ("def f(é='ü:'): return é", 'def f(é=\'ü:\'):\n    """D."""\n    return é'),
+    "one line with letters": ("def f(é='ü:'): return é", "def f(é='ü:'):\n    \"\"\"D.\"\"\"\n    return é"),
     "decorated": ("@a\n@b(1)\ndef f():\n    pass", '@a\n@b(1)\ndef f():\n    """D."""\n    pass'),
     "async": ("async def f():\n    await x", 'async def f():\n    """D."""\n    await x'),
     "tabs": ("\tdef f(self):\n\t\treturn 1", '\tdef f(self):\n\t\t"""D."""\n\t\treturn 1'),
@@ -45,7 +45,7 @@ PLACES = {
     ),
     "string in column 0": (
         "    def f(self):\n        x = '''\na'''",
-        "    def f(self):\n        \"\"\"D.\"\"\"\n        x = '''\na'''",
+        '    def f(self):\n        """D."""\n        x = \'\'\'\na\'\'\'',
     ),
     "a docstring inside": ('def f():\n    def g():\n        "x"', 'def f():\n    """D."""\n    def g():\n        "x"'),
     "f-string first": ('def f():\n    f"{x}"', 'def f():\n    """D."""\n    f"{x}"'),

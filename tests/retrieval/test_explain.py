@@ -9,7 +9,7 @@ from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options
 from pkg_lib.types import Document, Task, UserError
 
-SOURCE = """def helper(sentence):
+SOURCE = '''def helper(sentence):
     return sentence.strip()
 
 
@@ -24,7 +24,7 @@ def count_sentences(text):
     while exciting:
         exciting -= 1
     return boring
-"""
+'''
 QUERY = "count boring sentence: boring sentence starts"
 
 

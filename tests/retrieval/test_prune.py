@@ -18,7 +18,7 @@ from pkg_lib.retrieval.prune import prune, without
 from pkg_lib.types import Document
 
 # Figure 3 of the paper: sentences that begin with "I" are boring; the retrieved code counts exciting ones too.
-FIGURE_3 = """def count_sentences(text):
+FIGURE_3 = '''def count_sentences(text):
     boring = exciting = 0
     for sentence in text.split("."):
         if sentence.strip().startswith("I"):
@@ -27,7 +27,7 @@ FIGURE_3 = """def count_sentences(text):
             exciting += 1
             exciting_sentence = sentence
     return boring
-"""
+'''
 
 
 def removals(graph):
@@ -164,7 +164,7 @@ def test_equal_cosines_leave_the_node_whole_and_else_take_the_first_branch(embed
 
 
 # Figure 3 again, as MiniLM sees it. The first function counts both in one loop, the second in a loop each.
-TWO_LOOPS = """def count_sentences(text):
+TWO_LOOPS = '''def count_sentences(text):
     boring = 0
     exciting = 0
     sentences = re.split(r"[.?!]\\s*", text)
@@ -175,7 +175,7 @@ TWO_LOOPS = """def count_sentences(text):
         if sentence.startswith("Wow"):
             exciting += 1
     return boring, exciting
-"""
+'''
 CAPTION = "Write a function that counts the total number of boring sentences. A boring sentence starts with the word 'I'."
 
 

@@ -1,0 +1,135 @@
+"""Figures of dkb.ipynb: one type's neighbourhood, the whole graph, and evidence by kind of question."""
+
+from __future__ import annotations
+
+import networkx as nx
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from pkg_lib.analysis.dkb import READING, Study
+from pkg_lib.analysis.figures import INK, MARKERS, QUIET, row_axes, styled
+from pkg_lib.repo_qa.evidence import paired
+from pkg_lib.typegraph.graph import TypeGraph
+
+KIND_LOOK = {"class": ("o", "#0072B2"), "interface": ("s", "#E69F00"), "enum": ("^", "#009E73"), "record": ("D", "#CC79A7"),
+             "annotation": ("v", "#56B4E9")}  # fmt: skip
+EDGE_LOOK = {"injects": ("-", "#555555"), "implements": ("--", "#E69F00"), "extends": (":", "#0072B2")}
+VIA = "via interface"
+EDGE_LOOK |= {VIA: ("-.", "#CC79A7")}
+COLOURS = ("#C9CDD2", "#9A9A9A", "#0072B2", "#E69F00")
+MOST = 150  # types of an overview
+ROW = 0.165  # inches of one name
+
+
+@styled
+def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
+    """A type in the middle; on the left what uses it, also through an interface that it implements; on the right what it uses."""
+    below = [(n, graph.edges[centre, n]) for n in graph.successors.get(centre, [])]
+    above = [(n, graph.edges[n, centre]) for n in graph.predecessors.get(centre, [])]
+    through = [i for i, labels in below if "implements" in labels]
+    users = {u for i in through for u in graph.predecessors.get(i, []) if u != centre} - {n for n, _ in above}
+    above += [(u, (VIA,)) for u in sorted(users)]
+    tall = ROW * max(len(below), len(above), 1) + 0.85
+    figure = Figure(figsize=(3.35, tall))
+    axes = figure.add_axes((0.0, 0.42 / tall, 1.0, (tall - 0.62) / tall))
+    axes.set(xlim=(0, 1), ylim=(-1.0, max(len(below), len(above), 1) + 0.2))
+    axes.set_axis_off()
+    middle = (0.47, max(len(below), len(above)) / 2)
+    _side(axes, graph, above, middle, 0.31, "right")
+    _side(axes, graph, below, middle, 0.63, "left")
+    _node(axes, graph, centre, *middle)
+    name = graph.nodes[centre].simple
+    heads = ((0.02, "is used by", "left", "normal"), (0.47, name, "center", "bold"), (0.98, "uses", "right", "normal"))
+    for x, text, side, weight in heads:
+        figure.text(x, 1 - 0.12 / tall, text, va="center", ha=side, fontsize=8, fontweight=weight)
+    _legend(figure, graph, [centre, *(n for n, _ in above + below)], {label for _, labels in above + below for label in labels})
+    return figure
+
+
+def _side(
+    axes: Axes, graph: TypeGraph, nodes: list[tuple[str, tuple[str, ...]]], middle: tuple[float, float], x: float, side: str
+) -> None:
+    height = middle[1] * 2
+    for i, (name, labels) in enumerate(nodes):
+        y = height - (i + 0.5) * height / len(nodes)
+        style, colour = EDGE_LOOK.get(labels[-1], EDGE_LOOK["injects"])
+        axes.plot([x, middle[0]], [y, middle[1]], style, color=colour, linewidth=0.8, zorder=1)
+        _node(axes, graph, name, x, y)
+        step = -0.018 if side == "right" else 0.018
+        axes.text(x + step, y, graph.nodes[name].simple, ha=side, va="center_baseline", fontsize=7)
+
+
+def _node(axes: Axes, graph: TypeGraph, name: str, x: float, y: float) -> None:
+    marker, colour = KIND_LOOK.get(graph.nodes[name].kind, KIND_LOOK["class"])
+    axes.plot(x, y, marker, color=colour, markersize=4.5, zorder=3, markeredgecolor="white", markeredgewidth=0.4)
+
+
+def _legend(figure: Figure, graph: TypeGraph, names: list[str], labels: set[str]) -> None:
+    kinds = {graph.nodes[n].kind for n in names}
+    shown = [Line2D([], [], linestyle="none", marker=m, color=c, label=k) for k, (m, c) in KIND_LOOK.items() if k in kinds]
+    shown += [Line2D([], [], linestyle=s, color=c, label=k, linewidth=0.9) for k, (s, c) in EDGE_LOOK.items() if k in labels]
+    figure.legend(handles=shown, loc="lower left", ncols=4, borderaxespad=0.2, handlelength=1.8)
+
+
+@styled
+def overview(graph: TypeGraph, title: str) -> Figure:
+    """Types and edges without names: the shape of the graph. Types without an edge stand in rows below; of a large graph the
+    MOST types with most edges are drawn."""
+    view = graph.nx()
+    view = view.subgraph(sorted(view, key=lambda n: (-view.degree[n], n))[:MOST])
+    figure = Figure(figsize=(3.35, 3.5))
+    axes = figure.add_axes((0.02, 0.13, 0.96, 0.81))
+    axes.set_axis_off()
+    places = _places(view)
+    for (a, b), labels in graph.edges.items():
+        if a not in places or b not in places:
+            continue
+        style, colour = EDGE_LOOK.get(labels[-1], EDGE_LOOK["injects"])
+        axes.plot(*zip(places[a], places[b], strict=True), style, color=colour, linewidth=0.5, zorder=1)
+    for name, place in places.items():
+        _node(axes, graph, name, *place)
+    axes.set_title(title, loc="left")
+    _legend(figure, graph, list(places), {label for labels in graph.edges.values() for label in labels})
+    return figure
+
+
+def _places(view: nx.DiGraph) -> dict[str, tuple[float, float]]:
+    """Connected parts side by side, each as wide as it has types, isolated types in rows of 20 below."""
+    parts = sorted((sorted(p) for p in nx.weakly_connected_components(view)), key=lambda p: (-len(p), p))
+    found: dict[str, tuple[float, float]] = {}
+    left = 0.0
+    for part in (p for p in parts if len(p) > 1):
+        size = len(part) ** 0.5
+        layout = nx.kamada_kawai_layout(nx.Graph(view.subgraph(part).to_undirected()))
+        found |= {n: (left + size * (1 + x), size * y) for n, (x, y) in sorted(layout.items())}
+        left += 2 * size + 1
+    bottom = min((y for _, y in found.values()), default=0.0)
+    for i, (name,) in enumerate(p for p in parts if len(p) == 1):
+        found[name] = ((i % 20) * max(left, 20) / 20, bottom - 1.5 * (1 + i // 20))
+    return found
+
+
+@styled
+def recall_by_kind(found: Study) -> Figure:
+    """Mean evidence recall of each kind of question, one marker a pipeline, 95 % bootstrap intervals over its questions."""
+    kinds = [("all", ()), *((k, (k,)) for k in found.kinds)]
+    figure, axes = row_axes(len(kinds), 0.44, legend=0.36, left=0.8)
+    step = 0.19
+    for number, column in enumerate(found.columns):
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        for place, (_, chosen) in enumerate(kinds):
+            values = found.values(column, "recall", chosen, READING)
+            shown = paired(values, values * 0)
+            y = place + step * (number - (len(found.columns) - 1) / 2)
+            axes.plot([shown.low, shown.high], [y, y], color=colour, linewidth=1.0)
+            look = {"color": colour, "markersize": 4, "markeredgecolor": INK, "markeredgewidth": 0.3}
+            axes.plot(shown.value, y, marker, label=column if place == 0 else None, **look)
+    axes.set(xlim=(0, 1.02), xlabel="evidence recall, 95 % bootstrap interval")
+    axes.grid(axis="x")
+    counts = [len(found.values(found.columns[0], "recall", chosen)) for _, chosen in kinds]
+    axes.set_yticks(range(len(kinds)), [f"{k} ({n})" for (k, _), n in zip(kinds, counts, strict=True)])
+    axes.tick_params(axis="y", labelcolor=INK)
+    axes.spines["left"].set_color(QUIET)
+    figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.0)
+    return figure

@@ -1,0 +1,63 @@
+"""Question files: what is read, and one line for each mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pkg_lib.repo_qa.questions import Question, gold, read_questions
+from pkg_lib.typegraph.build import build
+from pkg_lib.types import UserError
+
+SHOP = Path(__file__).parent.parent / "data" / "shop"
+
+
+def test_the_shop_has_fifteen_questions_whose_types_all_exist():
+    questions, graph = read_questions(SHOP / "questions.yaml"), build(SHOP).graph
+    assert [q.id for q in questions] == [f"Q{n}" for n in range(1, 16)]
+    assert {q.kind for q in questions} == {"local", "semantics", "upstream", "multi-hop"}
+    for q in questions:
+        assert len(gold(q, graph)) == len(q.needs) and all(n in graph.nodes for n in gold(q, graph))
+
+
+def test_nothing_of_the_gold_list_is_in_the_task():
+    task = Question("Q1", "Who?", ("CartService",)).task()
+    assert (task.id, task.prompt) == ("Q1", "Who?") and "CartService" not in repr(task)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("questions: [", "no YAML"),
+        ("[]", 'a list "questions" is needed'),
+        ("questions: []", 'a list "questions" is needed'),
+        ("questions: [text]", "question 1 is no mapping"),
+        ("questions: [{id: a, question: b}]", "question 1: needs is a list"),
+        ("questions: [{id: a, question: b, needs: []}]", "needs is a list"),
+        ("questions: [{id: a, question: b, needs: [1]}]", "needs is a list"),
+        ("questions: [{id: a, needs: [A]}]", "question 1 has no question"),
+        ("questions: [{question: a, needs: [A]}]", "question 1 has no id"),
+        ("questions: [{id: a, question: b, needs: [A], gold: [B]}]", "has 'gold'; it takes id, question, needs, kind, theme"),
+        ("questions: [{id: a, question: b, needs: [A]}, {id: a, question: c, needs: [A]}]", "two questions have the id a"),
+    ],
+)
+def test_mistakes(tmp_path, text, says):
+    path = tmp_path / "q.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=says.replace("[", r"\[")) as e:
+        read_questions(path)
+    assert str(path) in str(e.value) and "\n" not in str(e.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UserError, match="no YAML can be read"):
+        read_questions(tmp_path / "no.yaml")
+
+
+def test_needed_types_that_are_none_or_several():
+    graph = build(SHOP).graph
+    with pytest.raises(UserError, match="question Q: Nobody is no type of the repository"):
+        gold(Question("Q", "?", ("Nobody",)), graph)
+    with pytest.raises(UserError, match=r"Address means com.example.shop.model.Address, com.example.shop.shipping.Address"):
+        gold(Question("Q", "?", ("Address",)), graph)

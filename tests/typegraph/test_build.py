@@ -1,0 +1,199 @@
+"""Repositories as they come: what cannot be read is named and counted, the rest goes on; only changed files are parsed."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pkg_lib.typegraph import build as module
+from pkg_lib.typegraph import scan as scanning
+from pkg_lib.typegraph.build import build, in_mode, lines
+from pkg_lib.types import UserError
+
+SHOP = Path(__file__).parent.parent / "data" / "shop"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A directory with one good file."""
+    root = tmp_path / "repo"
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "Good.java").write_text("package a; class Good { Other other; } class Other {}")
+    return root
+
+
+def skipped(built):
+    return dict(built.skipped)
+
+
+def test_bad_files_are_named_and_the_rest_goes_on(tree):
+    (tree / "Empty.java").write_bytes(b"")
+    (tree / "Bytes.java").write_bytes(b"\0\1\2 class")
+    (tree / "Broken.java").write_text("class {{{ ;;")
+    (tree / "Half.java").write_text("class Half { void f( }")
+    (tree / "Latin.java").write_bytes("class Straße {}".encode("latin-1"))
+    (tree / "Crlf.java").write_bytes(b"class Crlf {\r\n}\r\n")
+    (tree / "package-info.java").write_text("package a;")
+    (tree / "Notes.txt").write_text("class Notes {}")
+    (tree / "Dangling.java").symlink_to("nowhere")
+    (tree / "Folder.java").mkdir()
+    os.mkfifo(tree / "Pipe.java")
+    built = build(tree)
+    assert set(built.graph.nodes) == {"a.Good", "a.Other", "Half", "Straße", "Crlf"}
+    reasons = skipped(built)
+    assert reasons.pop("Dangling.java").startswith("cannot be read: ")
+    assert reasons == {
+        "Empty.java": "empty", "Bytes.java": "binary", "Broken.java": "does not parse: no type found",
+        "package-info.java": "declares no type", "Pipe.java": "no regular file",
+    }  # fmt: skip
+    assert dict(built.remarks) == {
+        "Half.java": "syntax errors, read in part", "Latin.java": "not UTF-8, read as Latin-1",
+        "Crlf.java": "line ends other than LF",
+    }  # fmt: skip
+    assert len(built.files) == 10
+    assert "skipped: 1 empty (Empty.java)" in lines(built)
+
+
+def test_a_loop_of_links_ends_and_is_named(tree):
+    (tree / "a" / "up").symlink_to(tree)
+    (tree / "self").symlink_to("self")
+    built = build(tree)
+    assert skipped(built) == {"a/up": scanning.LINK} and len(built.graph.nodes) == 2
+
+
+def test_a_directory_that_cannot_be_read_is_named(tree, monkeypatch):
+    (tree / "locked").mkdir()
+    real = os.scandir
+
+    def scandir(path):
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert skipped(build(tree)) == {"locked": "directory cannot be read: Permission denied"}
+
+
+def test_a_file_that_cannot_be_read_is_named(tree, monkeypatch):
+    (tree / "Locked.java").write_text("class Locked {}")
+    real = Path.read_bytes
+
+    def read_bytes(path):
+        if path.name == "Locked.java":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    built = build(tree)
+    assert skipped(built) == {"Locked.java": "cannot be read: Permission denied"} and len(built.graph.nodes) == 2
+
+
+def test_a_generated_file_of_five_megabytes(tree):
+    rows = "    /** One of many rows that a generator has written, with a comment of some length above each. */\n" * 60_000
+    (tree / "Big.java").write_text(f"package a; class Big {{ Good good;\n{rows} }}")
+    assert (tree / "Big.java").stat().st_size > 5_000_000
+    built = build(tree)
+    assert ("a.Big", "a.Good") in built.graph.edges and built.remarks == [("Big.java", "larger than 1 MB")]
+
+
+def test_a_file_beyond_all_measure_is_skipped(tree, monkeypatch):
+    monkeypatch.setattr(scanning, "MOST", 100)
+    (tree / "Huge.java").write_text("class Huge {}" + " " * 100)
+    assert list(skipped(build(tree))) == ["Huge.java"]
+
+
+def test_names_that_are_no_text_are_read_and_printed(tree):
+    Path(os.fsdecode(os.fsencode(tree) + b"/\xff.java")).write_text("class Odd {}")
+    built = build(tree)
+    assert "Odd" in built.graph.nodes
+    (tree / "line\nbreak.java").write_text("")
+    "\n".join(lines(build(tree))).encode()
+
+
+def test_a_zip_archive_gives_the_same_graph_as_its_directory(tmp_path):
+    archive = tmp_path / "src.zip"
+    with zipfile.ZipFile(archive, "w") as z:
+        for path in SHOP.rglob("*.java"):
+            z.write(path, path.relative_to(SHOP).as_posix())
+    for mode in module.MODES:
+        assert build(archive, mode).graph == build(SHOP, mode).graph
+
+
+@pytest.mark.parametrize("damage", ["member", "encrypted"])
+def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
+    archive = tmp_path / "src.zip"
+    with zipfile.ZipFile(archive, "w") as z:
+        z.writestr("A.java", "class A {}" * 20)
+        z.writestr("B.java", "class B {}")
+    data = bytearray(archive.read_bytes())
+    if damage == "member":
+        data[45] ^= 0xFF
+    else:
+        at = data.find(b"PK\1\2")
+        data[at + 8] |= 1
+    archive.write_bytes(data)
+    built = build(archive)
+    assert list(built.graph.nodes) == ["B"] and skipped(built)["A.java"].startswith("cannot be read: ")
+
+
+def test_mistakes(tmp_path):
+    (tmp_path / "file.txt").write_text("x")
+    for root, says in ((tmp_path / "no", "no directory"), (tmp_path / "file.txt", "no zip archive")):
+        with pytest.raises(UserError, match=says):
+            build(root)
+    with pytest.raises(UserError, match="unknown mode 'x'; choose from: resolved, as-published"):
+        build(tmp_path, "x")
+    with pytest.raises(UserError, match="processes = 0"):
+        build(tmp_path, processes=0)
+
+
+def test_only_a_changed_file_is_parsed_again(tree, tmp_path, monkeypatch):
+    store = tmp_path / "store.jsonl"
+    first = build(tree, store=store)
+    assert first.parsed == 1
+    (tree / "a" / "New.java").write_text("package a; class New { Good good; }")
+    seen = []
+    real = module.facts_of
+    monkeypatch.setattr(module, "facts_of", lambda data: seen.append(data) or real(data))
+    second = build(tree, store=store)
+    assert second.parsed == len(seen) == 1 and b"class New" in seen[0]
+    assert second.graph == build(tree).graph
+    seen.clear()
+    (tree / "a" / "New.java").write_text("package a; class New { Othe3 other; }")  # as long as before
+    assert build(tree, store=store).parsed == len(seen) == 1
+    (tree / "a" / "New.java").unlink()
+    last = build(tree, store=store)
+    assert last.parsed == 0 and last.graph == first.graph
+    assert build(tree, "as-published", store=store).graph == build(tree, "as-published").graph
+
+
+def test_a_store_that_is_none_or_of_another_version(tree, tmp_path):
+    store = tmp_path / "store.jsonl"
+    store.write_text('{"version": 0}\n["x"]\n')
+    assert build(tree, store=store).parsed == 1
+    store.write_text("no store\n")
+    with pytest.raises(UserError, match="delete it"):
+        build(tree, store=store)
+
+
+def test_two_processes_give_the_same_graph(monkeypatch):
+    monkeypatch.setattr(module, "WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(module, "PART", 8)
+    one, two = build(SHOP), build(SHOP, processes=2)
+    assert one.graph == two.graph and one.parsed == two.parsed == 53
+
+
+def test_the_other_mode_of_the_same_files():
+    again = in_mode(build(SHOP), "as-published")
+    assert again.graph == build(SHOP, "as-published").graph
+    assert again.seconds["parse"] <= again.seconds["total"]
+
+
+def test_lines_say_what_was_built():
+    shown = "\n".join(lines(build(SHOP)))
+    assert "61 nodes: annotation 2, class 34, enum 2, interface 13, record 10" in shown
+    assert "69 edges: extends 6, implements 12, injects 51" in shown
+    assert "skipped: none" in shown and "53 files parsed" in shown

@@ -1,0 +1,146 @@
+"""What one Java file says: types, their references, and what is said of a file that is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.typegraph import java
+from pkg_lib.typegraph.java import facts_of
+
+EVERYTHING = b"""
+package a /* here */ . b; import x.Single; import y.*; import static z.Util.*; import static z.Util.Nested;
+@Ann class A<T extends Bound & Other> extends c.Base<Arg, Elem[]> implements I<T>, J {
+    @Ann private Map<String, List<@Ann Outer.Inner[]>> m, n;
+    int number; Outer<Of>.Inner<? extends Wild> scoped; Late[] array;
+    <U> A(Foo f, final List<U> g, Rest... rest) {}
+    enum E implements K { X { Hidden hidden; }; }
+    record R(Part a, Rest... b) implements L {}
+    @interface Note { Foo DEFAULT = null; }
+    interface Sub extends K, L { Foo CONSTANT = null; }
+    void method() { class Local { Foo inner; } }
+    void other() { class Local extends Base2 {} }
+}
+"""
+
+
+def references(facts, place):
+    return [(facts.types[r.owner].name, r.name) for r in facts.references if r.place == place]
+
+
+def test_types_of_every_kind_with_those_around_them():
+    facts = facts_of(EVERYTHING)
+    assert facts.package == "a.b" and not facts.reason and not facts.remarks
+    assert [(t.kind, t.name) for t in facts.types] == [
+        ("class", "A"), ("enum", "A.E"), ("record", "A.R"), ("annotation", "A.Note"), ("interface", "A.Sub"),
+        ("class", "A.Local"), ("class", "A.Local#2"),
+    ]  # fmt: skip
+    assert [(t.first, t.last) for t in facts.types][:2] == [(3, 13), (7, 7)]
+    assert facts.types[0].variables == ("T",)
+
+
+def test_imports_of_four_kinds():
+    assert set(facts_of(EVERYTHING).imports) == {
+        ("x.Single", False, False), ("y", True, False), ("z.Util", True, True), ("z.Util.Nested", False, True)
+    }  # fmt: skip
+
+
+def test_fields_have_generics_arrays_and_scoped_names():
+    found = references(facts_of(EVERYTHING), "field")
+    own = ["Map", "String", "List", "Outer.Inner", "Outer.Inner", "Of", "Wild", "Late"]
+    assert [n for owner, n in found if owner == "A"] == own
+    assert ("A.E", "Hidden") in found and ("A.Local", "Foo") in found
+
+
+def test_constructor_parameters_components_constants_and_supertypes():
+    facts = facts_of(EVERYTHING)
+    assert references(facts, "parameter") == [("A", "Foo"), ("A", "List"), ("A", "U")]
+    assert references(facts, "rest") == [("A", "Rest")]
+    assert references(facts, "component") == [("A.R", "Part"), ("A.R", "Rest")]
+    assert references(facts, "constant") == [("A.Note", "Foo"), ("A.Sub", "Foo")]
+    assert references(facts, "extends")[:3] == [("A", "c.Base"), ("A", "Arg"), ("A", "Elem")]
+    assert ("A.Sub", "K") in references(facts, "extends") and ("A.Local#2", "Base2") in references(facts, "extends")
+    assert references(facts, "implements")[:3] == [("A", "I"), ("A", "T"), ("A", "J")]
+
+
+def test_bare_argument_and_variable_are_told_apart():
+    found = {(r.place, r.name): (r.bare, r.argument, r.variable) for r in facts_of(EVERYTHING).references}
+    assert found["parameter", "Foo"] == (True, False, False)
+    assert found["parameter", "U"] == (False, True, True)
+    assert found["implements", "T"] == (False, True, True)
+    assert found["extends", "c.Base"] == (False, False, False)
+    assert found["field", "Late"] == (False, False, False)
+
+
+def test_a_syntax_error_leaves_the_types_around_it():
+    facts = facts_of(b"class A { Good good; void f( { } }\nclass B { Other other; }")
+    assert {t.name.partition(".")[0] for t in facts.types} >= {"A"} and java.ERRORS in facts.remarks
+    assert ("A", "Good") in references(facts, "field")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"package a.b;\n/** Only words. */\n", java.NO_TYPE),
+        (b"// class\n", java.NO_TYPE),
+        (b"\x7fELF class \0\0\0", java.BINARY),
+        (b"the class of 1984, and (what) became; of it }", java.NO_TYPE_FOUND),
+        (b"/** Of a class. */ module a { requires b; }", java.NO_TYPE),
+    ],
+)
+def test_files_without_types_say_why(data, reason):
+    facts = facts_of(data)
+    assert facts.reason == reason and not facts.types
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_encodings(encoding):
+    facts = facts_of("class Größe { Maß maß; }".encode(encoding))
+    assert [t.name for t in facts.types] == ["Größe"] and references(facts, "field") == [("Größe", "Maß")]
+    expected = {"utf-16": ("UTF-16",), "latin-1": ("not UTF-8, read as Latin-1",)}.get(encoding, ())
+    assert facts.remarks == expected
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_count_as_one(end):
+    facts = facts_of(EVERYTHING.decode().replace("\n", end).encode())
+    plain = facts_of(EVERYTHING)
+    assert (facts.types, facts.references) == (plain.types, plain.references)
+    assert facts.remarks == ("line ends other than LF",)
+
+
+def test_text_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(java, "SECONDS", 0.3)
+    monkeypatch.setattr(java, "SECONDS_A_MEGABYTE", 0.0)
+    assert facts_of(b"class lorem ipsum dolor, (sit) amet. " * 3000).reason == java.TOO_SLOW
+    assert [t.name for t in facts_of(b"class After { }").types] == ["After"]
+
+
+def test_brackets_without_end_do_not_exhaust_the_stack():
+    facts = facts_of(b"class A { " + b"List<" * 3000 + b"B" + b">" * 3000 + b" f; }")
+    assert ("A", "B") in references(facts, "field")
+
+
+@given(st.binary(max_size=300), st.sampled_from([b"", b"class A { B b; ", b"interface I extends "]))
+def test_any_bytes_give_types_or_a_reason(data, before):
+    facts = facts_of(before + data)
+    assert bool(facts.types) != bool(facts.reason)
+    assert all(0 <= r.owner < len(facts.types) for r in facts.references)
+    assert len({t.name for t in facts.types}) == len(facts.types)
+
+
+@st.composite
+def nested(draw, depth=0):
+    """(source, names) of a class with classes in it."""
+    name = draw(st.sampled_from("ABCDEFGH")) + str(depth) + str(draw(st.integers(0, 99)))
+    inner = draw(st.lists(nested(depth + 1), max_size=2)) if depth < 3 else []
+    fields = "".join(f" T{i} f{i};" for i in range(draw(st.integers(0, 2))))
+    body = fields + " void m() { if (a < b) { } } " + "".join(source for source, _ in inner)
+    return f"class {name} {{{body}}}\n", [name, *(f"{name}.{n}" for _, names in inner for n in names)]
+
+
+@given(nested())
+def test_nested_types_have_the_names_around_them(made):
+    source, names = made
+    assert [t.name.partition("#")[0] for t in facts_of(source.encode()).types] == names

@@ -1,0 +1,47 @@
+"""The mode `as-published` against Listing 1 as it is printed, run with tree-sitter's own queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pkg_lib.typegraph.build import build
+from pkg_lib.typegraph.java import facts_of
+from pkg_lib.typegraph.published import graph_of
+from typegraph.listing import listing
+
+SHOP = Path(__file__).parent.parent / "data" / "shop"
+
+
+def test_the_shop_as_the_listing_builds_it():
+    files = {p.relative_to(SHOP).as_posix(): p.read_bytes() for p in sorted(SHOP.rglob("*.java"))}
+    file_map, injects = listing(files)
+    graph = build(SHOP, "as-published").graph
+    assert {n.name: n.path for n in graph.nodes.values()} == file_map
+    inherited = {pair for pair, labels in graph.edges.items() if labels != ("injects",)}
+    assert {pair for pair, labels in graph.edges.items() if labels == ("injects",)} == injects - inherited
+    assert all(len(labels) == 1 for labels in graph.edges.values())
+
+
+def graph(**files):
+    return graph_of({f"{name}.java": facts_of(source.encode()) for name, source in files.items()})
+
+
+def test_the_last_file_of_a_name_gives_its_path_and_edges():
+    found = graph(a="package a; class Item { X x; }", b="package b; class Item { Y y; }", c="class X {} class Y {}")
+    assert found.nodes["Item"].path == "b.java"
+    assert {e for e in found.edges if e[0] == "Item"} == {("Item", "Y")}
+
+
+def test_every_type_of_a_file_has_all_its_fields_and_itself():
+    found = graph(a="class A { static A instance; B b; } class B {}")
+    assert set(found.edges) == {("A", "A"), ("A", "B"), ("B", "A"), ("B", "B")}
+
+
+def test_generics_and_arrays_are_not_seen_but_arguments_of_supertypes_are():
+    found = graph(a="class A extends List<B> { C[] c; Set<C> d; x.C e; A(C... rest) {} }", b="class B {}", c="class C {}")
+    assert found.edges == {("A", "B"): ("extends",)}
+
+
+def test_inheritance_replaces_injects():
+    assert graph(a="interface I {}", b="class B implements I { I delegate; }").edges == {("B", "I"): ("implements",)}
+    assert graph(a="interface I {}", b="interface J extends I {}").edges == {("J", "I"): ("extends",)}
