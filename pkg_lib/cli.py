@@ -1,7 +1,7 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | doctor | fetch
-                  | verify-cache | list
+python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | repo-tasks | doctor
+                  | fetch | verify-cache | list
 """
 
 from __future__ import annotations
@@ -266,6 +266,21 @@ def chunk(
     if path is None:
         raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
     typer.echo(stream.split(path, Chunker(method, mode, max_size, lines), language or None, sys.stdout.buffer), err=True)
+
+
+@app.command("repo-tasks")
+def repo_tasks(
+    steps: Annotated[
+        list[str] | None, typer.Argument(help="tasks, chunks, retrieval, completions, verdicts; all if none.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A chat model of `list`.")] = study.MODEL,
+    column: Annotated[list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Complete only the first N tasks of each package.")] = None,
+) -> None:
+    """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
+    from pkg_lib.repo_tasks import running
+
+    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit)
 
 
 @app.command()

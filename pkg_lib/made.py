@@ -20,7 +20,7 @@ from pkg_lib.results import ROOT, slug, write_json
 from pkg_lib.types import digest
 
 SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # what every notebook may read
-ALL = ("contexts", "generations", "evaluations", *SHARED)
+ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
 NONE = "none"  # the corpus of the column that needs none
 
 

@@ -74,7 +74,7 @@ def tiny_model(tmp_path_factory) -> Path:
 @pytest.fixture
 def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to fall back on."""
-    for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa"):
+    for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr("pkg_lib.models.fetch", lambda name: pytest.fail("asked for weights"))

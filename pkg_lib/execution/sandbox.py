@@ -66,11 +66,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one test process may use: `seconds`, address space in MB, and which `packages` it may import."""
+    """What one test process may use: `seconds`, address space in MB, and which `packages` it may import.
+
+    `brought` names further top-level modules that may be imported; they come with the job, in its own text. `preload` names
+    installed modules that the fork server imports once; of what else is installed and not loaded with them nothing is found.
+    """
 
     seconds: float = 3.0
     memory_mb: int = 1024
     packages: str = "stdlib+numpy"
+    brought: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:
@@ -131,7 +137,8 @@ class Worker:
 
     def run(self, job: Job) -> Outcome:
         """The job's outcome; an infrastructure fault is retried once and then not measured."""
-        if not self.loaded and any("numpy" in text for text in (job.solution, *job.tests)):
+        separate = self.limits.packages == "stdlib+numpy" and not self.loaded
+        if separate and any("numpy" in text for text in (job.solution, *job.tests)):
             self.other = self.other or Worker(self.limits, loaded=True)
             return self.other.run(job)
         outcome = self._once(job)
@@ -198,9 +205,9 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
     if not set(deny) <= {"namespaces", "filter"}:
         raise UserError(f"{DENY} knows 'namespaces' and 'filter' (or both, with a comma), not {','.join(deny)}")
-    preload = allowed if loaded else []
+    preload = [*limits.preload, *(allowed if loaded else [])]
     about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb}
-    return about | {"paths": paths, "allowed": allowed, "preload": preload}
+    return about | {"paths": paths, "allowed": [*allowed, *limits.brought], "preload": preload}
 
 
 def _outcome(reply: dict[str, Any]) -> Outcome:

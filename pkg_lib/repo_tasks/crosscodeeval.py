@@ -1,0 +1,95 @@
+"""CrossCodeEval's records (Ding et al., 2023): the next statement of a file whose meaning lies in other files.
+
+Read from PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_completion*.jsonl. A line has `prompt`,
+`groundtruth`, `metadata` {task_id, repository, file} and, in the retrieval variants, `crossfile_context` {text, list}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.analysis.code_match import Match, match
+from pkg_lib.types import BenchmarkMissing, UserError
+
+LANGUAGES = ("python", "java", "csharp", "typescript")
+VARIABLE = "PKG_CCEVAL_DIR"
+_END = re.compile(r"[;{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFileTask:
+    """One statement to complete; `crossfile` are the fragments that the record's own retrieval found, as (path, text)."""
+
+    id: str
+    language: str
+    repository: str
+    path: str
+    prompt: str
+    reference: str
+    crossfile: tuple[tuple[str, str], ...] = ()
+
+
+def read_crosscodeeval(path: Path, language: str) -> list[CrossFileTask]:
+    """The tasks of one file. UserError names a line that is none."""
+    if language not in LANGUAGES:
+        raise UserError(f"unknown language '{language}'; choose from: {', '.join(LANGUAGES)}")
+    lines = path.read_text("utf8").split("\n")
+    return [_task(line, language, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+
+
+def load_crosscodeeval(language: str, file: str = "line_completion.jsonl") -> list[CrossFileTask]:
+    """The tasks of a language below PKG_CCEVAL_DIR. BenchmarkMissing where it is not there."""
+    folder = os.environ.get(VARIABLE)
+    path = Path(folder or ".") / language / file
+    if not folder or not path.exists():
+        raise BenchmarkMissing(
+            f"CrossCodeEval is not at hand: unpack the authors' archive (github.com/amazon-science/cceval) and set {VARIABLE} "
+            f"to the directory that holds {language}/{file}"
+        )
+    return read_crosscodeeval(path, language)
+
+
+def _task(line: str, language: str, where: str) -> CrossFileTask:
+    try:
+        row: dict[str, Any] = json.loads(line)
+        about = row["metadata"]
+        fragments = (row.get("crossfile_context") or {}).get("list", ())
+        found = tuple((str(f["filename"]), str(f["retrieved_chunk"])) for f in fragments)
+        names = (about["task_id"], language, about["repository"], about["file"], row["prompt"], row["groundtruth"])
+        return CrossFileTask(*map(str, names), found)
+    except (ValueError, TypeError, AttributeError) as e:
+        raise UserError(f"{where} is no record of CrossCodeEval: {e}") from e
+    except KeyError as e:
+        raise UserError(f"{where} is no record of CrossCodeEval: field {e} is missing") from e
+
+
+def first_statement(text: str, language: str) -> str:
+    """The completion up to the end of its first statement: a line in Python, a semicolon or brace in the other languages.
+
+    CrossCodeEval takes a Python statement from the syntax tree of prompt and completion; a statement over several lines is
+    taken here while a bracket is open.
+    """
+    if language != "python":
+        end = _END.search(text)
+        return text[: end.end()] if end else text
+    kept: list[str] = []
+    depth = 0
+    for line in text.lstrip("\n").split("\n"):
+        kept.append(line)
+        depth += sum(line.count(c) for c in "([{") - sum(line.count(c) for c in ")]}")
+        if depth <= 0:
+            break
+    return "\n".join(kept)
+
+
+def score(tasks: Sequence[CrossFileTask], completions: dict[str, str]) -> dict[str, Match]:
+    """Task -> its measures, for tasks with a completion."""
+    return {
+        t.id: match(first_statement(completions[t.id], t.language), t.reference, t.language) for t in tasks if t.id in completions
+    }

