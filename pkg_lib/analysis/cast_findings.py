@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkg_lib.analysis.cast_study import Study, mean_difference, reference
-from pkg_lib.analysis.cast_tables import METRICS, RANKERS, THEIRS, column_name
+from pkg_lib.analysis.cast_tables import MATCHES, METRICS, RANKERS, THEIRS, column_name
 from pkg_lib.analysis.metrics import Difference, compare, helped_and_hurt, mcnemar, paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import interval, percent, points, probability
 from pkg_lib.repo_tasks.columns import COLUMNS
@@ -18,6 +18,7 @@ def findings(study: Study) -> list[str]:
         *merging(study),
         *sizes(study),
         *generation(study),
+        *matches(study),
         *leak(study),
         *same_prompts(study),
     ]
@@ -118,6 +119,24 @@ def generation(study: Study) -> list[str]:
             p = mcnemar(*map(len, helped_and_hurt(a, b)))
             text = f"{points(difference.value)} points ({interval(difference.low, difference.high)}), p {probability(p)}"
             lines.append(f"Pass@1 with {ranker}, cAST less fixed-size: {text}, n={difference.n}.")
+    return lines
+
+
+def matches(study: Study) -> list[str]:
+    """How far the bodies are the reference's: each context against None, and cAST against fixed-size."""
+    lines = []
+    for label, measure in MATCHES.items():
+        baseline, parts = study.matches("None", measure), []
+        for name in (n for n in study.verdicts if n != "None" and COLUMNS[n].masked):
+            found = mean_difference(study.matches(name, measure), baseline)
+            parts += [f"{name} {_said(found)}"] if found else []
+        lines += [f"{label} of the bodies, to None: {'; '.join(parts)}."] if parts else []
+        parts = []
+        for ranker in RANKERS:
+            a, b = (study.matches(column_name(c, ranker), measure) for c in THEIRS)
+            found = mean_difference(a, b)
+            parts += [f"{ranker} {_said(found)}, n={found.n}"] if found else []
+        lines += [f"{label}, cAST less fixed-size: {'; '.join(parts)}."] if parts else []
     return lines
 
 

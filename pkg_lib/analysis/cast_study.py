@@ -82,6 +82,11 @@ class Study:
         own = rows[(rows["ranker"] == ranker) & (rows["chunking"] == chunking) & (rows["mapping"] == mapping)]
         return own.set_index("task_id")[metric].dropna()
 
+    def matches(self, name: str, measure: str) -> pd.Series:
+        """One of MEASURES for each completion of a column; empty where it was not judged."""
+        own = self.rows.get(name, {})
+        return pd.Series({i: own[i][measure] for i in self.ids if i in own}, dtype=float)
+
     @cached_property
     def contexts(self) -> dict[str, list[dict[str, Any]]]:
         """Column -> what stood in the prompts of its tasks."""

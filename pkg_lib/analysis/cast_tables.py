@@ -18,6 +18,7 @@ from pkg_lib.repo_tasks.prompts import CONTEXT_TOKENS
 from pkg_lib.repo_tasks.retrieving import BASELINE, OWN, RANKERS, SIZES, mappings
 
 METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
+MATCHES = {"ES": "edit", "F1 (id)": "identifiers_f1"}
 SHORT = {"BGE": "BGE-base", "GIST": "GIST-base", "CodeSage": "Codesage-small-v2"}
 THEIRS = {"cast": "cAST", "fixed-size": "Fixed-size"}
 PAPER = ("BGE-base", "BGE-large", "GIST-base", "GIST-large", "Codesage-small-v2", "Jina-v2-code")
@@ -230,6 +231,12 @@ def differences(study: Study) -> Grid:
             p = mcnemar(*map(len, helped_and_hurt(a, b)))
             cells = [str(found.n), points(found.value), interval(found.low, found.high), probability(p)]
         rows[f"Pass@1, {ranker}"] = [*cells, theirs]
+    for label, measure in MATCHES.items():
+        for ranker in RANKERS:
+            a, b = (study.matches(column_name(c, ranker), measure) for c in THEIRS)
+            found = mean_difference(a, b)
+            cells = [str(found.n), points(found.value), interval(found.low, found.high)] if found else [DASH] * 3
+            rows[f"{label}, {ranker}"] = [*cells, DASH, DASH]
     columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
     note = "Points, cAST less fixed-size. Published: over the six embedders of Tables 5 and 6 (Pass@1: StarCoder2)."
     return _grid("cAST against fixed-size chunks", rows, columns, "metric, retriever", note)

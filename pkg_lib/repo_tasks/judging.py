@@ -9,15 +9,19 @@ unittest as it could alter math.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from pkg_lib.execution.errors import split_detail
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.repo_tasks.functions import below, replaced
 from pkg_lib.repo_tasks.packages import Package
 from pkg_lib.repo_tasks.tasks import RepoTask
 from pkg_lib.types import Outcome
 
+_ADDRESS = re.compile(r"at 0x[0-9a-f]+")
 INSIDE = Path(__file__).with_name("inside.py")
 SECONDS, MEMORY_MB = 20.0, 4096
 # The control rows. "pass" and "raise" must fail every task, or its tests do not look at what the function does.
@@ -59,8 +63,10 @@ def judge(
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> list[Outcome]:
-    """One outcome a (task, body), in order."""
-    return list(run_jobs([job(t, package, files, body) for t, body in samples], limits(package), workers, progress))
+    """One outcome a (task, body), in order; its detail without addresses in memory, which differ at every run."""
+    jobs = [job(t, package, files, body) for t, body in samples]
+    outcomes = run_jobs(jobs, limits(package), workers, progress)
+    return [replace(o, detail=_ADDRESS.sub("at 0x…", split_detail(o.detail)[0])) for o in outcomes]
 
 
 def control_body(task: RepoTask, control: str) -> str:

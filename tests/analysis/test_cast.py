@@ -171,6 +171,7 @@ def test_findings_name_the_direction_and_what_decides(study):
     assert "Retrieval with BM25, cAST less fixed-size: nDCG@5 +20.0 points" in text and ": higher" in text
     assert f"on its own chunks {MINUS}30.0 points" in text and ": lower" in text
     assert "1,000 has the highest nDCG@5 (100.0)" in text
+    assert "ES, cAST less fixed-size: BM25 0.0 points (0.0 to 0.0): no difference beyond chance, n=8" in text
     assert "held lines of the very body in 5 of 8 tasks" in text
     assert "same prompt in 8 of 8 tasks" in text
     assert "python 5.0 % (fixed-size 25.0 %)" in text
