@@ -99,7 +99,12 @@ def _parameter(text: str) -> tuple[str, object]:
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, _absolute(value) if name.endswith("corpus") else value
+        return name, _absolute(value) if name.endswith("corpus") else _file(value) if name == "prices" else value
+
+
+def _file(path: str) -> str:
+    """A file's path made absolute, since notebooks run in another directory than the caller; "" stays."""
+    return str(Path(path).expanduser().resolve()) if path else path
 
 
 def _absolute(corpus: str) -> str:

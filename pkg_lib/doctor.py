@@ -17,6 +17,7 @@ SOURCES = {
     "textbook": "package algorithms (requirements.txt)",
     "stdlib": "the running Python",
     "pkg-contexts": "directory in PKG_PAPER_DIR",
+    corpora.PUBLISHED: "directory in PKG_PAPER_DIR",
     "python-alpaca": f"hub: {corpora.PYTHON_ALPACA} (asked for when used)",
     "python-docs": "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS",
     "tutorials": f"hub: {text_corpora.TUTORIALS} (asked for when used)",

@@ -8,6 +8,7 @@ A stored verdict is used again only for the very same solution, tests and protoc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,6 +220,16 @@ def _series(outcomes: dict[str, Outcome]) -> pd.Series:
     return pd.Series(values, list(outcomes), dtype="boolean")
 
 
+def _shared(made: list[Generation], solution: str) -> Generation | None:
+    """The completion that gave this solution, for a task that shares its prompt, and so its completion, with another.
+
+    Many tasks have the same context, the empty one for instance, so that alone does not tell; None where several fit.
+    """
+    names = re.findall(r"def\s+(\w+)", solution) or [""]
+    fitting = {g.key: g for g in made if any(extract(g.raw, n) == solution for n in names)}
+    return next(iter(fitting.values())) if len(fitting) == 1 else None
+
+
 def _natural(task_id: str) -> tuple[str, int]:
     name, _, number = task_id.rpartition("/")
     return name, int(number) if number.isdigit() else 0
@@ -264,11 +275,16 @@ class StoredExperiment(Experiment):
 
     def completions(self, column: str) -> dict[str, Generation]:
         hidden, rows = self._hidden(), self._stored("evaluations", column, VERDICT)
-        # A task that shares its prompt with another has its completion under the other's id: the context tells which.
-        by_context = {sha: key for (_, sha), key in hidden.items()}
-        contexts = [c for c in self.known_contexts(column) if c.task_id in rows]
-        keys = {c.task_id: hidden.get((c.task_id, c.sha256), by_context.get(c.sha256)) for c in contexts}
-        return {i: self.cache[k] for i, k in keys.items() if k}
+        with_context: dict[str, list[Generation]] = {}
+        for (_, sha), key in hidden.items():
+            with_context.setdefault(sha, []).append(self.cache[key])
+        found = {}
+        for c in (c for c in self.known_contexts(column) if c.task_id in rows):
+            key, others = hidden.get((c.task_id, c.sha256)), with_context.get(c.sha256, [])
+            made = self.cache[key] if key else _shared(others, rows[c.task_id]["solution"])
+            if made is not None:
+                found[c.task_id] = made
+        return found
 
     def _twins(self) -> dict[str, list[str]]:
         return {}

@@ -5,23 +5,22 @@ Only what is stored is read: no weights, no retrieval, nothing written. All but 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pkg_lib import prices
 from pkg_lib.completions import DECODING
 from pkg_lib.experiment import Experiment, StoredExperiment
 from pkg_lib.generation.cache import read_jsonl
 from pkg_lib.models import model_spec
 from pkg_lib.results import read_json, slug
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
-from pkg_lib.types import Context, UserError
+from pkg_lib.types import Context
 
 CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many rather than too few
 MOST = int(DECODING["max_new_tokens"])
 SPEED = Path("benchmarks", "generation.json")
-PRICES = ("model", "input_usd_per_million", "output_usd_per_million")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +100,8 @@ def _stored(experiment: Experiment, column: str) -> list[tuple[int, int]]:
 
 
 def read_prices(path: Path) -> dict[str, tuple[float, float]]:
-    """A price table, CSV with the columns of PRICES; UserError where it is none."""
-    try:
-        with path.open(encoding="utf8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        return {row[PRICES[0]]: (_positive(row[PRICES[1]]), _positive(row[PRICES[2]])) for row in rows}
-    except OSError as e:
-        raise UserError(f"--prices {path}: {e.strerror}") from e
-    except (KeyError, ValueError, TypeError) as e:
-        raise UserError(f"--prices {path}: a CSV with the columns {', '.join(PRICES)} is needed; {e!r}") from e
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError(f"{text} is no price")
-    return value
+    """model -> its prices in a table (`prices.read_prices`), of those that have both; UserError where it is none."""
+    return {str(m): (float(asked), float(new)) for m, asked, new in prices.read_prices(path).dropna().itertuples()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
     results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
 
-The digest covers the notebook, its parameters, every file of pkg_lib, the pinned requirements, and the stored files that it
-may read. It is made of contents, not of times, so that a fresh clone of committed results needs no execution.
+The digest covers the notebook, its parameters, the files that these name, every file of pkg_lib, the pinned requirements, and
+the stored files that it may read. It is made of contents, not of times, so that a fresh clone of committed results needs no
+execution.
 """
 
 from __future__ import annotations
@@ -78,7 +79,14 @@ def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Fi
     if any(corpora.own(c) for c in named):
         return ""
     given = json.dumps(parameters, sort_keys=True)
-    return digest(_program(), digest_of(source), given, *files.below(inputs(results, parameters), results))
+    own = [f"{n} {digest_of(p)}" for n, p in _given_files(parameters)]
+    return digest(_program(), digest_of(source), given, *own, *files.below(inputs(results, parameters), results))
+
+
+def _given_files(parameters: dict[str, Any]) -> list[tuple[str, Path]]:
+    """The parameters that name a file of the user's own, such as a price table."""
+    paths = [(n, Path(v)) for n, v in sorted(parameters.items()) if isinstance(v, str)]
+    return [(n, p) for n, p in paths if p.is_absolute() and p.is_file()]
 
 
 def record(results: Path, stem: str) -> Path:

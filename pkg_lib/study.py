@@ -42,7 +42,7 @@ STUDY = (
     Part("humaneval", "pkg-contexts", (), ("rq1_code_pkg", "rq3_representation", "error_types", "cost")),
     Part("humaneval", "published", (), ("rq1_code_pkg", "rq3_representation", "overlap", "umap_correctness", "cost")),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
-    Part("mbpp", "published", ("None", "Func-PKG", "Block-PKG")),
+    Part("mbpp", "published"),
 )
 
 

@@ -104,6 +104,12 @@ def test_results_directory_that_cannot_be_made(monkeypatch, capsys, tmp_path):
     assert "set PKG_RESULTS" in capsys.readouterr().err
 
 
+def test_a_price_table_is_the_callers_file(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli._parameter("prices=p.csv") == ("prices", str(tmp_path / "p.csv"))
+    assert cli._parameter("prices=") == ("prices", "")
+
+
 def test_list_names_everything_that_run_takes(monkeypatch, capsys):
     assert call(monkeypatch, "list") == 0
     shown = capsys.readouterr().out

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pkg_lib import cli, completions, forecast, study
+from pkg_lib import cli, completions, forecast, prices, study
 from pkg_lib.completions import DECODING
 from pkg_lib.experiment import Experiment
 from pkg_lib.types import UserError
@@ -96,12 +96,17 @@ def test_time_and_price(nothing_else):
 
 
 @pytest.mark.parametrize("text", ["model,price\na,1\n", "model,input_usd_per_million,output_usd_per_million\na,x,1\n",
-                                  "model,input_usd_per_million,output_usd_per_million\na,-1,1\n",
-                                  "model,input_usd_per_million,output_usd_per_million\na,1\n"])  # fmt: skip
+                                  "model,input_usd_per_million,output_usd_per_million\na,-1,1\n"])  # fmt: skip
 def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
     (tmp_path / "p.csv").write_text(text)
-    with pytest.raises(UserError, match="input_usd_per_million"):
+    with pytest.raises(UserError, match=r"input_usd_per_million|mend the file"):
         forecast.read_prices(tmp_path / "p.csv")
+
+
+def test_the_price_table_of_the_notebook_is_one(tmp_path):
+    assert forecast.read_prices(prices.DEFAULT)[study.MODEL] == (0, 0)
+    (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
+    assert forecast.read_prices(tmp_path / "p.csv") == {"a": (1, 2)}
 
 
 def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path):

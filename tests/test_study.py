@@ -111,6 +111,16 @@ def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     assert stored.generate(["None"]) == 0
 
 
+def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
+    """All tasks have the empty context without retrieval, so the context alone does not tell whose completion it is."""
+    for stage in (f"evaluations/{study.MODEL}", "contexts"):
+        path = committed / stage / "humaneval" / "none" / "none.jsonl"
+        (twenty,) = [line for line in path.read_text("utf8").splitlines(keepends=True) if '"HumanEval/20"' in line]
+        path.write_text(path.read_text("utf8") + twenty.replace("HumanEval/20", "HumanEval/164"), "utf8")
+    found = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
+    assert len(found) == 165 and found["HumanEval/164"] == found["HumanEval/20"]
+
+
 def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
     with pytest.raises(BenchmarkMissing, match="not at hand"):
         open_experiment("qwen2.5-coder-1.5b-instruct", FIRST.benchmark, FIRST.corpus)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
 from pkg_lib.analysis.claim_study import Study
-from pkg_lib.analysis.claim_tests import HERE_BUILT, PAPER, claimed_by
+from pkg_lib.analysis.claim_tests import claimed_by
 from pkg_lib.analysis.claims import (
+    BUILT,
     CONTRADICTED,
     DIRECTED,
     INCONCLUSIVE,
     MIXED,
     NOT_ATTEMPTED,
     OVERALL,
+    PRINTED,
+    REPLAYED,
     REPRODUCED,
+    RUNS,
     Assessed,
     Evidence,
     by_subject,
@@ -105,32 +110,29 @@ def counts(assessed: Sequence[Assessed]) -> Grid:
 
 
 def findings(assessed: Sequence[Assessed]) -> list[str]:
-    """What the ledger says, in sentences."""
+    """What the ledger says, in sentences. A claim that was tested on runs and on published completions counts in both."""
     groups = {
-        "tested on runs of this study's models": [a for a in assessed if _kind(a) == "runs"],
-        "tested on completions that the authors published": [a for a in assessed if _kind(a) == "replayed"],
-        "about the graph, measured on this implementation": [a for a in assessed if _kind(a) == "built"],
-        "recomputed from the paper's own tables": [a for a in assessed if _kind(a) == "paper"],
+        "tested on runs of this study's models": _measured_on(assessed, RUNS),
+        "tested on completions that the authors published": _measured_on(assessed, REPLAYED),
+        "about the graph, measured on this implementation": _measured_on(assessed, BUILT),
+        "recomputed from the paper's own tables": _measured_on(assessed, PRINTED),
     }
     said = [f"{len(assessed)} claims: {_counted(Counter(a.verdict for a in assessed))}."]
     said += [f"Of {len(g)} {what}: {_counted(Counter(a.verdict for a in g))}." for what, g in groups.items() if g]
-    tested = [a for a in assessed if _kind(a) != "paper"]
+    own = groups["recomputed from the paper's own tables"]
+    tested = [a for a in assessed if a.claim not in [b.claim for b in own]]
     said += _named("Reproduced wherever measured", tested, REPRODUCED)
     said += _named("Contradicted wherever measured", tested, CONTRADICTED)
     said += _named("Mixed, so that the measurements do not agree", tested, MIXED)
-    own = groups["recomputed from the paper's own tables"]
     said += _named("The paper's sentences that its own tables contradict", own, CONTRADICTED)
     said += _named("Sentences that hold in one reading, table or version and not in another", own, MIXED)
-    return [*said, *_power(assessed), *_by_model(groups["tested on runs of this study's models"])]
+    return [*said, *_power(assessed), *_by_model(_measured_on(assessed, RUNS, REPLAYED))]
 
 
-def _kind(a: Assessed) -> str:
-    """Whose numbers the evidence is; "" without any."""
-    tests = {"replayed": "replayed", "replayed_cells": "replayed"}
-    subjects = {e.subject for e in a.evidence}
-    if subjects & {PAPER, HERE_BUILT}:
-        return "paper" if PAPER in subjects else "built"
-    return tests.get(a.claim.test, "runs") if subjects else ""
+def _measured_on(assessed: Sequence[Assessed], *sources: str) -> list[Assessed]:
+    """The claims with evidence of these sources, judged by that alone."""
+    parts = [replace(a, evidence=tuple(e for e in a.evidence if e.source in sources)) for a in assessed]
+    return [a for a in parts if a.evidence]
 
 
 def _counted(found: Counter[str]) -> str:

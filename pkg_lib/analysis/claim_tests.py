@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from scipy.stats import ttest_rel
 
 from pkg_lib.analysis import replays
 from pkg_lib.analysis.claim_study import Args, Run, Study
-from pkg_lib.analysis.claims import Claim, Evidence
+from pkg_lib.analysis.claims import BUILT, PRINTED, REPLAYED, RUNS, Claim, Evidence
 from pkg_lib.analysis.error_types import published as published_errors
 from pkg_lib.analysis.metrics import CONFIDENCE, helped_and_hurt, mcnemar, paired_bootstrap, wilson
 from pkg_lib.analysis.paper_checks import CHECKS, table
@@ -175,7 +176,10 @@ def replayed(study: Study, args: Args) -> list[Evidence]:
     where = f"{TITLES[args['benchmark']]}, published completions"
     gaps, columns = _replayed_gaps(args), (args["column"], args["against"])
     return [
-        _difference(name, where, frame[columns[0]], frame[columns[1]], args, gaps[gaps.index == name], f"{name}, {where}")
+        replace(
+            _difference(name, where, frame[columns[0]], frame[columns[1]], args, gaps[gaps.index == name], f"{name}, {where}"),
+            source=REPLAYED,
+        )
         for name, frame in _replays(study, args["benchmark"], args.get("models")).items()
     ]
 
@@ -199,37 +203,38 @@ def _replays(study: Study, benchmark: str, models: Iterable[str] | None = None) 
 def topic_differences(study: Study, args: Args) -> list[Evidence]:
     """`paired` on the tasks of each topic, or of the claim's `topics`; the topics of a run are corrected together."""
     found, pair = [], " and ".join(sorted((args["column"], args["against"])))
-    for subject, where, verdicts, topic in _by_topic(study, args):
+    for source, subject, where, verdicts, topic in _by_topic(study, args):
         for name in args.get("topics", topics().index):
             part, place = verdicts[topic == name], f"{where}, {topics().at[name, 'short']}"
             pairs, family = f"{pair}, {name}", f"{subject}, {where}, topics"
             columns = part[args["column"]], part[args["against"]]
-            found.append(_difference(subject, place, *columns, args, pd.Series(dtype=float), family, pairs))
+            one = _difference(subject, place, *columns, args, pd.Series(dtype=float), family, pairs)
+            found.append(replace(one, source=source))
     return found
 
 
 def topic_share(study: Study, args: Args) -> list[Evidence]:
-    """Share of the topics in which `column` solves more than `against`, its interval from resampled tasks."""
+    """Share of the topics in which `column` solves more than `against`, bounded by the topics that are decided."""
     found = []
-    for subject, where, verdicts, topic in _by_topic(study, args):
+    for source, subject, where, verdicts, topic in _by_topic(study, args):
         seen = share_above(verdicts[args["column"]], verdicts[args["against"]], topic)
         if seen is not None:
             claimed = _claimed_share(args)
-            found.append(Evidence(subject, where, *seen, unit="percent", target=claimed))
+            found.append(Evidence(subject, where, *seen, unit="percent", target=claimed, source=source))
     return found
 
 
-def _by_topic(study: Study, args: Args) -> Iterator[tuple[str, str, pd.DataFrame, pd.Series]]:
-    """(subject, where, verdicts, topic of each task) of every run and replayed model that has both columns."""
+def _by_topic(study: Study, args: Args) -> Iterator[tuple[str, str, str, pd.DataFrame, pd.Series]]:
+    """(source, subject, where, verdicts, topic of each task) of every run and replayed model that has both columns."""
     assigned = stored_topics(study.results, args["benchmark"])
     if assigned is None:
         return
-    runs = [(r.experiment.model, r.where, r.verdicts) for r in study.runs_of(args)]
+    runs = [(RUNS, r.experiment.model, r.where, r.verdicts) for r in study.runs_of(args)]
     place = f"{TITLES[args['benchmark']]}, published completions"
-    runs += [(name, place, frame) for name, frame in _replays(study, args["benchmark"]).items()]
-    for subject, where, verdicts in runs:
+    runs += [(REPLAYED, name, place, frame) for name, frame in _replays(study, args["benchmark"]).items()]
+    for source, subject, where, verdicts in runs:
         if {args["column"], args["against"]} <= set(verdicts):
-            yield subject, where, verdicts, assigned["topic"].reindex(verdicts.index)
+            yield source, subject, where, verdicts, assigned["topic"].reindex(verdicts.index)
 
 
 def replayed_cells(study: Study, args: Args) -> list[Evidence]:
@@ -239,7 +244,8 @@ def replayed_cells(study: Study, args: Args) -> list[Evidence]:
     cells = replays.agreement(_replays(study, args["benchmark"]), args["benchmark"])
     where = f"{TITLES[args['benchmark']]}, printed cells that differ"
     groups = cells.groupby("model", sort=True)["equal"] if len(cells) else ()
-    return [Evidence(str(m), where, len(e), float((~e.astype(bool)).sum()), unit="", exact=True, target=0.0) for m, e in groups]
+    off = {str(m): (len(e), float((~e.astype(bool)).sum())) for m, e in groups}
+    return [Evidence(m, where, *seen, unit="", exact=True, target=0.0, source=REPLAYED) for m, seen in off.items()]
 
 
 def graph(study: Study, args: Args) -> list[Evidence]:
@@ -255,7 +261,8 @@ def graph(study: Study, args: Args) -> list[Evidence]:
         "seconds a query": found["search"]["exact_ms"] / 1000,
     }
     target, where = float(args["target"]), f"{found['functions']:,} functions, {args['what']}"
-    return [Evidence(HERE_BUILT, where, found["functions"], figures[args["what"]], unit="", exact=True, target=target)]
+    value = figures[args["what"]]
+    return [Evidence(HERE_BUILT, where, found["functions"], value, unit="", exact=True, target=target, source=BUILT)]
 
 
 def docstrings(study: Study, args: Args) -> list[Evidence]:
@@ -307,4 +314,4 @@ def claimed_by(claim: Claim) -> Evidence:
 def _checked(claim: Claim) -> list[Evidence]:
     target = float(claim.args.get("target", math.nan))
     readings = CHECKS[claim.test](claim.args, claim.cells)
-    return [Evidence(PAPER, how, 1, value, unit="", exact=True, target=target) for how, value in readings]
+    return [Evidence(PAPER, how, 1, value, unit="", exact=True, target=target, source=PRINTED) for how, value in readings]

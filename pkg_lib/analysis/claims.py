@@ -29,6 +29,7 @@ VERDICTS = (REPRODUCED, CONTRADICTED, INCONCLUSIVE)
 OVERALL = (*VERDICTS, MIXED, NOT_ATTEMPTED)
 RELATIONS = ("above", "below", "about", "at most", "positive", "equal", "scale")
 DIRECTED = ("above", "below")
+RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class Evidence:
     with no task drawn, so without interval. `p` (two-sided, exact McNemar or paired t) only for "above" and "below"; those of
     one `family` are corrected together, a `pair` once. `discordant`: the share of tasks in which the two differ.
     `target`: what the claim names; `spread`: smallest and largest published effect over the paper's models. `smallest`: what
-    this n could have shown, `detectable` where the relation is directed, else half of the interval.
+    this n could have shown, `detectable` where the relation is directed, else half of the interval. `source`: this study's
+    RUNS, the authors' completions REPLAYED, the graph BUILT here, or PRINTED numbers.
     """
 
     subject: str
@@ -80,6 +82,7 @@ class Evidence:
     p_holm: float = math.nan
     smallest: float = math.nan
     verdict: str = ""
+    source: str = RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Assessed:
 
     @property
     def verdict(self) -> str:
-        """`overall` of the evidence; a sentence about every case ("all" in its args) falls with one recomputed case."""
+        """`overall` of the evidence; a sentence about every case ("all" in its args) falls with one."""
         found = [e.verdict for e in self.evidence]
         return CONTRADICTED if self.claim.args.get("all") and CONTRADICTED in found else overall(found)
 
@@ -176,7 +179,8 @@ def detectable(n: int, discordant: float, alpha: float = ALPHA, power: float = P
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:
     """Corrects the p values of each family (Holm, over its distinct pairs), then decides every measurement.
 
-    A family is all comparisons that the claims make on one run: one model, benchmark and corpus.
+    A family is all comparisons that the claims make on one run (one model, benchmark and corpus); those of its topics are
+    another.
     """
     rows = [(c, tuple(e for e in found if e.n)) for c, found in measured]
     corrected = _corrected(e for _, found in rows for e in found)

@@ -19,10 +19,9 @@ from pkg_lib.analysis.graphs import stored
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, CONFIDENCE, pass_at_1
 from pkg_lib.analysis.tables import DASH, HERE, MINUS, TITLES, kind, percent
-from pkg_lib.types import Generation, UserError
+from pkg_lib.types import Generation
 
 GENERATION = Path("benchmarks", "generation.json")
-PRICES = HERE / "reference" / "prices.csv"
 TABLE9_AS = {"VoyageEmb": "Dense"}
 RERANKED = "Reranked"
 Made = Mapping[str, Mapping[str, Generation]]
@@ -141,23 +140,8 @@ def _seconds(known: pd.Series, per_second: float | None) -> list[str]:
     return [f"{known.mean() / per_second:.1f}", f"{known.sum() / per_second / 60:.0f}"]
 
 
-def read_prices(path: Path) -> pd.DataFrame:
-    """Dollars per million tokens: model x (input_dollars, output_dollars), NaN where a cell is empty.
-
-    Raises UserError for a file that is missing, damaged, or has a price that is no number of 0 or more.
-    """
-    try:
-        found = pd.read_csv(path, dtype=str, index_col="model")[["input_dollars", "output_dollars"]]
-        prices = found.apply(pd.to_numeric)
-    except (OSError, ValueError, KeyError) as e:
-        raise UserError(f"cannot read prices from {path} ({e}); it needs the columns of {PRICES.name}") from e
-    if (prices < 0).any(axis=None) or prices.index.has_duplicates:
-        raise UserError(f"{path}: a price is below 0 or a model stands there twice; mend the file")
-    return prices
-
-
 def price_grid(made: Made, verdicts: pd.DataFrame, prices: pd.DataFrame) -> Grid:
-    """Tokens of a query and of a solved task, and dollars for 1,000 queries by each row of the price table.
+    """Tokens of a query and of a solved task, and dollars for 1,000 queries by each row of `prices.read_prices`.
 
     Reranked reads and writes what all its candidates do, on the tasks for which every one is there.
     """

@@ -35,7 +35,7 @@ def _evidence(found: Evident) -> list[str]:
 
 def _verdict(d: Paired, base: str) -> str:
     """In words: beyond chance only where the exact test says so too, since the bootstrap is too sure with few questions."""
-    size = f"{d.value:+.3f}, 95 % interval {d.low:+.3f} to {d.high:+.3f}, exact p = {probability(d.p)}, {d.n} questions"
+    size = f"{d.value:+.3f}, 95 % interval {d.low:+.3f} to {d.high:+.3f}, exact p {_p(d.p)}, {d.n} questions"
     if d.p < ALPHA:
         return f"DKB {'beats' if d.value > 0 else 'stays below'} {base} ({size})"
     where = "above" if d.value > 0 else "below" if d.value < 0 else "level with"
@@ -69,6 +69,11 @@ def _interfaces(found: Evident) -> str:
     whole, without = means[OURS], means["without interface consumers"]
     same = "is the same" if whole == without else f"is {without:.3f} instead of {whole:.3f}"
     return f'Without the interface-consumer rule, the paper\'s "critical fix", evidence recall {same} on these questions.'
+
+
+def _p(value: float) -> str:
+    shown = probability(value)
+    return shown if shown.startswith("<") else f"= {shown}"
 
 
 def _percent(share: float) -> str:

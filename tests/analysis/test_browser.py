@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pkg_lib.analysis import findings, report
 from pkg_lib.analysis.figures import pass_rates, save_figure
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import CODE, table1
+from pkg_lib.study import NOTEBOOKS
 
 pytestmark = pytest.mark.skipif(executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM")
 WIDTHS = (1280, 400)
@@ -62,6 +64,16 @@ def test_loads_without_complaint_and_fits_the_window(browser, page, width):
     assert browser.run(f"{blocks}.filter(e => e.getBoundingClientRect().right > innerWidth + 1).length") == 0
     assert browser.run("[...document.images].filter(i => i.loading !== 'lazy' && !i.naturalWidth).length") == 0
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("notebook", ["claims", "rq1_code_pkg"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_text_of_a_notebook_fits_the_window(browser, tmp_path, notebook, width):
+    """These have tables in their text, which nothing scrolls."""
+    shutil.copy(NOTEBOOKS / f"{notebook}.ipynb", tmp_path)
+    browser.open(report.render_notebook(tmp_path / f"{notebook}.ipynb"), width)
+    assert browser.run("document.querySelectorAll('.text_cell_render table').length") > 0
+    assert browser.run("document.documentElement.scrollWidth") <= width
 
 
 def test_every_link_leads_somewhere(browser, page):
