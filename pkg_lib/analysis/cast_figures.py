@@ -45,6 +45,8 @@ def pass_rates(study: Study) -> Figure:
             continue
         axes.barh(place, 100 * rate.value, height=0.5, color=BASE if name == "None" else BAR)
         axes.plot([100 * b for b in bounds], [place] * 2, color=INK, linewidth=0.9, zorder=4)
+        if rate.measured < rate.total:
+            axes.text(100 * bounds[1] + 1, place, f"n={rate.measured}", va="center_baseline", fontsize=7)
         beside(axes, place, percent(rate.value))
     axes.set(xlim=(0, 100), xlabel="Pass@1 (%), 95 % Wilson interval")
     axes.grid(axis="x")

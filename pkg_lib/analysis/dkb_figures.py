@@ -94,6 +94,14 @@ def overview(graph: TypeGraph, title: str) -> Figure:
     return figure
 
 
+def _in_order(view: nx.DiGraph, part: list[str]) -> nx.Graph:
+    """The part as an undirected graph whose nodes and edges stand in sorted order: a subgraph's own follows the hash seed."""
+    graph = nx.Graph()
+    graph.add_nodes_from(part)
+    graph.add_edges_from(sorted(tuple(sorted(e)) for e in view.subgraph(part).edges()))
+    return graph
+
+
 def _places(view: nx.DiGraph) -> dict[str, tuple[float, float]]:
     """Connected parts side by side, each as wide as it has types, isolated types in rows of 20 below."""
     parts = sorted((sorted(p) for p in nx.weakly_connected_components(view)), key=lambda p: (-len(p), p))
@@ -101,7 +109,7 @@ def _places(view: nx.DiGraph) -> dict[str, tuple[float, float]]:
     left = 0.0
     for part in (p for p in parts if len(p) > 1):
         size = len(part) ** 0.5
-        layout = nx.kamada_kawai_layout(nx.Graph(view.subgraph(part).to_undirected()))
+        layout = nx.kamada_kawai_layout(_in_order(view, part))
         found |= {n: (left + size * (1 + x), size * y) for n, (x, y) in sorted(layout.items())}
         left += 2 * size + 1
     bottom = min((y for _, y in found.values()), default=0.0)

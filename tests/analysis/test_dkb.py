@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -151,3 +154,14 @@ def test_the_stored_jdk_graph_is_whole():
     assert index["files"] == 15_132 and "external" not in resolved["references"] and resolved["ambiguous"] == 0
     assert resolved["cycles"] == 0 < index["graphs"]["as-published"]["cycles"]
     assert {"versions", "processes", "load_before"} <= set(index)
+
+
+def test_the_drawing_of_a_graph_is_the_same_for_every_hash_seed():
+    program = (
+        "import networkx as nx; from pkg_lib.analysis.dkb_figures import _places\n"
+        "g = nx.DiGraph([(f't{i}', f't{i * 7 % 12}') for i in range(12)] + [('t1', 't2'), ('a', 'b')])\n"
+        "print(sorted(_places(g.subgraph(sorted(g))).items()))"
+    )
+    seeds = [os.environ | {"PYTHONHASHSEED": seed} for seed in ("1", "2", "3")]
+    ran = [subprocess.run([sys.executable, "-c", program], env=e, capture_output=True, check=True) for e in seeds]
+    assert len({r.stdout for r in ran}) == 1
