@@ -128,9 +128,11 @@ def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
     code = "import sys, time\nfrom pkg_lib import batch, cli as m\n"
     code += "batch.run = lambda *a, **k: (print('started', flush=True), time.sleep(30))\n"
     code += "sys.argv = ['pkg_lib', 'run']\nsys.exit(m.main())"
+    # A shell's background job starts with the signal ignored, and hands that on.
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     assert process.stdout.readline() == "started\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
