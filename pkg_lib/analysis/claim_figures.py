@@ -20,7 +20,7 @@ LOOK = {
     REPRODUCED: ("o", "#0072B2", "#0072B2"), CONTRADICTED: ("s", "#D55E00", "#D55E00"), INCONCLUSIVE: ("^", "#6B6B6B", "white"),
 }  # fmt: skip
 Groups = dict[str, list[Assessed]]
-SIGNS = {"above": ">", "below": "<", "about": "≈", "at most": "≤"}
+SIGNS = {"above": ">", "below": "<", "about": "≈", "at most": "≤", "at least": "≥"}
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 6.69, 1.95, 0.1, 0.26, 0.88, 0.12  # inches
 LINE, PAD = 0.065, 0.05  # a measurement, and the room between two claims
 

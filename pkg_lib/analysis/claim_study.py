@@ -21,6 +21,12 @@ from pkg_lib.types import BenchmarkMissing, UserError
 Args = Mapping[str, Any]
 
 
+def columns_of(args: Args) -> list[str]:
+    """The columns that a claim compares: its `column`, and `against` which it stands, one or several."""
+    against = args.get("against", [])
+    return [*([args["column"]] if "column" in args else []), *([against] if isinstance(against, str) else against)]
+
+
 @dataclass(frozen=True)
 class Run:
     """One stored experiment: its verdicts, and more on demand."""
@@ -83,7 +89,6 @@ class Study:
 
     def runs_of(self, args: Args) -> list[Run]:
         """Runs on the claim's benchmark, of its kind of corpus (code without a word), among its corpora where it names any."""
-        columns = [args[k] for k in ("column", "against") if k in args]
-        wanted = args.get("kind", kind(columns))
+        wanted = args.get("kind", kind(columns_of(args)))
         runs = [r for r in self.runs if r.experiment.benchmark == args["benchmark"] and r.kind == wanted]
         return [r for r in runs if r.experiment.corpus in args.get("corpora", [r.experiment.corpus])]

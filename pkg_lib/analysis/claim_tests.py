@@ -5,7 +5,7 @@
     error_shift     difference in how many tasks end in one error, with a column and without (Table 7)
     tokens          difference of two columns in the length of the prompt (Table 9)
     topic_differences  as paired, on the tasks of each topic by itself (Section 6.2, Figures 3 to 5)
-    topic_share        share of the topics in which one column solves more than another
+    topic_share        share of the topics in which one column solves more than another, or than each of several
     replayed        as paired, on completions that the authors published (Tables 5 and 6)
     replayed_cells  how many printed cells are not what these completions score
     graph           a figure of the graph benchmark (Section 4, Table 8)
@@ -27,7 +27,7 @@ from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
 from pkg_lib.analysis import replays
-from pkg_lib.analysis.claim_study import Args, Run, Study
+from pkg_lib.analysis.claim_study import Args, Run, Study, columns_of
 from pkg_lib.analysis.claims import BUILT, PRINTED, REPLAYED, RUNS, Claim, Evidence
 from pkg_lib.analysis.error_types import published as published_errors
 from pkg_lib.analysis.metrics import CONFIDENCE, helped_and_hurt, mcnemar, paired_bootstrap, wilson
@@ -214,10 +214,10 @@ def topic_differences(study: Study, args: Args) -> list[Evidence]:
 
 
 def topic_share(study: Study, args: Args) -> list[Evidence]:
-    """Share of the topics in which `column` solves more than `against`, bounded by the topics that are decided."""
+    """Share of the topics in which `column` solves more than `against`, or than each of several, bounded by what is decided."""
     found = []
     for source, subject, where, verdicts, topic in _by_topic(study, args):
-        seen = share_above(verdicts[args["column"]], verdicts[args["against"]], topic)
+        seen = share_above(verdicts[args["column"]], verdicts[columns_of(args)[1:]], topic)
         if seen is not None:
             claimed = _claimed_share(args)
             found.append(Evidence(subject, where, *seen, unit="percent", target=claimed, source=source))
@@ -233,7 +233,7 @@ def _by_topic(study: Study, args: Args) -> Iterator[tuple[str, str, str, pd.Data
     place = f"{TITLES[args['benchmark']]}, published completions"
     runs += [(REPLAYED, name, place, frame) for name, frame in _replays(study, args["benchmark"]).items()]
     for source, subject, where, verdicts in runs:
-        if {args["column"], args["against"]} <= set(verdicts):
+        if set(columns_of(args)) <= set(verdicts):
             yield source, subject, where, verdicts, assigned["topic"].reindex(verdicts.index)
 
 

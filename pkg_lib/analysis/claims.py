@@ -27,7 +27,7 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclu
 MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
 VERDICTS = (REPRODUCED, CONTRADICTED, INCONCLUSIVE)
 OVERALL = (*VERDICTS, MIXED, NOT_ATTEMPTED)
-RELATIONS = ("above", "below", "about", "at most", "positive", "equal", "scale")
+RELATIONS = ("above", "below", "about", "at most", "at least", "positive", "equal", "scale")
 DIRECTED = ("above", "below")
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
@@ -113,7 +113,8 @@ def decide(relation: str, found: Evidence) -> str:
                    has the claim's sign, contradicted when it has the other, else inconclusive.
     about          The 95 % interval against the claimed number, five points to either side: reproduced when it lies inside,
                    contradicted when it lies outside, inconclusive when it crosses an edge.
-    at most        The 95 % interval against the claimed number: reproduced below it, contradicted above, else inconclusive.
+    at most,       The 95 % interval against the claimed number: reproduced on the claimed side of it, contradicted on the
+    at least       other, else inconclusive.
     positive       A recomputed number, without chance: reproduced above 0, else contradicted.
     equal          A recomputed number: reproduced when it is the claimed one within half of its last digit, else contradicted.
     scale          A number of another machine and another corpus: reproduced from half to twice the claimed one.
@@ -138,6 +139,8 @@ def _sides(relation: str, e: Evidence) -> tuple[bool, bool]:
         return edges[0] <= e.low and e.high <= edges[1], e.high < edges[0] or e.low > edges[1]
     if relation == "at most":
         return e.high <= e.target, e.low > e.target
+    if relation == "at least":
+        return e.low >= e.target, e.high < e.target
     if relation == "positive":
         return e.effect > 0, e.effect <= 0
     close = math.isclose(e.effect, e.target, rel_tol=0, abs_tol=half_digit(e.target) + 1e-9)

@@ -136,21 +136,24 @@ def uneven(column: pd.Series, baseline: pd.Series, topic: pd.Series, seed: int =
     return math.sqrt(max(seen, 0.0)), p
 
 
-def share_above(column: pd.Series, other: pd.Series, topic: pd.Series) -> tuple[int, float, float, float] | None:
-    """(tasks, share of the topics in which `column` solves more than `other`, low, high); None where no task has both.
+def share_above(column: pd.Series, others: pd.DataFrame, topic: pd.Series) -> tuple[int, float, float, float] | None:
+    """(tasks, share of the topics in which `column` solves more than each of `others`, low, high); None without common tasks.
 
-    The bounds hold the share among all such tasks with 95 %: at least the topics in which it is shown to solve more, at most
-    all but those in which it is shown to solve fewer (McNemar, Holm over the topics). A bootstrap of the share would not
-    hold it: where a topic's difference is small, its sign in the sample is a coin's, and resampled tasks repeat that sign.
+    The bounds hold the share among all such tasks with 95 %: at least the topics in which it is shown to solve more than each,
+    at most all but those in which it is shown to solve fewer than one (McNemar, Holm over topics and others). A bootstrap of
+    the share would not hold it: where a topic's difference is small, its sign in the sample is a coin's, and resampled tasks
+    repeat that sign.
     """
-    both = column.notna() & other.notna() & topic.notna()
-    if not both.any():
+    known = column.notna() & others.notna().all(axis=1) & topic.notna()
+    if not known.any():
         return None
-    change = (column[both].astype(int) - other[both].astype(int)).groupby(topic[both])
-    helped, hurt = change.agg(lambda c: int((c > 0).sum())), change.agg(lambda c: int((c < 0).sum()))
-    shown = np.array(holm([mcnemar(a, b) for a, b in zip(helped, hurt, strict=True)])) < 1 - CONFIDENCE
-    more, fewer = (helped > hurt).to_numpy(), (helped < hurt).to_numpy()
-    return int(both.sum()), float(more.mean()), float((shown & more).mean()), float(1 - (shown & fewer).mean())
+    change = others[known].astype(int).rsub(column[known].astype(int), axis=0).groupby(topic[known])
+    helped, hurt = change.agg(lambda c: int((c > 0).sum())).to_numpy(), change.agg(lambda c: int((c < 0).sum())).to_numpy()
+    p = [mcnemar(a, b) for a, b in zip(helped.ravel(), hurt.ravel(), strict=True)]
+    shown = np.reshape(holm(p), helped.shape) < 1 - CONFIDENCE
+    more, fewer = helped > hurt, helped < hurt
+    low, high = (shown & more).all(axis=1).mean(), 1 - (shown & fewer).any(axis=1).mean()
+    return int(known.sum()), float(more.all(axis=1).mean()), float(low), float(high)
 
 
 def findings(found: pd.DataFrame, verdicts: pd.DataFrame, topic: pd.Series, column: str) -> list[str]:

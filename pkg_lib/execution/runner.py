@@ -42,6 +42,7 @@ GIVERS = ("/inspect.py", "/traceback.py", "/logging/__init__.py")
 CTYPES = "/ctypes/__init__.py"
 # A text without any of these words makes no class with an `__eq__` of its own; the search costs a millisecond.
 MAKES_CLASSES = ("class", "type", "exec", "eval", "compile", "__", "import_module")
+INSTALLED = re.compile(r".*-packages/(?:__pycache__/)?([^/.]+)(?:/.*)?[^/]*\.pyc?")
 CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
 BASES = (object, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, type)
 
@@ -185,6 +186,9 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         elif event in LISTINGS:
             if type(args[0]) is str and args[0].startswith(("/proc", "/dev/fd")):
                 return f"looked into {args[0][:50]}"
+            # importlib.import_module raises no import event: a package's __init__ does by its own imports, a lone file not.
+            if event == "open" and type(args[0]) is str and (file := INSTALLED.fullmatch(args[0])):
+                _check_import(file[1], allowed)
         elif event in CODE and type(args[1]) is str and args[1].startswith(home) and _by_sample(caller, home):
             return "code under a borrowed file name"
         return ""

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from pkg_lib.analysis import claim_figures, claim_report, claim_tests, claims, paper_checks
+from pkg_lib.analysis.claim_study import columns_of
 from pkg_lib.analysis.claims import NOT_ATTEMPTED, OVERALL, REPRODUCED
 from pkg_lib.analysis.paper_checks import AVERAGE, CHECKS, table
 from pkg_lib.analysis.tables import COLUMNS
@@ -62,14 +63,17 @@ def test_a_claim_is_whole_and_its_test_is_known(claim):
     assert claim.place and claim.says and claim.needs and len(claim.says) < 100
     assert (claim.test in CHECKS) != (claim.test in claim_tests.TESTS)
     assert claim.test == "unavailable" or claim.relation in claims.RELATIONS
-    columns = [claim.args.get(k) for k in ("column", "against")]
+    columns = columns_of(claim.args)
     columns += [c for k in ("passed", "failed", "among") for c in claim.args.get(k, ())]
     if claim.test in claim_tests.TESTS:
-        assert set(filter(None, columns)) <= set(COLUMNS)
+        assert set(columns) <= set(COLUMNS)
     assert claim.args.get("error", "NameError") in TABLE7
 
 
-@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.relation in ("about", "at most", "equal", "scale")], ids=lambda c: c.id)
+NUMBERS = ("about", "at most", "at least", "equal", "scale")
+
+
+@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.relation in NUMBERS], ids=lambda c: c.id)
 def test_a_claim_of_a_number_names_it(claim):
     assert not math.isnan(claim_tests.claimed_by(claim).target)
 

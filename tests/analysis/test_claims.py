@@ -120,10 +120,12 @@ def test_about_is_an_interval_within_five_points(low, high, expected):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "expected"), [(0, 0.04, REPRODUCED), (0.06, 0.1, CONTRADICTED), (0.02, 0.1, INCONCLUSIVE)]
+    ("low", "high", "at_most", "at_least"),
+    [(0, 0.04, REPRODUCED, CONTRADICTED), (0.06, 0.1, CONTRADICTED, REPRODUCED), (0.02, 0.1, INCONCLUSIVE, INCONCLUSIVE)],
 )
-def test_at_most_is_an_interval_on_one_side(low, high, expected):
-    assert claims.decide("at most", Evidence("m", "w", 100, 0.05, low, high, target=0.05)) == expected
+def test_at_most_and_at_least_are_an_interval_on_one_side(low, high, at_most, at_least):
+    e = Evidence("m", "w", 100, 0.05, low, high, target=0.05)
+    assert (claims.decide("at most", e), claims.decide("at least", e)) == (at_most, at_least)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +249,22 @@ def test_a_share_of_topics_in_doubt_is_inconclusive(by_topic):
     assert (e.effect, e.low, e.high) == (1.0, 0.5, 1.0) and e.verdict == INCONCLUSIVE
 
 
+def test_the_highest_of_several_is_above_each_of_them(by_topic):
+    (run,) = by_topic.runs
+    run.verdicts["Dense"] = run.verdicts["None"]
+
+    def shares(*against):
+        one = claim("topic_share", relation="at least", target=60.0, **PAIR | {"against": list(against)})
+        ((e,),) = [a.evidence for a in claims.judge(claim_tests.measure(by_topic, [one]))]
+        return e.effect, e.low, e.high, e.verdict
+
+    assert shares("None") == shares("None", "Dense") == (0.5, 0.5, 0.5, CONTRADICTED)
+    run.verdicts["Dense"] = True
+    assert shares("None", "Dense")[0] == 0.0
+    run.verdicts["Dense"] = False
+    assert shares("Dense") == (1.0, 1.0, 1.0, REPRODUCED)
+
+
 def test_a_share_of_topics_that_is_true_is_hardly_ever_contradicted():
     """Seven topics of ten gain three points and three lose them; topics as large as MBPP's, many draws of tasks."""
     sizes, rng, wrong = (81, 89, 26, 42, 65, 84, 49, 25, 24, 15), np.random.default_rng(0), 0
@@ -255,7 +273,7 @@ def test_a_share_of_topics_that_is_true_is_hardly_ever_contradicted():
     for _ in range(100):
         draw = pd.Series(rng.random(len(topic)))
         helped, hurt = draw < (0.15 + gain) / 2, draw > 1 - (0.15 - gain) / 2
-        n, *found = share_above(helped, hurt, topic)
+        n, *found = share_above(helped, hurt.to_frame("None"), topic)
         e = Evidence("m", "w", n, *found, unit="percent", target=0.7)
         wrong += claims.decide("about", e) == CONTRADICTED
     assert wrong <= 5

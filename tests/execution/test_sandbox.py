@@ -102,6 +102,11 @@ def test_names_are_those_of_a_bare_exec(judge):
         ("stdlib+numpy", "import numpy.polynomial, numpy.random", ""),
         ("stdlib+numpy", "import numpy, os, sys\nsys.path.insert(0, os.path.dirname(os.path.dirname(numpy.__file__)))\n"
                          "sys.meta_path.reverse()\nimport pandas", "ForbiddenImport"),
+        ("stdlib+numpy", "import importlib\nimportlib.import_module('six')", "ForbiddenImport"),
+        ("stdlib+numpy", "import importlib\nimportlib.import_module('numpy').zeros(1)", ""),
+        ("stdlib", "import importlib, sys\nsys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[1])\n"
+                   "importlib.import_module('six')", "ForbiddenImport"),
+        ("all", "import importlib\nimportlib.import_module('six')", ""),
         ("stdlib+numpy", "try:\n    import scipy\nexcept ImportError:\n    pass", ""),
         ("all", "import scipy.stats", ""),
         ("all", "import no_such_package", "Others"),
