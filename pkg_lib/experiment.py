@@ -56,6 +56,11 @@ class Experiment(Completions):
         """The experiment in words."""
         return f"{self.model}, {TITLES.get(self.benchmark, self.benchmark)} ({len(self.tasks)} tasks), corpus {self.corpus}"
 
+    @property
+    def narrow_heading(self) -> str:
+        """Model; benchmark and corpus: two lines for a figure of one text column."""
+        return f"{self.model}\n{TITLES.get(self.benchmark, self.benchmark)}, corpus {self.corpus}"
+
     def outcomes(self, column: str) -> dict[str, Outcome]:
         """task id -> verdict of the column's completion; a task without a completion is not measured."""
         solutions = self.solutions(column)
@@ -288,6 +293,11 @@ class StoredExperiment(Experiment):
 
     def _twins(self) -> dict[str, list[str]]:
         return {}
+
+    @property
+    def narrow_heading(self) -> str:
+        """Model; benchmark and corpus: two lines for a figure of one text column."""
+        return f"{self.model}\n{TITLES.get(self.benchmark, self.benchmark)}, corpus {self.corpus}"
 
     def outcomes(self, column: str) -> dict[str, Outcome]:
         rows = self._stored("evaluations", column, VERDICT)

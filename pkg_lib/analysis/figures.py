@@ -132,9 +132,9 @@ def _diverge(axes: Axes, place: int, row: pd.Series, gap: float) -> None:
     beside(axes, place, f"{helped - hurt:+d}".replace("-", MINUS) if helped != hurt else "0")
 
 
-def row_axes(count: int, height: float, legend: float, left: float = 0.78) -> tuple[Figure, Axes]:
-    """A figure with one horizontal row a column, the first on top; `height`, `legend` and `left` (for names) in inches."""
-    top, bottom, right = 0.24, 0.42 + legend, 0.36
+def row_axes(count: int, height: float, legend: float, left: float = 0.78, top: float = 0.24) -> tuple[Figure, Axes]:
+    """A figure with one horizontal row a column, the first on top; `height`, `legend`, `left` (for names) and `top` in inches."""
+    bottom, right = 0.42 + legend, 0.36
     width, tall = 3.35, count * height + top + bottom
     figure = Figure(figsize=(width, tall))
     axes = figure.add_axes((left / width, bottom / tall, 1 - (left + right) / width, count * height / tall))

@@ -32,7 +32,7 @@ def venn(passed: pd.DataFrame, title: str) -> Figure:
     axes = figure.add_axes((0, 0, 1, 0.92))
     axes.set(xlim=(-2.2, 2.2), ylim=(-2.0, 1.9), aspect="equal")
     axes.axis("off")
-    figure.text(0.02, 0.95, title, fontsize=8)
+    figure.text(0.02, 0.985, title, va="top", fontsize=8)
     columns = list(passed)
     if passed.empty or len(columns) not in CENTRES:
         axes.text(0, 0, "fewer than two columns are measured", ha="center", color=QUIET)

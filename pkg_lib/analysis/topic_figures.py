@@ -27,8 +27,8 @@ NO_VERDICT = "#B0B0B0"
 def radar(found: pd.DataFrame, title: str) -> Figure:
     """pass@1 of each measured column on one axis a topic, from the centre (0 %) outwards; `found` of topic_rates.by_topic."""
     names, columns = list(topics().index), list(found.index.unique("column"))
-    figure = Figure(figsize=(3.35, 3.05))
-    axes = figure.add_axes((0.22, 0.195, 0.56, 0.56 * 3.35 / 3.05), projection="polar")
+    figure = Figure(figsize=(3.35, 3.2))
+    axes = figure.add_axes((0.22, 0.186, 0.56, 0.56 * 3.35 / 3.2), projection="polar")
     angles = 2 * np.pi * np.arange(len(names)) / len(names)
     axes.set_theta_offset(np.pi / 2)
     axes.set_theta_direction(-1)
@@ -74,7 +74,7 @@ def _axis_name(axes: Axes, angle: float, text: str) -> None:
 def topic_differences(found: pd.DataFrame, title: str) -> Figure:
     """Each column's difference to None by topic, in points, with the 95 % interval of a paired bootstrap."""
     names, columns = [*topics().index, ALL], [c for c in found.index.unique("column") if c != BASELINE]
-    figure, axes = row_axes(len(names), 0.3, legend=0.2, left=1.34)
+    figure, axes = row_axes(len(names), 0.3, legend=0.2, left=1.34, top=0.38)
     shown = [c for c in columns if found.xs(c, level="column")["n"].any()]
     for number, column in enumerate(columns):
         colour, marker, _ = LOOKS[1 + number]

@@ -7,6 +7,7 @@ The paper prints no budgets; those of `Budget` are ours.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,13 +70,14 @@ class Repository:
         return found
 
 
-class Pipeline:
+class Pipeline(ABC):
     """What the pipelines share: a context a task, as a Retriever gives it."""
 
-    column = ""
+    column: str
 
+    @abstractmethod
     def gather(self, question: str) -> Gathered:
-        raise NotImplementedError
+        """The context of a question, by its id."""
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, whose id is a question of the ranking."""
