@@ -314,6 +314,7 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.repo_qa import measuring
+    from pkg_lib.repo_qa.study import folder_of
     from pkg_lib.typegraph import build
 
     for line in build.lines(built := build.build(directory, mode, processes, store)):
@@ -322,8 +323,9 @@ def typegraph(
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        measuring.measure(directory, record, results_dir(), processes)
-        typer.echo(f"recorded: {results_dir() / 'repo_qa' / slug(record) / 'index.json'}")
+        folder = folder_of(results_dir(), record)
+        measuring.measure(directory, record, folder, processes)
+        typer.echo(f"recorded: {folder / 'index.json'}")
 
 
 @app.command("repo-qa")
