@@ -143,3 +143,12 @@ def package(own_cache):
     (own_cache / "packages").mkdir(parents=True)
     (own_cache / "packages" / "shapes-1.0.tar.gz").write_bytes(data)
     return Package("shapes", "1.0", "shapes-1.0.tar.gz", hashlib.sha256(data).hexdigest(), ("shapes",), ("tests",), "MIT")
+
+
+@pytest.fixture
+def shapes(tmp_path):
+    """The same files as a directory."""
+    for name, text in FILES.items():
+        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / name).write_text(text)
+    return tmp_path / "mine"
