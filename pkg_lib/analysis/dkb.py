@@ -16,11 +16,12 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis.tables import HERE
+from pkg_lib.models import model_spec
 from pkg_lib.repo_qa import study
 from pkg_lib.repo_qa.evidence import Judge, Paired, paired, table
 from pkg_lib.repo_qa.extraction import Extraction
 from pkg_lib.repo_qa.knowledge import graph_of
-from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, Pipeline
+from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, Pipeline, check_sizes
 from pkg_lib.repo_qa.questions import gold
 from pkg_lib.results import read_json
 from pkg_lib.typegraph.graph import TypeGraph
@@ -88,12 +89,21 @@ def recorded(results: Path, name: str) -> Recorded | None:
 
 @dataclass
 class Study(Evident):
-    """A repository with its pipelines (k chunks, depth d) and what a model was asked about it."""
+    """A repository with its pipelines (k chunks, depth d) and what a model was asked about it.
+
+    UserError for an unknown model, and for a k or depth that no pipeline can take: before anything is shown or written.
+    """
 
     opened: study.Opened
     model: str = study.MODEL
     k: int = TOP_K
     depth: int = DEPTH
+
+    def __post_init__(self) -> None:
+        model_spec(self.model)
+        check_sizes(self.k, self.depth)
+        if self.k > study.KEPT and len(self.opened.chunks) > study.KEPT:
+            raise UserError(f"k = {self.k}: of {len(self.opened.chunks):,} chunks the best {study.KEPT} are stored; give no more")
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pkg_lib.analysis.code_match import match
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.models import model_spec
 from pkg_lib.repo_tasks import store
 from pkg_lib.repo_tasks.columns import COLUMNS, column
 from pkg_lib.repo_tasks.functions import read_package
@@ -88,6 +89,7 @@ def stored(results: Path, model: str, name: str) -> list[dict[str, Any]]:
 
 
 def judge_all(results: Path, model: str, say: Callable[[str], None], fresh: bool = False) -> None:
-    """Judges every column that has completions."""
+    """Judges every column that has completions. UserError for an unknown model."""
+    model_spec(model)
     for name in COLUMNS:
         say(f"{name}: {judge_column(results, model, name, fresh)} completions judged")

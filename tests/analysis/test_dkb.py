@@ -58,6 +58,22 @@ def test_without_a_model_nothing_of_it_is_measured(found):
     assert found.columns == ["No-Graph", study.SAME_SIZE, "DKB"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"k": 0}, "k = 0"), ({"k": -1}, "k = -1"), ({"depth": -2}, "depth = -2"), ({"model": "nope"}, "unknown model 'nope'")],
+)
+def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(found, wrong, says):
+    with pytest.raises(UserError, match=says):
+        dkb.Study(found.opened, **wrong)
+
+
+def test_more_chunks_than_a_ranking_keeps_are_refused(found, monkeypatch):
+    monkeypatch.setattr(study, "KEPT", 80)
+    assert dkb.Study(found.opened, k=80).k == 80
+    with pytest.raises(UserError, match="k = 81: of 81 chunks the best 80 are stored"):
+        dkb.Study(found.opened, k=81)
+
+
 def test_published_rows_stand_beside_ours(found):
     frame = dkb_tables.table567(found, [found.index]).frame
     assert frame.loc["published: Shopizer, LLM-KB"].tolist() == [

@@ -139,6 +139,11 @@ def test_unknown_steps_columns_and_models_are_one_line(study):
         running.complete(study, str, MODEL, ["cast"])
     with pytest.raises(UserError, match="chat models"):
         running.complete(study, str, "codellama-7b-instruct", [CHAT])
+    with pytest.raises(UserError, match="unknown model 'nope'"):
+        verdicts.judge_all(study, "nope", str)
+    for limit in (0, -1):
+        with pytest.raises(UserError, match=f"limit is {limit}; give 1 or more tasks"):
+            running.complete(study, str, MODEL, ["None"], limit)
 
 
 def test_before_the_tasks_are_chosen_the_error_names_the_step(tmp_path):
