@@ -194,33 +194,36 @@ def prices(path: Path = PRICES) -> dict[str, float]:
     return {item: float(value) / 1e6 for item, value in frame.items()}
 
 
-def tokens(found: Study) -> dict[str, dict[str, int]]:
-    """pipeline -> tokens: embedded, extraction prompts and answers, question prompts and answers; of those that are known.
+def tokens(found: Study) -> dict[str, dict[str, int | None]]:
+    """pipeline -> tokens: embedded, extraction prompts and answers, question prompts and answers; None for what was not measured.
 
-    Chunks are counted by the embedder's tokenizer, prompts and answers by the model's. LLM-KB embeds analysed files only.
+    Chunks are counted by the embedder's tokenizer, prompts and answers by the model's. LLM-KB embeds analysed files only; the
+    others extract nothing.
     """
-    embedded = found.opened.ranked.get("embedded_tokens")
-    if embedded is None:
-        return {}
-    counts: dict[str, dict[str, int]] = {}
-    for pipeline, answered in found.answers.items():
-        share = coverage(found)[LLM_KB] if pipeline == LLM_KB else 1.0
-        row = {"embedded": round(embedded * (share or 0)), "extraction in": 0, "extraction out": 0}
-        if pipeline == LLM_KB and found.extracted:
-            row |= _in_out(found.extracted.answers, "extraction")
-        counts[pipeline] = row | _in_out(list(answered.values()), "questions")
+    embedded, share = found.opened.ranked.get("embedded_tokens"), coverage(found)
+    counts: dict[str, dict[str, int | None]] = {}
+    for pipeline in (BASE, OURS, LLM_KB):
+        part, extracted = share[pipeline], found.extracted.answers if found.extracted else None
+        row = {"embedded": None if embedded is None or part is None else round(embedded * part)}
+        row |= _in_out(extracted if pipeline == LLM_KB else [], "extraction")
+        answered = found.answers.get(pipeline)
+        counts[pipeline] = row | _in_out(list(answered.values()) if answered else None, "questions")
     return counts
 
 
-def _in_out(made: list[Generation], what: str) -> dict[str, int]:
+def _in_out(made: list[Generation] | None, what: str) -> dict[str, int | None]:
+    if made is None:
+        return {f"{what} in": None, f"{what} out": None}
     return {f"{what} in": sum(g.prompt_tokens for g in made), f"{what} out": sum(len(g.tokens) for g in made)}
 
 
-def dollars(counts: Mapping[str, int], price: Mapping[str, float]) -> float:
-    """What tokens cost by a price table."""
-    asked = counts["extraction in"] + counts["questions in"]
-    written = counts["extraction out"] + counts["questions out"]
-    return counts["embedded"] * price["embedding"] + asked * price["input"] + written * price["output"]
+def dollars(counts: Mapping[str, int | None], price: Mapping[str, float]) -> float | None:
+    """What tokens cost by a price table; None where a count is not known."""
+    known = {k: v for k, v in counts.items() if v is not None}
+    if len(known) < len(counts):
+        return None
+    asked, written = (known[f"extraction {way}"] + known[f"questions {way}"] for way in ("in", "out"))
+    return known["embedded"] * price["embedding"] + asked * price["input"] + written * price["output"]
 
 
 def coverage(found: Study) -> dict[str, float | None]:
