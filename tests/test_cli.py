@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from pkg_lib import cli, study
 from pkg_lib.graph import store
 from pkg_lib.graph.ledger import Ledger
+
+SHOP = Path(__file__).parent / "data" / "shop"
 
 
 def call(monkeypatch, *arguments: str) -> int:
@@ -68,6 +71,13 @@ def call(monkeypatch, *arguments: str) -> int:
         (["typegraph", ".", "--processes", "0"], "processes = 0"),
         (["repo-qa", "."], "--questions"),
         (["repo-qa", ".", "--questions", "/no/such.yaml"], "no YAML can be read"),
+        (["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--retries", "-1"], "retries = -1: give 0 or more"),
+        (["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--model", "nope"], "unknown model 'nope'"),
+        (["repo-tasks", "nosuch"], "unknown step 'nosuch'"),
+        (["repo-tasks", "verdicts", "--model", "nope"], "unknown model 'nope'"),
+        (["repo-tasks", "--limit", "-1"], "limit is -1; give 1 or more tasks"),
+        (["repo-tasks", "--limit", "0"], "limit is 0; give 1 or more tasks"),
+        (["repo-tasks", "--column", "nope"], "unknown column 'nope'"),
         (["show"], "Missing argument"),
         (["show", "nosuch", "humaneval", "HumanEval/0"], "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct"),
         (["show", study.MODEL, "nosuch", "HumanEval/0"], "unknown benchmark 'nosuch'; choose from: humaneval"),

@@ -1,6 +1,9 @@
 """How far a completion is the reference, as CrossCodeEval measures it (Ding et al., 2023): code and identifier match.
 
-Comments and empty lines are left out first. Every measure is a fraction of one completion; means over completions are theirs.
+Comments up to the end of a line are left out first, wherever they begin; block comments stay, as they do in the authors'
+scorer. Theirs cuts at every "#" and "//" of every language, so also in a string and at Python's floor division; here a mark
+counts only in its own language and outside string literals. Every measure is a fraction of one completion; means over
+completions are theirs.
 """
 
 from __future__ import annotations
@@ -15,10 +18,14 @@ from pkg_lib.types import UserError
 
 _WORD = re.compile(r"\w+")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
-_COMMENTS = {
-    "python": re.compile(r"^[ \t]*#.*$", re.M),
-    "java": re.compile(r"/\*.*?\*/|^[ \t]*//[^\n]*$", re.M | re.S),
+_QUOTED = "|".join(
+    [rf"{quote * 3}(?:[^\\]|\\.)*?{quote * 3}" for quote in "\"'"]
+    + [rf"{quote}(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'"]
+)
+_STRING = re.compile(_QUOTED, re.S)
+_COMMENTS = {  # what is kept (a literal, a block comment), or a comment up to the end of its line
+    "python": re.compile(rf"({_QUOTED})|#[^\n]*", re.S),
+    "java": re.compile(rf"({_QUOTED}|`(?:[^`\\]|\\.)*`|/\*.*?\*/)|//[^\n]*", re.S),
 }
 _C_LIKE = (
     "abstract boolean break byte case catch char class const continue default do double else enum extends false final finally "
@@ -54,16 +61,21 @@ def match(completion: str, reference: str, language: str = "python") -> Match:
     """The four measures of Table 8. UserError for an unknown language."""
     if language not in KEYWORDS:
         raise UserError(f"unknown language '{language}'; choose from: {', '.join(KEYWORDS)}")
-    ours, theirs = code_lines(completion, language), code_lines(reference, language)
-    found, wanted = identifiers("\n".join(ours), language), identifiers("\n".join(theirs), language)
-    edit = edit_similarity("\n".join(ours), "\n".join(theirs))
-    return Match(float(ours == theirs), edit, float(found == wanted), f1(set(found), set(wanted)))
+    ours, theirs = without_comments(completion, language), without_comments(reference, language)
+    found, wanted = identifiers(ours, language), identifiers(theirs, language)
+    exact = float(code_lines(ours) == code_lines(theirs))
+    return Match(exact, edit_similarity(ours, theirs), float(found == wanted), f1(set(found), set(wanted)))
 
 
-def code_lines(text: str, language: str = "python") -> list[str]:
-    """The lines with code, without their indentation."""
+def without_comments(text: str, language: str = "python") -> str:
+    """The text less its comments up to the end of a line; literals and block comments stay."""
     comments = _COMMENTS["python" if language == "python" else "java"]
-    return [line.strip() for line in comments.sub("", text).split("\n") if line.strip()]
+    return comments.sub(lambda found: found[1] or "", text)
+
+
+def code_lines(text: str) -> list[str]:
+    """The lines with anything on them, without their indentation."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def edit_similarity(a: str, b: str) -> float:
@@ -73,7 +85,7 @@ def edit_similarity(a: str, b: str) -> float:
 
 
 def identifiers(text: str, language: str = "python") -> list[str]:
-    """The words outside plain strings that are no keywords, in order."""
+    """The words outside string literals that are no keywords, in order."""
     words = _WORD.findall(_STRING.sub("", text))
     return [w for w in words if _IDENTIFIER.fullmatch(w) and w not in KEYWORDS[language]]
 

@@ -16,11 +16,12 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis.tables import HERE
+from pkg_lib.models import model_spec
 from pkg_lib.repo_qa import study
 from pkg_lib.repo_qa.evidence import Judge, Paired, paired, table
 from pkg_lib.repo_qa.extraction import Extraction
 from pkg_lib.repo_qa.knowledge import graph_of
-from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, Pipeline
+from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, Pipeline, check_sizes
 from pkg_lib.repo_qa.questions import gold
 from pkg_lib.results import read_json
 from pkg_lib.typegraph.graph import TypeGraph
@@ -88,12 +89,21 @@ def recorded(results: Path, name: str) -> Recorded | None:
 
 @dataclass
 class Study(Evident):
-    """A repository with its pipelines (k chunks, depth d) and what a model was asked about it."""
+    """A repository with its pipelines (k chunks, depth d) and what a model was asked about it.
+
+    UserError for an unknown model, and for a k or depth that no pipeline can take: before anything is shown or written.
+    """
 
     opened: study.Opened
     model: str = study.MODEL
     k: int = TOP_K
     depth: int = DEPTH
+
+    def __post_init__(self) -> None:
+        model_spec(self.model)
+        check_sizes(self.k, self.depth)
+        if self.k > study.KEPT and len(self.opened.chunks) > study.KEPT:
+            raise UserError(f"k = {self.k}: of {len(self.opened.chunks):,} chunks the best {study.KEPT} are stored; give no more")
 
     @property
     def name(self) -> str:
@@ -185,33 +195,36 @@ def prices(path: Path = PRICES) -> dict[str, float]:
     return {item: float(value) / 1e6 for item, value in frame.items()}
 
 
-def tokens(found: Study) -> dict[str, dict[str, int]]:
-    """pipeline -> tokens: embedded, extraction prompts and answers, question prompts and answers; of those that are known.
+def tokens(found: Study) -> dict[str, dict[str, int | None]]:
+    """pipeline -> tokens: embedded, extraction prompts and answers, question prompts and answers; None for what was not measured.
 
-    Chunks are counted by the embedder's tokenizer, prompts and answers by the model's. LLM-KB embeds analysed files only.
+    Chunks are counted by the embedder's tokenizer, prompts and answers by the model's. LLM-KB embeds analysed files only; the
+    others extract nothing.
     """
-    embedded = found.opened.ranked.get("embedded_tokens")
-    if embedded is None:
-        return {}
-    counts: dict[str, dict[str, int]] = {}
-    for pipeline, answered in found.answers.items():
-        share = coverage(found)[LLM_KB] if pipeline == LLM_KB else 1.0
-        row = {"embedded": round(embedded * (share or 0)), "extraction in": 0, "extraction out": 0}
-        if pipeline == LLM_KB and found.extracted:
-            row |= _in_out(found.extracted.answers, "extraction")
-        counts[pipeline] = row | _in_out(list(answered.values()), "questions")
+    embedded, share = found.opened.ranked.get("embedded_tokens"), coverage(found)
+    counts: dict[str, dict[str, int | None]] = {}
+    for pipeline in (BASE, OURS, LLM_KB):
+        part, extracted = share[pipeline], found.extracted.answers if found.extracted else None
+        row = {"embedded": None if embedded is None or part is None else round(embedded * part)}
+        row |= _in_out(extracted if pipeline == LLM_KB else [], "extraction")
+        answered = found.answers.get(pipeline)
+        counts[pipeline] = row | _in_out(list(answered.values()) if answered else None, "questions")
     return counts
 
 
-def _in_out(made: list[Generation], what: str) -> dict[str, int]:
+def _in_out(made: list[Generation] | None, what: str) -> dict[str, int | None]:
+    if made is None:
+        return {f"{what} in": None, f"{what} out": None}
     return {f"{what} in": sum(g.prompt_tokens for g in made), f"{what} out": sum(len(g.tokens) for g in made)}
 
 
-def dollars(counts: Mapping[str, int], price: Mapping[str, float]) -> float:
-    """What tokens cost by a price table."""
-    asked = counts["extraction in"] + counts["questions in"]
-    written = counts["extraction out"] + counts["questions out"]
-    return counts["embedded"] * price["embedding"] + asked * price["input"] + written * price["output"]
+def dollars(counts: Mapping[str, int | None], price: Mapping[str, float]) -> float | None:
+    """What tokens cost by a price table; None where a count is not known."""
+    known = {k: v for k, v in counts.items() if v is not None}
+    if len(known) < len(counts):
+        return None
+    asked, written = (known[f"extraction {way}"] + known[f"questions {way}"] for way in ("in", "out"))
+    return known["embedded"] * price["embedding"] + asked * price["input"] + written * price["output"]
 
 
 def coverage(found: Study) -> dict[str, float | None]:

@@ -90,13 +90,11 @@ def _spread(values: list[float], digits: int) -> list[str]:
 def table34(found: Study) -> Grid:
     """Cost of indexing and answering all questions, in dollars and against No-Graph (Tables 3 and 4)."""
     price, counts = dkb.prices(), dkb.tokens(found)
-    base = dkb.dollars(counts[BASE], price) if BASE in counts else None
+    base = dkb.dollars(counts[BASE], price)
     rows = {}
-    for pipeline in (BASE, OURS, LLM_KB):
-        row = counts.get(pipeline)
-        cost = dkb.dollars(row, price) if row else None
-        names = ("embedded", "extraction in", "extraction out", "questions in", "questions out")
-        cells = [count(row[n]) if row else DASH for n in names]
+    for pipeline, row in counts.items():
+        cost = dkb.dollars(row, price)
+        cells = [count(n) for n in row.values()]
         rows[f"{found.name}, {pipeline}"] = [*cells, number(cost, 4), number(cost / base if cost and base else None)]
     for r in dkb.reference("table3_4_cost").itertuples():
         rows[f"{PUBLISHED}: {r.workload}, {r.approach}"] = [*[DASH] * 5, number(r.usd, 3), number(r.normalized)]
@@ -173,15 +171,15 @@ def graph_table(indexes: Sequence[dict[str, Any] | None]) -> Grid:
             g = index["graphs"][mode]
             kinds = [count(g["nodes"].get(k, 0)) for k in ("class", "interface", "enum", "record", "annotation")]
             edges = [count(g["edges"].get(k, 0)) for k in ("injects", "extends", "implements")]
-            said = g["references"]
-            names = [count(said.get(k)) if said else DASH for k in ("external", "ambiguous")]
+            # A counter without an entry counted none; names are resolved in the first mode only.
+            names = [count(g["references"].get(k, 0)) if mode == MODES[0] else DASH for k in ("external", "ambiguous")]
             rows[f"{index['repository']}, {mode}"] = [*kinds, *edges, *names, count(g["cycles"]), number(g["seconds"]["total"])]
     columns = ["class", "interface", "enum", "record", "annotation", "injects", "extends", "implements", "external names",
                "ambiguous", "cycles", "seconds"]  # fmt: skip
     notes = (
         "As published: simple names, so types of one name are one node, with the edges of the last file. A cycle of inheritance "
         "is impossible in Java; those of the published mode come from types that extend another package's type of the same name.",
-        "External: written type names that mean no type of the repository. " + NOT,
+        "External: written type names that mean no type of the repository. Simple names, as published, are not resolved. " + NOT,
     )
     return grid("The type graphs", rows, columns, "repository, mode", *notes)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pkg_lib.models import model_spec
 from pkg_lib.repo_qa import extraction, study
 from pkg_lib.repo_qa.evidence import Judge
 from pkg_lib.repo_qa.evidence import table as evidence_table
@@ -23,6 +24,7 @@ from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.typegraph.build import Built, build, in_mode
 from pkg_lib.typegraph.graph import MODES
 from pkg_lib.typegraph.scan import by_reason, scan, texts
+from pkg_lib.types import UserError
 
 REPEATS = 5  # of a query's latency; the median counts
 
@@ -95,7 +97,14 @@ def measure_queries(opened: study.Opened) -> dict[str, Any]:
 
 
 def run(repository: str, questions: str, results: Path, model: str = "", retries: int = 0, record: bool = False) -> Iterator[str]:
-    """What `repo-qa` prints: each pipeline's evidence; asks `model` for what is missing, measures seconds if `record`."""
+    """What `repo-qa` prints: each pipeline's evidence; asks `model` for what is missing, measures seconds if `record`.
+
+    UserError for an unknown model or a number of retries below 0.
+    """
+    if retries < 0:
+        raise UserError(f"retries = {retries}: give 0 or more")
+    if model:
+        model_spec(model)
     opened = study.open_repository(repository, questions, results)
     judge = Judge(opened.built().graph)
     for q in opened.questions:

@@ -13,11 +13,19 @@ from dataclasses import dataclass, field
 
 from pkg_lib.repo_qa.splitter import Chunk
 from pkg_lib.typegraph.graph import TypeGraph, TypeNode
-from pkg_lib.types import Context, Task
+from pkg_lib.types import Context, Task, UserError
 
 TOP_K = 10
 DEPTH = 1
 Ranking = Mapping[str, Sequence[tuple[str, float]]]  # question id -> (chunk id, cosine), the best first
+
+
+def check_sizes(k: int, depth: int = DEPTH) -> None:
+    """UserError unless a pipeline can take k chunks and go `depth` edges."""
+    if k < 1:
+        raise UserError(f"k = {k}: give 1 or more chunks")
+    if depth < 0:
+        raise UserError(f"depth = {depth}: give 0 or more edges")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +100,16 @@ class Pipeline(ABC):
 
 @dataclass
 class NoGraph(Pipeline):
-    """The k best chunks. With `sizes` (question -> characters) as many as fit, for a comparison at equal size."""
+    """The k best chunks. With `sizes` (question -> characters) as many as fit, for a comparison at equal size. UserError for
+    k below 1."""
 
     repository: Repository
     k: int = TOP_K
     sizes: Mapping[str, int] | None = None
     column: str = "No-Graph"
+
+    def __post_init__(self) -> None:
+        check_sizes(self.k)
 
     def gather(self, question: str) -> Gathered:
         best = self.repository.top(question, self.k if self.sizes is None else len(self.repository.chunks))
@@ -127,7 +139,8 @@ class GraphPipeline(Pipeline):
 
     `paths` restricts retrieval to files whose text is embedded (the coupled variant, Observation 4); None is all files.
     `interfaces` adds the consumers of interfaces that a seed implements; `summary` writes [ONTOLOGY INFO]; `by_file` takes
-    a chunk's file name for its class, as Listing 2 does, else the types whose lines the chunk holds.
+    a chunk's file name for its class, as Listing 2 does, else the types whose lines the chunk holds. UserError for k below 1
+    or depth below 0.
     """
 
     repository: Repository
@@ -140,6 +153,9 @@ class GraphPipeline(Pipeline):
     summary: bool = True
     by_file: bool = False
     budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        check_sizes(self.k, self.depth)
 
     def gather(self, question: str) -> Gathered:
         best = self.repository.top(question, self.k, self.paths)

@@ -30,14 +30,21 @@ STOP = {"plain": ("body ended", prompts.ended), "chat": ("first block closed", p
 BUDGETS = {"context_tokens": prompts.CONTEXT_TOKENS, "left_tokens": prompts.LEFT_TOKENS}
 
 
+def check_limit(limit: int | None) -> None:
+    """UserError for a limit that leaves no task; None is all of them."""
+    if limit is not None and limit < 1:
+        raise UserError(f"limit is {limit}; give 1 or more tasks of each package")
+
+
 class Completing:
     """The stored tasks, a model by name, and the completions of the columns.
 
     `limit` completes so many tasks of each package, in the order of the digest of their ids: a spread part of all, which a
-    greater limit continues.
+    greater limit continues. UserError for an unknown model or a limit below 1.
     """
 
     def __init__(self, results: Path, model: str, limit: int | None = None) -> None:
+        check_limit(limit)
         self.results, self.model, self.spec, self.limit = results, model, model_spec(model), limit
         self.tasks = store.load_tasks(results)
         self.cache = GenerationCache(store.home(results) / "generations" / model)

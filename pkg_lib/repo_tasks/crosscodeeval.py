@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.analysis.code_match import Match, match
+from pkg_lib.chunking.languages import parse, parse_errors
 from pkg_lib.types import BenchmarkMissing, UserError
 
 LANGUAGES = ("python", "java", "csharp", "typescript")
@@ -69,27 +70,25 @@ def _task(line: str, language: str, where: str) -> CrossFileTask:
         raise UserError(f"{where} is no record of CrossCodeEval: field {e} is missing") from e
 
 
-def first_statement(text: str, language: str) -> str:
-    """The completion up to the end of its first statement: a line in Python, a semicolon or brace in the other languages.
-
-    CrossCodeEval takes a Python statement from the syntax tree of prompt and completion; a statement over several lines is
-    taken here while a bracket is open.
+def first_statement(text: str, language: str, prompt: str = "") -> str:
+    """The completion up to the end of its first statement, as the authors' scorer cuts it: up to the first semicolon or brace
+    (the whole completion if it begins with one); in Python up to the first end of a line where prompt and completion parse
+    together. The whole completion where there is no such end. Empty lines before any code are passed over here.
     """
     if language != "python":
         end = _END.search(text)
-        return text[: end.end()] if end else text
-    kept: list[str] = []
-    depth = 0
-    for line in text.lstrip("\n").split("\n"):
-        kept.append(line)
-        depth += sum(line.count(c) for c in "([{") - sum(line.count(c) for c in ")]}")
-        if depth <= 0:
-            break
-    return "\n".join(kept)
+        return text[: end.end()] if end and end.start() else text
+    for newline in re.finditer("\n", text):
+        found = text[: newline.start()].rstrip()
+        if found and not parse_errors(parse((prompt + found).encode("utf8", "replace"), "python").root_node):
+            return found
+    return text
 
 
 def score(tasks: Sequence[CrossFileTask], completions: dict[str, str]) -> dict[str, Match]:
     """Task -> its measures, for tasks with a completion."""
     return {
-        t.id: match(first_statement(completions[t.id], t.language), t.reference, t.language) for t in tasks if t.id in completions
+        t.id: match(first_statement(completions[t.id], t.language, t.prompt), t.reference, t.language)
+        for t in tasks
+        if t.id in completions
     }

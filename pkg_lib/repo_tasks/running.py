@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pkg_lib.models import model_spec
 from pkg_lib.repo_tasks import store
 from pkg_lib.repo_tasks.building import build
-from pkg_lib.repo_tasks.columns import COLUMNS
+from pkg_lib.repo_tasks.columns import COLUMNS, column
+from pkg_lib.repo_tasks.completing import Completing, check_limit
 from pkg_lib.repo_tasks.packages import PACKAGES, Package
 from pkg_lib.results import write_jsonl
 from pkg_lib.types import UserError
@@ -39,18 +41,21 @@ def write_tasks(package: Package, output: Path, say: Say, limit: int = LIMIT) ->
 
 def complete(results: Path, say: Say, model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:
     """Lets the model complete the tasks (the first `limit` of each package) in every column that lacks completions."""
-    from pkg_lib.repo_tasks.completing import Completing
-
     study = Completing(results, model, limit)
     for name in columns or COLUMNS:
         say(f"{name}: {study.run([name])} completions generated")
 
 
 def run(results: Path, say: Say, steps: Sequence[str], model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:
-    """The named steps in order, all of them where none is named. UserError for an unknown one."""
+    """The named steps in order, all of them where none is named. UserError, before the first, for an unknown step, model or
+    column or a limit below 1."""
     unknown = [s for s in steps if s not in STEPS]
     if unknown:
         raise UserError(f"unknown step '{unknown[0]}'; choose from: {', '.join(STEPS)}")
+    model_spec(model)
+    check_limit(limit)
+    for name in columns:
+        column(name)
     for step in (s for s in STEPS if s in steps or not steps):
         if step == "tasks" and (steps or not (store.home(results) / "tasks.jsonl").exists()):
             make_tasks(results, say)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pkg_lib.analysis.code_match import match
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.models import model_spec
 from pkg_lib.repo_tasks import store
 from pkg_lib.repo_tasks.columns import COLUMNS, column
 from pkg_lib.repo_tasks.functions import read_package
@@ -40,7 +41,8 @@ def completions(results: Path, model: str, name: str) -> dict[str, Generation]:
 def judge_column(results: Path, model: str, name: str, fresh: bool = False) -> int:
     """Judges those completions of a column whose verdict is not stored; returns how many that was.
 
-    The file is replaced whole; a task without a completion is not in it (not measured).
+    The file is replaced whole; a task without a completion is not in it (not measured). A stored verdict keeps its execution,
+    and its measures against the reference are made anew: they cost nothing, and follow code_match.
     """
     made = completions(results, model, name)
     known = {} if fresh else {r["task_id"]: r for r in stored(results, model, name)}
@@ -53,8 +55,9 @@ def judge_column(results: Path, model: str, name: str, fresh: bool = False) -> i
         outcomes = _outcomes(package, new, bodies)
         judged += len(new)
         for task in (t for t in tasks if t.id in bodies):
-            outcome = outcomes.get(task.id)
-            rows[task.id] = _row(task, bodies[task.id], made[task.id], outcome) if outcome else known[task.id]
+            body, outcome = bodies[task.id], outcomes.get(task.id)
+            own = _row(task, body, made[task.id], outcome) if outcome else known[task.id]
+            rows[task.id] = own | _measures(task, body)
     if rows:
         store.save_rows(store.outcome_file(results, model, name), list(rows.values()))
     return judged
@@ -77,8 +80,11 @@ def _outcomes(package: str, tasks: list[RepoTask], bodies: Mapping[str, str]) ->
 def _row(task: RepoTask, body: str, made: Generation, outcome: Outcome) -> dict[str, Any]:
     said = {k: v for k, v in asdict(outcome).items() if k != "seconds"}
     about = {"finish": made.finish, "tokens": len(made.tokens), "prompt_tokens": made.prompt_tokens}
-    measures = {k: round(v, 6) for k, v in asdict(match(body, task.ground_truth)).items()}
-    return {"task_id": task.id, **said, **about, **measures, "body_sha256": digest(body)}
+    return {"task_id": task.id, **said, **about, "body_sha256": digest(body)}
+
+
+def _measures(task: RepoTask, body: str) -> dict[str, float]:
+    return {k: round(v, 6) for k, v in asdict(match(body, task.ground_truth)).items()}
 
 
 def stored(results: Path, model: str, name: str) -> list[dict[str, Any]]:
@@ -88,6 +94,7 @@ def stored(results: Path, model: str, name: str) -> list[dict[str, Any]]:
 
 
 def judge_all(results: Path, model: str, say: Callable[[str], None], fresh: bool = False) -> None:
-    """Judges every column that has completions."""
+    """Judges every column that has completions. UserError for an unknown model."""
+    model_spec(model)
     for name in COLUMNS:
         say(f"{name}: {judge_column(results, model, name, fresh)} completions judged")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.analysis.code_match import KEYWORDS, code_lines, edit_similarity, f1, identifiers, match
+from pkg_lib.analysis.code_match import KEYWORDS, code_lines, edit_similarity, f1, identifiers, match, without_comments
 from pkg_lib.types import UserError
 
 
@@ -21,6 +21,12 @@ from pkg_lib.types import UserError
         ("pass", "return a", (0, 0.17, 0, 0)),
         ("", "return a", (0, 0, 0, 0)),
         ("pass", "pass", (1, 1, 1, 0)),
+        ("x = 1  # c", "x = 1", (1, 1, 1, 1)),
+        ('x = "#1"  # c', 'x = "#1" # d', (1, 1, 1, 1)),
+        ('x = "#1"', 'x = "#2"', (0, 0.88, 1, 1)),
+        ('"""A b\nc # d."""\nreturn e', "return e", (0, 0.48, 1, 1)),
+        ("x = a // b", "x = a // c", (0, 0.9, 0, 2 / 3)),
+        ("if x:\n    y", "if x:\n  y", (1, 0.9, 1, 1)),
     ],
 )
 def test_cases(ours, theirs, wanted):
@@ -42,9 +48,21 @@ def test_identifiers_are_words_outside_strings_that_are_no_keywords(language, te
     assert [i for i in identifiers(text, language) if i != "x" or language != "csharp"] == wanted
 
 
-def test_comments_of_other_languages():
-    assert code_lines("/* a\n b */ x;\n  // c\n y; // d\n", "java") == ["x;", "y; // d"]
-    assert code_lines("# a\nx = 1  # b\n\n") == ["x = 1  # b"]
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("python", "# a\nx = 1  # b\n\n", ["x = 1"]),
+        ("python", "x = '''#\n# not'''  # b", ["x = '''#", "# not'''"]),
+        ("python", "x = 'it\\'s # not' # b", ["x = 'it\\'s # not'"]),
+        ("java", "/* don't */ x;\n  // c\n y; // d isn't\n", ["/* don't */ x;", "y;"]),
+        ("java", 'String u = "http://x"; // c', ['String u = "http://x";']),
+        ("java", "char q = '\"'; // c\"", ["char q = '\"';"]),
+        ("csharp", 'x("a # b"); // c', ['x("a # b");']),
+        ("typescript", "x(`http://${y}`); // c\nthis.#z;", ["x(`http://${y}`);", "this.#z;"]),
+    ],
+)
+def test_comments_end_lines_and_stand_in_no_string(language, text, wanted):
+    assert code_lines(without_comments(text, language)) == wanted
 
 
 def test_an_unknown_language_is_refused():

@@ -33,14 +33,21 @@ def answer(asker, name, prompt, raw):
 
 
 @pytest.fixture
-def asked(found):
-    """The same with records for all files but those of one batch, and with answers."""
+def extracted(found):
+    """The same with records for all files but those of one batch."""
     opened = found.opened
     asker = study.asker_of(opened, found.model, "extraction", study.extraction.MAX_NEW_TOKENS)
     for n, part in enumerate(study.extraction.batches(list(opened.texts), study.extraction.BATCH)):
         rows = [{"file_path": p, "class_name": Path(p).stem, "dependencies": ["Money"]} for p in part]
         answer(asker, part[0], prompt_of(part, opened.texts), json.dumps({"results": rows}) if n else "no")
-    asker = study.asker_of(opened, found.model, "questions", study.ANSWER_TOKENS)
+    return dkb.Study(opened)
+
+
+@pytest.fixture
+def asked(extracted):
+    """The same with answers."""
+    opened = extracted.opened
+    asker = study.asker_of(opened, extracted.model, "questions", study.ANSWER_TOKENS)
     for p in study.pipelines(opened):
         for q in opened.questions:
             text = study.prompts.fill(study.PROMPTS[p.column], context=p.gather(q.id).text, question=q.question)
@@ -56,6 +63,22 @@ def test_without_a_model_nothing_of_it_is_measured(found):
     said = dkb_report.findings(found, [found.index, None])
     assert any("LLM-KB was not measured" in s for s in said) and any("answers of a model were not measured" in s for s in said)
     assert found.columns == ["No-Graph", study.SAME_SIZE, "DKB"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"k": 0}, "k = 0"), ({"k": -1}, "k = -1"), ({"depth": -2}, "depth = -2"), ({"model": "nope"}, "unknown model 'nope'")],
+)
+def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(found, wrong, says):
+    with pytest.raises(UserError, match=says):
+        dkb.Study(found.opened, **wrong)
+
+
+def test_more_chunks_than_a_ranking_keeps_are_refused(found, monkeypatch):
+    monkeypatch.setattr(study, "KEPT", 80)
+    assert dkb.Study(found.opened, k=80).k == 80
+    with pytest.raises(UserError, match="k = 81: of 81 chunks the best 80 are stored"):
+        dkb.Study(found.opened, k=81)
 
 
 def test_published_rows_stand_beside_ours(found):
@@ -74,6 +97,23 @@ def test_reference_tables_are_the_papers():
     assert {len(dkb.reference(n)) for n in ("table1_indexing", "table2_latency", "table5_6_7_coverage")} == {9}
     correct = dkb.reference("table8_9_correctness").query("repository != 'All'").groupby("approach")["correct"].sum()
     assert correct.to_dict() == {"No-Graph": 31, "LLM-KB": 38, "DKB": 43}
+
+
+def test_none_counted_is_zero_and_not_a_dash(found):
+    frame = dkb_tables.graph_table([found.index, dkb.stored_index(ROOT / "results", "openjdk-17")]).frame
+    names = frame[["external names", "ambiguous"]].T.to_dict("list")
+    assert names["shop, resolved"] == ["50", "0"] and names["openjdk-17, resolved"] == ["0", "0"]
+    assert names["shop, as-published"] == names["openjdk-17, as-published"] == [DASH, DASH]
+
+
+def test_tokens_that_are_known_are_shown_without_answers(extracted):
+    frame = dkb_tables.table34(extracted).frame
+    assert frame.loc["shop, DKB"].tolist() == [DASH, "0", "0", *[DASH] * 4]
+    extracted.opened.ranked["embedded_tokens"] = 8_100
+    frame = dkb_tables.table34(extracted).frame
+    assert frame.loc["shop, DKB"].tolist() == ["8,100", "0", "0", *[DASH] * 4]
+    embedded = round(100 * 81 * dkb.coverage(extracted)["LLM-KB"])
+    assert frame.loc["shop, LLM-KB"].tolist() == [f"{embedded:,}", "700", "28", *[DASH] * 4]
 
 
 def test_coverage_and_extraction_of_a_model(asked):

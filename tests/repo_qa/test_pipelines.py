@@ -11,7 +11,7 @@ from pkg_lib.repo_qa.splitter import chunks_of
 from pkg_lib.typegraph.java import facts_of
 from pkg_lib.typegraph.published import graph_of as published
 from pkg_lib.typegraph.resolve import graph_of
-from pkg_lib.types import Context
+from pkg_lib.types import Context, UserError
 
 TEXTS = {
     "Api.java": "interface Api { void work(); }",
@@ -39,6 +39,15 @@ def test_no_graph_is_the_best_chunks_and_nothing_else():
     found = NoGraph(repository("Lone", "Impl", "Web"), k=2).gather("Q")
     assert found.text == "// Lone.java\nclass Lone {}\n\n// Impl.java\nclass Impl implements Api { Store store; }\n"
     assert [e.path for e in found.excerpts] == ["Lone.java", "Impl.java"] and not found.listed and found.score == 1.0
+
+
+@pytest.mark.parametrize(("k", "depth", "says"), [(0, 1, "k = 0"), (-1, 1, "k = -1"), (1, -2, "depth = -2")])
+def test_sizes_that_no_pipeline_can_take(graph, k, depth, says):
+    with pytest.raises(UserError, match=says):
+        GraphPipeline(repository("Impl"), graph, "DKB", k, depth)
+    if k < 1:
+        with pytest.raises(UserError, match=says):
+            NoGraph(repository("Impl"), k)
 
 
 def test_no_graph_of_a_size_takes_as_many_chunks_as_fit():

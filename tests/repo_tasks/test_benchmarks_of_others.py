@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -86,8 +87,15 @@ def test_a_record_that_is_none_is_named(tmp_path, broken):
     [
         ("python", "b.make(1)\nprint(x)", "b.make(1)"),
         ("python", "b.make(\n    1,\n)\nprint(x)", "b.make(\n    1,\n)"),
-        ("python", "\nb.make(1)\n", "b.make(1)"),
+        ("python", "\n\nb.make(1)\n", "\n\nb.make(1)"),
+        ("python", 'print("(")\nfoo()\nbar()', 'print("(")'),
+        ("python", "print(1)  # (\nfoo()", "print(1)  # ("),
+        ("python", 'x = """a\nb"""\ny', 'x = """a\nb"""'),
+        ("python", "a + \\\n b\nc", "a + \\\n b"),
+        ("python", "f(\n never closed", "f(\n never closed"),
         ("java", "b.make(1); c();", "b.make(1);"),
+        ("java", "} else {", "} else {"),
+        ("java", "", ""),
         ("csharp", "b.make(1)", "b.make(1)"),
         ("typescript", "if (x) {\n y", "if (x) {"),
     ],
@@ -96,11 +104,18 @@ def test_a_completion_ends_with_its_first_statement(language, text, wanted):
     assert crosscodeeval.first_statement(text, language) == wanted
 
 
+def test_a_python_statement_ends_where_it_parses_after_the_prompt():
+    assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = f(") == "1,\n  2)"
+    assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = ") == "1,"
+
+
 def test_completions_are_scored_and_missing_ones_are_not(tmp_path):
     other = {**RECORD, "metadata": RECORD["metadata"] | {"task_id": "2"}}
     tasks = crosscodeeval.read_crosscodeeval(lines(tmp_path / "x.jsonl", RECORD, other), "python")
     scores = crosscodeeval.score(tasks, {"project_cc_python/1": "b.make(1)\nprint(2)"})
     assert list(scores) == ["project_cc_python/1"] and scores["project_cc_python/1"].exact == 1
+    opened = replace(tasks[0], prompt="x = (", reference="b.make(1)\n)")
+    assert crosscodeeval.score([opened], {opened.id: "b.make(1)  # c\n)\nprint(2)"})[opened.id].exact == 1
 
 
 def test_swebench_s_gold_are_the_lines_that_the_patch_changes(tmp_path, monkeypatch):

@@ -78,6 +78,16 @@ def test_completions_are_judged_and_measured(study, monkeypatch):
     assert verdicts.judge_column(study, MODEL, "None") == 0
 
 
+def test_measures_of_a_stored_verdict_follow_code_match(study, monkeypatch):
+    complete(study, {"area": BODY, "size": BODY}, ["None"], monkeypatch)
+    verdicts.judge_column(study, MODEL, "None")
+    before = verdicts.stored(study, MODEL, "None")
+    path = store.outcome_file(study, MODEL, "None")
+    path.write_text("".join(json.dumps(r | {"edit": 9.0}) + "\n" for r in before))
+    assert verdicts.judge_column(study, MODEL, "None") == 0
+    assert verdicts.stored(study, MODEL, "None") == before
+
+
 def test_an_answer_without_a_body_is_a_failure_of_extraction(study, monkeypatch):
     complete(study, {"area": "```python\n```\n", "size": GOOD}, [CHAT], monkeypatch)
     verdicts.judge_column(study, MODEL, CHAT)
@@ -140,6 +150,11 @@ def test_unknown_steps_columns_and_models_are_one_line(study):
         running.complete(study, str, MODEL, ["cast"])
     with pytest.raises(UserError, match="chat models"):
         running.complete(study, str, "codellama-7b-instruct", [CHAT])
+    with pytest.raises(UserError, match="unknown model 'nope'"):
+        verdicts.judge_all(study, "nope", str)
+    for limit in (0, -1):
+        with pytest.raises(UserError, match=f"limit is {limit}; give 1 or more tasks"):
+            running.complete(study, str, MODEL, ["None"], limit)
 
 
 def test_before_the_tasks_are_chosen_the_error_names_the_step(tmp_path):
