@@ -288,6 +288,21 @@ def repo_tasks(
     running.run(results_dir(), typer.echo, steps or [], model, column or [], limit)
 
 
+@app.command("make-tasks")
+def make_tasks(
+    directory: Annotated[Path, typer.Argument(help="Where the package and its tests lie, as they are imported.")],
+    source: Annotated[list[str], typer.Option(help="A package or file below it whose functions are masked; repeatable.")],
+    tests: Annotated[list[str], typer.Option(help="A directory or file of tests below it; repeatable.")],
+    output: Annotated[Path, typer.Option(help="The file to write, records of RepoEval's form.")],
+    library: Annotated[list[str] | None, typer.Option(help="An installed package that it needs; repeatable.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many tasks at most.")] = 24,
+) -> None:
+    """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
+    from pkg_lib.repo_tasks import packages, running
+
+    running.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
+
+
 @app.command()
 def show(
     model: Annotated[str, typer.Argument(help="A model of `list`.")],
@@ -314,6 +329,7 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.repo_qa import measuring
+    from pkg_lib.repo_qa.study import folder_of
     from pkg_lib.typegraph import build
 
     for line in build.lines(built := build.build(directory, mode, processes, store)):
@@ -322,8 +338,9 @@ def typegraph(
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        measuring.measure(directory, record, results_dir(), processes)
-        typer.echo(f"recorded: {results_dir() / 'repo_qa' / slug(record) / 'index.json'}")
+        folder = folder_of(results_dir(), record)
+        measuring.measure(directory, record, folder, processes)
+        typer.echo(f"recorded: {folder / 'index.json'}")
 
 
 @app.command("repo-qa")

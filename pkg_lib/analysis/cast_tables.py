@@ -63,11 +63,13 @@ def _passes(study: Study, chunking: str) -> list[str]:
 def tasks_grid(study: Study) -> Grid:
     """Where the tasks come from: functions, tests, controls."""
     names = ("version", "licence", "functions of 3 to 30 lines", "called by no test that passes", "tests that pass",
-             "tests that fail here", "tried with the controls", "tasks")  # fmt: skip
+             "tests that fail here", "a test that fails here speaks against it", "modules of tests that cannot be imported here",
+             "tried with the controls", "tasks")  # fmt: skip
     rows = {p: [str(about.get(n, DASH)) for n in names] for p, about in study.meta["packages"].items()}
     note = (
         "A task is a function whose tests pass with its own body and fail with `pass` and with `raise NotImplementedError`. "
-        "Tests that fail here fail on the package as published, with the installed versions of what it needs."
+        "Tests that fail here fail on the package as published, with the installed versions of what it needs; a function that "
+        "such a failure came through is no task."
     )
     return _grid("Tasks by package", rows, names, "package", note)
 

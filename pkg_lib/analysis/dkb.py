@@ -148,13 +148,14 @@ class Study(Evident):
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
-        return stored_index(self.opened.results, self.name)
+        """index.json of this very source, None where it was not measured."""
+        found = study.stored_index(self.opened.folder)
+        return found if found and found.get("source") == self.opened.source else None
 
 
 def stored_index(results: Path, name: str) -> dict[str, Any] | None:
-    """index.json of a repository, None where it was not measured."""
-    path = study.folder_of(results, name) / "index.json"
-    return read_json(path) if path.exists() else None
+    """index.json of a repository by name, None where it was not measured."""
+    return study.stored_index(study.folder_of(results, name))
 
 
 def by_simple_name(graph: TypeGraph, name: str) -> str:

@@ -1,8 +1,9 @@
 """LLM-KB's graph (Sections 6.2, 6.5.3 and C.2): a model lists each file's class and dependencies, batch by batch.
 
-Files are cut at 15,000 characters. A file of a batch is processed when a record of the answer names it, by path or else by
-file name; the rest is "SKIPPED/MISSED by LLM". An answer that is not JSON names no file, so its whole batch is missed. The
-paper prints neither the batch size nor retries; both are options here.
+Files are cut at 15,000 characters. A file of a batch is processed when the answer names it, by path or else by file name; the
+rest is "SKIPPED/MISSED by LLM" (Listing 3). So a file can be processed and have no record, when the answer gives it no class, or
+names another file of its name: records, not processed files, make the graph. An answer that is not JSON names no file, so its
+whole batch is missed. The paper prints neither the batch size nor retries; both are options here.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ class Record:
 
 @dataclass
 class Extraction:
-    """A repository's records by path; `skipped` files; faults of answers and records by reason; what it cost.
+    """A repository's records by path; files that answers `named`; faults of answers and records by reason; what it cost.
 
     `truncated` files were longer than what the model was shown; `by_name` records named a file by its last part only.
     """
 
     files: list[str]
     records: dict[str, Record] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
     truncated: list[str] = field(default_factory=list)
     answers: list[Generation] = field(default_factory=list)
@@ -54,7 +56,8 @@ class Extraction:
 
     @property
     def skipped(self) -> list[str]:
-        return [f for f in self.files if f not in self.records]
+        """The files that Listing 3 reports."""
+        return [f for f in self.files if f not in self.named]
 
     @property
     def success_rate(self) -> float | None:
@@ -104,6 +107,7 @@ def read(found: Extraction, batch: Sequence[str], raw: str, finish: str = "end")
     if isinstance(results, str):
         found.faults[CUT_OFF if results == NOT_JSON and finish == "length" else results] += 1
         return
+    found.named |= _named(batch, results)
     for value in results:
         if fault := _take(found, batch, value):
             found.faults[fault] += 1
@@ -119,13 +123,25 @@ def _results(raw: str) -> list[Any] | str:
     return results if isinstance(results, list) else NO_RESULTS
 
 
+def _named(batch: Sequence[str], results: Sequence[Any]) -> set[str]:
+    """The files of the batch that the answer names: Listing 3's two steps, whatever else it says of them."""
+    paths = [v.get("file_path") for v in results if isinstance(v, dict)]
+    normal = {_normal(p) for p in paths if isinstance(p, str) and p.strip()}
+    names = {posixpath.basename(p) for p in normal}
+    return {p for p in batch if _normal(p) in normal or posixpath.basename(p) in names}
+
+
+def _normal(path: str) -> str:
+    return posixpath.normpath(path.strip().replace("\\", "/"))
+
+
 def _take(found: Extraction, batch: Sequence[str], value: Any) -> str:
     if not isinstance(value, dict):
         return NO_RECORD
     named = value.get("file_path")
     if not isinstance(named, str) or not named.strip():
         return NO_FILE
-    path, exact = _match(named.strip(), batch)
+    path, exact = _match(_normal(named), batch)
     if path is None:
         return NOT_IN_BATCH
     name, needs = value.get("class_name"), value.get("dependencies")
@@ -139,10 +155,9 @@ def _take(found: Extraction, batch: Sequence[str], value: Any) -> str:
     return ""
 
 
-def _match(named: str, batch: Sequence[str]) -> tuple[str | None, bool]:
-    """(the file of the batch that is meant, whether by its whole path): Listing 3's two steps."""
-    normal = posixpath.normpath(named.replace("\\", "/"))
+def _match(normal: str, batch: Sequence[str]) -> tuple[str | None, bool]:
+    """(the file of the batch that a record is of, whether by its whole path)."""
     for path in batch:
-        if posixpath.normpath(path) == normal:
+        if _normal(path) == normal:
             return path, True
     return next((p for p in batch if posixpath.basename(p) == posixpath.basename(normal)), None), False

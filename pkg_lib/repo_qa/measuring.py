@@ -29,28 +29,29 @@ from pkg_lib.types import UserError
 REPEATS = 5  # of a query's latency; the median counts
 
 
-def measure(opened_root: Path, name: str, results: Path, processes: int = 1) -> dict[str, Any]:
-    """Reads, splits and graphs a repository, writes index.json, and returns it; what `index_of` shows. No model is needed."""
+def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str, Any]:
+    """Reads, splits and graphs a repository, writes index.json into the folder, and returns it. No model is needed."""
     load = os.getloadavg()[0]
     start = time.perf_counter()
-    tree = scan(opened_root)
+    tree = scan(root)
     read = dict(texts(tree))
     reading = time.perf_counter() - start
     start = time.perf_counter()
     count = {path: len(chunks_of(path, text)) for path, text in read.items()}
     splitting = time.perf_counter() - start
-    built = build(opened_root, MODES[0], processes)
+    built = build(root, MODES[0], processes)
     graphs = {mode: _graph_figures(built if mode == MODES[0] else in_mode(built, mode), count) for mode in MODES}
     sizes = [len(t) for t in read.values()]
     found = {
-        "repository": name, "files": len(read) + sum(p.endswith(".java") for p, _ in tree.skipped), "read": len(read),
+        "repository": name, "source": study.source_digest(read),
+        "files": len(read) + sum(p.endswith(".java") for p, _ in tree.skipped), "read": len(read),
         "characters": sum(sizes), "chunks": sum(count.values()), "chunk_size": SIZE, "chunk_overlap": OVERLAP,
         "seconds": {"read": round(reading, 3), "split": round(splitting, 3)}, "graphs": graphs,
         "truncated_files": sum(s > extraction.TRUNCATED_AT for s in sizes),
         "truncated_characters": sum(max(0, s - extraction.TRUNCATED_AT) for s in sizes),
         "processes": processes, "processors": os.cpu_count(), "load_before": round(load, 2), "versions": versions(),
     }  # fmt: skip
-    write_json(study.folder_of(results, name) / "index.json", found)
+    write_json(folder / "index.json", found)
     return found
 
 
@@ -67,7 +68,7 @@ def _graph_figures(built: Built, count: Mapping[str, int]) -> dict[str, Any]:
 
 
 def measure_queries(opened: study.Opened) -> dict[str, Any]:
-    """Embeds all chunks anew and asks each question REPEATS times; adds both to ranking.json and index.json's folder."""
+    """Embeds all chunks anew and asks each question REPEATS times; adds both to ranking.json."""
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
         embedder.encode(["warm"])  # loads the model
@@ -91,7 +92,7 @@ def measure_queries(opened: study.Opened) -> dict[str, Any]:
         "embedding_seconds": round(embedding, 3), "embedded_tokens": tokens, "query_seconds": seconds,
         "budget": asdict(Budget()), "processors": os.cpu_count(), "load": round(os.getloadavg()[0], 2), "versions": versions(),
     }  # fmt: skip
-    write_json(study.folder_of(opened.results, opened.name) / "ranking.json", found)
+    write_json(opened.file("ranking"), found)
     return found
 
 
@@ -113,15 +114,15 @@ def run(repository: str, questions: str, results: Path, model: str = "", retries
         found = study.extract(opened, model, retries)
         yield f"LLM-KB by {model}: {len(found.records)} of {len(found.files)} files; faults: {dict(found.faults) or 'none'}"
     if record:
-        measure(opened.root, opened.name, results)
+        measure(opened.root, opened.name, opened.folder)
         measure_queries(opened)
-    chosen = study.pipelines(opened, model=model or study.MODEL)
+    chosen = study.pipelines(opened, model=model or study.MODEL, retries=retries)
     means = evidence_table(judge, opened.questions, chosen)
     if record:
         about = {"k": TOP_K, "depth": DEPTH, "budget": asdict(Budget()), "digest": opened.digest, "versions": versions()}
         changed = evidence_table(judge, opened.questions, study.variants(opened))
         rows = {"rows": means.to_dict("split", index=False), "variants": changed.to_dict("split", index=False)}
-        write_json(study.folder_of(results, opened.name) / "evidence.json", about | rows)
+        write_json(opened.file("evidence"), about | rows)
     for (pipeline, reading), row in means.groupby(["pipeline", "reading"], sort=False)[["recall", "precision"]].mean().iterrows():
         yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
     if model:

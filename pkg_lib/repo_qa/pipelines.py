@@ -201,14 +201,16 @@ class GraphPipeline(Pipeline):
     def _summarise(
         self, name: str, below: list[str], above: list[str], through: list[tuple[str, list[str]]], context: _Context
     ) -> None:
-        """The lines of Listing 2 about one type."""
+        """The lines of Listing 2 about one type; one that only more than one step leads to is called indirect."""
         lines, own = [], self._shown(name)
+        users = {u for _, through_one in through for u in through_one}
         for interface, _ in through:
             target = self._shown(interface)
             lines.append(f"\n[ONTOLOGY INFO]: {own} implements {target}. Checking consumers of {target}...")
         lines.append(f"\n[ONTOLOGY INFO]: Relationships for {own}:")
-        lines += [f" - [INJECTS/USES] -> {self._shown(n)} ({self._relation(name, n, 'uses')})" for n in below]
-        lines += [f" - [USED BY] <- {self._shown(n)} ({self._relation(n, name, 'uses (via interface)')})" for n in above]
+        lines += [f" - [INJECTS/USES] -> {self._shown(n)} ({self._relation(name, n, 'indirectly')})" for n in below]
+        otherwise = {n: "uses (via interface)" if n in users else "indirectly" for n in above}
+        lines += [f" - [USED BY] <- {self._shown(n)} ({self._relation(n, name, otherwise[n])})" for n in above]
         context.add("\n".join(lines) + "\n", None, [name, *below, *above, *(i for i, _ in through)])
 
     def _relation(self, source: str, target: str, otherwise: str) -> str:

@@ -1,5 +1,8 @@
 """What is measured on a repository, and where it is kept.
 
+NAME is the repository's; another one of the same name, whose index.json is of another source, is kept as NAME-DIGEST, and a
+ranking of other questions as ranking-DIGEST.json, so that what was measured of one is never shown for another, nor overwritten.
+
     results/repo_qa/NAME/index.json       files, chunks, graphs in both modes, seconds by step, with the configuration
     results/repo_qa/NAME/ranking.json     every question's chunks by cosine, the best first; seconds of a query by pipeline
     results/repo_qa/NAME/evidence.json    recall and precision, to be read where the source is not at hand
@@ -12,7 +15,7 @@ Seconds are measured when these files are made and only read afterwards, so a no
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +47,17 @@ JDK_AT = Path("/usr/lib/jvm/openjdk-17/lib/src.zip")
 
 def folder_of(results: Path, name: str) -> Path:
     return results / "repo_qa" / slug(name)
+
+
+def stored_index(folder: Path) -> dict[str, Any] | None:
+    """index.json of a folder, None where nothing was measured."""
+    path = folder / "index.json"
+    return read_json(path) if path.exists() else None
+
+
+def source_digest(read: Mapping[str, str]) -> str:
+    """Of a repository's files, by path and text."""
+    return digest(*(part for path in sorted(read) for part in (path, read[path])))
 
 
 def java_source() -> Path:
@@ -101,6 +115,23 @@ class Opened:
         return {c.id: c for path, text in self.texts.items() for c in chunks_of(path, text)}
 
     @cached_property
+    def source(self) -> str:
+        return source_digest(self.texts)
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where what is stored of this very source lies."""
+        home = folder_of(self.results, self.name)
+        stored = stored_index(home)
+        return home if stored is None or stored.get("source") == self.source else home.with_name(f"{home.name}-{self.source[:8]}")
+
+    def file(self, stem: str) -> Path:
+        """A file that is made from the source and the questions."""
+        path = self.folder / f"{stem}.json"
+        other = path.exists() and read_json(path).get("digest") != self.digest
+        return path.with_name(f"{stem}-{self.digest[:8]}.json") if other else path
+
+    @cached_property
     def digest(self) -> str:
         """Of the chunks and questions: what a ranking is made from, with the embedder."""
         return digest(
@@ -114,13 +145,11 @@ class Opened:
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
-        """The content of ranking.json, made where it is not there or of another content."""
-        path = folder_of(self.results, self.name) / "ranking.json"
-        stored = read_json(path) if path.exists() else {}
-        if stored.get("digest") != self.digest:
-            stored = _rank(self)
-            write_json(path, stored)
-        return stored
+        """The content of ranking.json, made where there is none of this source and these questions."""
+        path = self.file("ranking")
+        if not path.exists():
+            write_json(path, _rank(self))
+        return read_json(path)
 
     @cached_property
     def repository(self) -> Repository:
@@ -156,14 +185,17 @@ def _rank(opened: Opened) -> dict[str, Any]:
 
 
 def pipelines(
-    opened: Opened, k: int = TOP_K, depth: int = DEPTH, model: str = MODEL, budget: Budget | None = None
+    opened: Opened, k: int = TOP_K, depth: int = DEPTH, model: str = MODEL, budget: Budget | None = None, retries: int = 0
 ) -> list[Pipeline]:
-    """The three pipelines, and No-Graph at the size of DKB's contexts. LLM-KB is there when its extraction is complete."""
+    """The three pipelines, and No-Graph at the size of DKB's contexts.
+
+    LLM-KB is there when its extraction, with so many retries, is complete.
+    """
     budget = budget or Budget()
     dkb = GraphPipeline(opened.repository, opened.built().graph, "DKB", k, depth, budget=budget)
     sizes = {q.id: len(dkb.gather(q.id).text) for q in opened.questions}
     found: list[Pipeline] = [NoGraph(opened.repository, k), NoGraph(opened.repository, k, sizes, SAME_SIZE), dkb]
-    if extracted := stored_extraction(opened, model):
+    if extracted := stored_extraction(opened, model, retries):
         found.append(llm_kb(opened, extracted, k, depth, budget))
     return found
 
@@ -192,7 +224,7 @@ def variants(opened: Opened, k: int = TOP_K, depth: int = DEPTH) -> list[Pipelin
 
 def asker_of(opened: Opened, model: str, stage: str, most: int, backend: Backend | None = None) -> Asker:
     """The model with what it has answered so far for this repository and stage."""
-    cache = GenerationCache(folder_of(opened.results, opened.name) / "answers" / slug(model))
+    cache = GenerationCache(opened.folder / "answers" / slug(model))
     return Asker(model, cache, f"{stage}.jsonl", stage, most, backend)
 
 

@@ -28,20 +28,29 @@ class Built:
 def build(package: Package, limit: int, workers: int = 2) -> Built:
     """The first `limit` tasks of the package in the order of the digest of their ids, so that they are spread and the same.
 
-    A function is a task when tests that pass on the package as published call it, and by the controls: with its own body these
-    tests pass in the sandbox, with `pass` and with `raise NotImplementedError` they do not.
+    A function is a task when tests that pass on the package as published call it, none that fails there speaks against it, and by
+    the controls: with its own body these tests pass in the sandbox, with `pass` and with `raise NotImplementedError` they do not.
     """
     files = read_package(package)
     found = candidates(package, files)
     coverage = trace(package, files)
-    tasks = [as_task(package, f, files[f.path], coverage.tests(f)) for f in found]
+    sound = [f for f in found if not coverage.speaks_against(f)]
+    tasks = [as_task(package, f, files[f.path], coverage.tests(f)) for f in sound]
     covered = sorted((t for t in tasks if t.tests), key=lambda t: digest(t.id))
-    counts = {"functions of 3 to 30 lines": len(found), "called by no test that passes": len(found) - len(covered)}
+    counts = {
+        "functions of 3 to 30 lines": len(found),
+        "a test that fails here speaks against it": len(found) - len(sound),
+        "called by no test that passes": len(sound) - len(covered),
+    }
     return _chosen(package, files, covered, limit, counts | _tests(coverage), workers)
 
 
 def _tests(coverage: Coverage) -> dict[str, int]:
-    return {"tests that pass": len(coverage.calls), "tests that fail here": len(coverage.failing)}
+    return {
+        "tests that pass": len(coverage.calls),
+        "tests that fail here": len(coverage.failing),
+        "modules of tests that cannot be imported here": len(coverage.unusable),
+    }
 
 
 def _chosen(

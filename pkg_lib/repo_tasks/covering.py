@@ -20,11 +20,20 @@ MOST = 12
 
 @dataclass(frozen=True)
 class Coverage:
-    """`calls`: test -> the (path, first line) that it calls, for tests that pass; `failing` tests; `unusable` modules."""
+    """`calls`: test -> the (path, first line) that it calls, for tests that pass; `failing` tests; `unusable` modules.
+
+    `suspects` are the functions that a failing test speaks against (tracing.py): what is published may be wrong here, with
+    other versions of its libraries, and the tests that pass then say little about it.
+    """
 
     calls: dict[str, frozenset[tuple[str, int]]]
     failing: tuple[str, ...]
     unusable: dict[str, str]
+    suspects: frozenset[tuple[str, int]] = frozenset()
+
+    def speaks_against(self, function: Function) -> bool:
+        """Whether a test that fails on the package as published speaks against the function."""
+        return (function.path, function.first) in self.suspects
 
     def tests(self, function: Function) -> tuple[str, ...]:
         """At most MOST tests that call the function: first those that call the fewest functions, then by name."""
@@ -59,4 +68,5 @@ def trace(package: Package, files: dict[str, str]) -> Coverage:
     good = [r for r in answer["tests"] if r["passed"] and r["events"] <= LONGEST]
     calls = {r["test"]: frozenset((path, line) for path, line in r["calls"]) for r in good}
     failing = tuple(r["test"] for r in answer["tests"] if not r["passed"])
-    return Coverage(calls, failing, answer["unusable"])
+    suspects = frozenset((path, line) for r in answer["tests"] for path, line in r["suspects"])
+    return Coverage(calls, failing, answer["unusable"], suspects)

@@ -52,42 +52,33 @@ def candidates(package: Package, files: dict[str, str]) -> list[Function]:
 def functions(path: str, text: str) -> Iterator[Function]:
     """All functions of a file that lie in no other one and whose body starts on a line of its own."""
     try:
-        yield from _functions(path, ast.parse(text), "")
+        yield from _functions(path, ast.parse(text), "", text.split("\n"))
     except SyntaxError:
         return
 
 
-def _functions(path: str, node: ast.AST, within: str) -> Iterator[Function]:
+def _functions(path: str, node: ast.AST, within: str, lines: list[str]) -> Iterator[Function]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found = _function(path, child, within)
+            found = _function(path, child, within, lines)
             if found:
                 yield found
         elif isinstance(child, ast.ClassDef):
-            yield from _functions(path, child, f"{within}{child.name}.")
+            yield from _functions(path, child, f"{within}{child.name}.", lines)
         else:
-            yield from _functions(path, child, within)
+            yield from _functions(path, child, within, lines)
 
 
-def _function(path: str, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str) -> Function | None:
-    body, before = node.body, _header_end(node)
-    if ast.get_docstring(node, clean=False) is not None:
-        before, body = body[0].end_lineno or before, body[1:]
+def _function(path: str, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, lines: list[str]) -> Function | None:
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not body:
         return None
     start = min([body[0].lineno, *(d.lineno for d in getattr(body[0], "decorator_list", []))])
-    if start <= before:
+    before = lines[start - 1].encode()[: body[0].col_offset]
+    if before.strip() or start <= node.lineno:  # the signature or the docstring ends on this line
         return None
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     return Function(path, node.name, within + node.name, first, (start, body[-1].end_lineno or start))
-
-
-def _header_end(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The last line that the signature is known to reach."""
-    arguments = node.args
-    parts = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *arguments.defaults, *arguments.kw_defaults]
-    parts += [arguments.vararg, arguments.kwarg, node.returns]
-    return max([node.lineno, *(p.end_lineno or 0 for p in parts if p is not None)])
 
 
 def as_task(package: Package, function: Function, text: str, tests: tuple[str, ...]) -> RepoTask:

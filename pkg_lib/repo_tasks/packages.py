@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pkg_lib.repo_tasks.archives import pypi, unpacked
 from pkg_lib.types import UserError
@@ -11,7 +12,7 @@ from pkg_lib.types import UserError
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One pinned source archive.
+    """One pinned source archive, or a directory (`root`) that a user names.
 
     `sources` and `tests` are directories or files of the archive (below its top folder): the code whose functions are masked,
     and the tests that judge. `libraries` names the installed packages that it needs beside the standard library.
@@ -25,10 +26,11 @@ class Package:
     tests: tuple[str, ...]
     licence: str
     libraries: tuple[str, ...] = ()
+    root: Path | None = None
 
     @property
     def label(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.name} {self.version}".rstrip()
 
     @property
     def folder(self) -> str:
@@ -64,6 +66,21 @@ def named(name: str) -> Package:
     return PACKAGES[name]
 
 
+def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()) -> Package:
+    """A directory of the user's as a package; files are imported by their paths. UserError where a place is not there."""
+    places = [PurePosixPath(p).as_posix() for p in (*sources, *tests)]
+    for place in places:
+        if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
+            raise UserError(f"{root} has no {place}; name packages and tests as they lie below the directory")
+    n = len(sources)
+    return Package(root.resolve().name, "", "", "", tuple(places[:n]), tuple(places[n:]), "", tuple(libraries), root)
+
+
 def tree(package: Package) -> Path:
-    """The unpacked archive's top folder, fetched at the first call. UserError where it cannot be had or is not the pinned one."""
+    """The directory, or the archive's top folder, fetched at the first call.
+
+    UserError where it cannot be had or is not the pinned one.
+    """
+    if package.root is not None:
+        return package.root
     return unpacked(package.archive, package.sha256, pypi(package.name, package.archive)) / package.folder

@@ -10,7 +10,8 @@ from pkg_lib.repo_tasks import store
 from pkg_lib.repo_tasks.building import build
 from pkg_lib.repo_tasks.columns import COLUMNS, column
 from pkg_lib.repo_tasks.completing import Completing, check_limit
-from pkg_lib.repo_tasks.packages import PACKAGES
+from pkg_lib.repo_tasks.packages import PACKAGES, Package
+from pkg_lib.results import write_jsonl
 from pkg_lib.types import UserError
 
 LIMIT = 24  # tasks of a package
@@ -26,6 +27,16 @@ def make_tasks(results: Path, say: Say, limit: int = LIMIT) -> None:
         counts = ", ".join(f"{k}: {v}" for k, v in built[-1].counts.items())
         say(f"{package.label}: {counts}")
     store.save_tasks(results, built, limit)
+
+
+def write_tasks(package: Package, output: Path, say: Say, limit: int = LIMIT) -> None:
+    """Writes the tasks of one package, with the tests that decide, in RepoEval's form. UserError where there are none."""
+    built = build(package, limit)
+    say(f"{package.label}: {', '.join(f'{k}: {v}' for k, v in built.counts.items())}")
+    if not built.tasks:
+        raise UserError(f"{package.label} gives no task: its tests tell no function of 3 to 30 lines from an empty one")
+    write_jsonl(output, [t.record() for t in built.tasks])
+    say(f"written: {output}")
 
 
 def complete(results: Path, say: Say, model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:

@@ -3,8 +3,10 @@
     python tracing.py < {"files": {path: text}, "tests": [module]}  ->  {"tests": [...], "unusable": {module: reason}}
 
 It executes the pinned package as it was published, no text of a model: sys.setprofile, which it needs, is forbidden in the
-sandbox. Each test is a row {"test", "passed", "events", "calls": [[path, first line], ...]}; `events`, the number of calls of
-functions of the package and its tests, is a measure of its length that is the same on every machine.
+sandbox. Each test is a row {"test", "passed", "events", "calls": [[path, first line], ...], "suspects": [...]}; `events`, the
+number of calls of functions of the package and its tests, is a measure of its length that is the same on every machine.
+`suspects` are the functions that a failing test speaks against: those that its error came through, or all that it called where
+the error came up in the test itself. A test that needs a module which is not here, or is skipped, speaks against none.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import os
 import sys
 import types
+import unittest
 from collections import Counter
 from typing import Any
 
@@ -23,6 +26,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, 
 import inside
 
 sys.path.pop(0)
+
+
+Place = tuple[str, int]  # path, first line
 
 
 def traced(test: str) -> dict[str, Any]:
@@ -34,16 +40,29 @@ def traced(test: str) -> dict[str, Any]:
         if event == "call" and code.co_filename.startswith(inside.ROOT):
             calls[code.co_filename.removeprefix(inside.ROOT), code.co_firstlineno] += 1
 
-    passed = False
+    error: Exception | None = None
     sys.setprofile(profile)
     try:
         inside.run(test)
-        passed = True
-    except Exception:  # noqa: BLE001  whatever makes a test fail or skip, it is no test that passes
-        pass
+    except Exception as e:  # noqa: BLE001  whatever makes a test fail or skip, it is no test that passes
+        error = e
     finally:
         sys.setprofile(None)
-    return {"test": test, "passed": passed, "events": calls.total(), "calls": sorted(calls)}
+    found = sorted(_suspects(error, set(calls), str(sys.modules[test.partition(":")[0]].__file__)))
+    return {"test": test, "passed": error is None, "events": calls.total(), "calls": sorted(calls), "suspects": found}
+
+
+def _suspects(error: Exception | None, calls: set[Place], own: str) -> set[Place]:
+    if error is None or isinstance(error, (ImportError, unittest.SkipTest)):
+        return set()
+    through: set[Place] = set()
+    tb = error.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if code.co_filename.startswith(inside.ROOT):
+            through.add((code.co_filename.removeprefix(inside.ROOT), code.co_firstlineno))
+        tb = tb.tb_next
+    return {p for p in through if inside.ROOT + p[0] != own} or calls
 
 
 def main() -> None:

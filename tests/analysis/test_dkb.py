@@ -29,7 +29,7 @@ ROOT = SHOP.parents[2]
 @pytest.fixture
 def found(tmp_path, embedder):
     """The shop, ranked by shared words, indexed, without a model."""
-    measuring.measure(SHOP, "shop", tmp_path)
+    measuring.measure(SHOP, "shop", study.folder_of(tmp_path, "shop"))
     return dkb.Study(study.open_repository(str(SHOP), str(SHOP / "questions.yaml"), tmp_path, embedder))
 
 

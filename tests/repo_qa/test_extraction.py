@@ -57,14 +57,27 @@ def test_records_by_path_and_by_file_name():
         ({"results": [record("")]}, extraction.NO_FILE),
         ({"results": [record(["x"])]}, extraction.NO_FILE),
         ({"results": [record("src/c/Other.java")]}, extraction.NOT_IN_BATCH),
-        ({"results": [record(BATCH[0], "")]}, extraction.NO_CLASS),
-        ({"results": [record(BATCH[0], None)]}, extraction.NO_CLASS),
     ],
 )
 def test_answers_that_give_no_record_are_counted_by_reason(value, fault):
     found = after(value)
     assert found.faults == {fault: 1} and not found.records
     assert found.skipped == list(BATCH) and found.success_rate == 0.0
+
+
+@pytest.mark.parametrize("name", ["", None])
+def test_a_file_that_is_named_without_a_class_is_processed_as_the_paper_counts_and_has_no_record(name):
+    found = after({"results": [record(BATCH[0], name)]})
+    assert found.faults == {extraction.NO_CLASS: 1} and not found.records
+    assert found.skipped == [BATCH[1]] and found.success_rate == 0.5
+
+
+def test_files_of_one_name_are_all_processed_when_one_is_named():
+    """Listing 3 looks for the last part of the path among all that was returned."""
+    for named in (["a/Order.java"], ["Order.java"], ["Order.java", "Order.java"], ["elsewhere/Order.java"]):
+        found = Extraction(["a/Order.java", "b/Order.java", "c/Cart.java"])
+        read(found, found.files, json.dumps({"results": [record(n, "Order", []) for n in named]}))
+        assert found.skipped == ["c/Cart.java"] and list(found.records) == ["a/Order.java"]
 
 
 def test_an_answer_that_was_cut_off_is_told_apart():

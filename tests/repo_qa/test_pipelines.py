@@ -77,6 +77,8 @@ def test_without_the_interface_rule_the_consumer_is_missed(graph):
 def test_depth(graph, depth, above):
     found = GraphPipeline(repository("Api"), graph, "DKB", depth=depth, interfaces=False).gather("Q")
     assert set(found.listed) - {"Api", "Impl", "Store"} == above
+    assert " - [USED BY] <- Web (injects)\n" in found.text
+    assert (" - [USED BY] <- Job (indirectly)\n" in found.text) == ("Job" in above)
 
 
 def test_the_coupled_variant_retrieves_from_files_of_the_graph_only(graph):

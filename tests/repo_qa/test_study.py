@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pkg_lib.analysis import dkb
 from pkg_lib.repo_qa import measuring, prompts, study
-from pkg_lib.results import read_json
+from pkg_lib.results import read_json, write_json
 from pkg_lib.types import UserError
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
@@ -60,11 +61,44 @@ def test_a_ranking_is_made_once_and_again_when_the_content_changes(opened, tmp_p
     assert changed.ranked["digest"] != opened.ranked["digest"] and len(embedder.seen) > seen
 
 
-def test_the_stored_ranking_fits_the_shop():
-    """The committed ranking is of the committed sources and questions."""
+def test_what_was_measured_is_not_overwritten_by_other_questions_nor_shown_for_another_source(opened, tmp_path, embedder):
+    measuring.measure(SHOP, "shop", opened.folder)
+    write_json(opened.file("ranking"), opened.ranked | {"embedding_seconds": 1.5})
+    fewer = tmp_path / "fewer.yaml"
+    fewer.write_text(Path(QUESTIONS).read_text("utf8").partition("  - id: Q2\n")[0])
+    asked = study.open_repository(str(SHOP), str(fewer), tmp_path, embedder)
+    assert len(asked.questions) == 1 and "embedding_seconds" not in asked.ranked
+    again = study.open_repository(str(SHOP), QUESTIONS, tmp_path, embedder)
+    assert again.ranked["embedding_seconds"] == 1.5 and len(again.ranked["ranking"]) == 15
+    assert dkb.Study(again).index["files"] == 53
+
+    copy = tmp_path / "copy" / "shop"
+    shutil.copytree(SHOP, copy)
+    next(copy.rglob("Money.java")).unlink()
+    other = study.open_repository(str(copy), QUESTIONS, tmp_path, embedder)
+    assert dkb.Study(other).index is None and "embedding_seconds" not in other.ranked
+    measuring.measure(copy, "shop", other.folder)
+    assert dkb.Study(other).index["files"] == 52 and dkb.Study(again).index["files"] == 53
+
+
+def test_retries_that_were_paid_for_make_the_graph(opened):
+    class Single(Answering):
+        @staticmethod
+        def answer(prompt):
+            return "sorry" if prompt.count("--- FILE: ") > 1 else Answering.answer(prompt)
+
+    found = study.extract(opened, retries=1, backend=Single())
+    assert len(found.records) == 53
+    once, again = (study.pipelines(opened, retries=n)[-1] for n in (0, 1))
+    assert len(once.graph.nodes) == 1 and len(again.graph.nodes) > 50
+
+
+def test_what_is_stored_fits_the_shop():
+    """The committed figures are of the committed sources and questions."""
     results = Path(__file__).parents[2] / "results"
     opened = study.open_repository(str(SHOP), QUESTIONS, results)
-    assert read_json(study.folder_of(results, "shop") / "ranking.json")["digest"] == opened.digest
+    assert opened.folder == study.folder_of(results, "shop")
+    assert {opened.file(n).name for n in ("ranking", "evidence")} == {"ranking.json", "evidence.json"}
 
 
 def test_without_a_model_there_is_no_llm_kb_and_no_answer(opened):
@@ -104,7 +138,7 @@ def test_the_prompts_are_filled_without_reading_braces_of_the_code():
 
 def test_figures_of_the_shop(tmp_path):
     found = measuring.measure(SHOP, "shop", tmp_path)
-    assert read_json(tmp_path / "repo_qa" / "shop" / "index.json") == found
+    assert read_json(tmp_path / "index.json") == found
     assert (found["files"], found["chunks"], found["characters"]) == (53, 81, 49_246)
     resolved, published = (found["graphs"][m] for m in ("resolved", "as-published"))
     assert sum(resolved["nodes"].values()) == 61 and sum(published["nodes"].values()) == 60

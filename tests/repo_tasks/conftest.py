@@ -57,10 +57,23 @@ class Square:
 
 def short(x):
     return x
+
+
+def broken(x):
+    if x is None:
+        raise TypeError(x)
+    side = x.side_of_another_version
+    return side
+
+
+def miscounted(x):
+    x = x + 1
+    x = x + 1
+    return x
 '''
 TESTS = """import unittest
 
-from shapes import Square, area
+from shapes import Square, area, broken, miscounted
 
 
 class AreaTests(unittest.TestCase):
@@ -71,7 +84,24 @@ class AreaTests(unittest.TestCase):
         self.assertRaises(ValueError, area, -1)
 
     def test_wrong(self):
-        self.assertEqual(area(1), 3)
+        self.assertEqual(broken(Square(area(1))), 3)
+
+    def test_broken_bad(self):
+        self.assertRaises(TypeError, broken, None)
+
+    def test_count(self):
+        self.assertEqual(miscounted(1), 2)
+
+    def test_count_bad(self):
+        self.assertRaises(TypeError, miscounted, "1")
+
+    def test_of_another_library(self):
+        Square(1).quiet()
+        import no_such_library
+
+    def test_skipped(self):
+        Square(1).quiet()
+        self.skipTest("not here")
 
 
 class TestSquare:
@@ -113,3 +143,12 @@ def package(own_cache):
     (own_cache / "packages").mkdir(parents=True)
     (own_cache / "packages" / "shapes-1.0.tar.gz").write_bytes(data)
     return Package("shapes", "1.0", "shapes-1.0.tar.gz", hashlib.sha256(data).hexdigest(), ("shapes",), ("tests",), "MIT")
+
+
+@pytest.fixture
+def shapes(tmp_path):
+    """The same files as a directory."""
+    for name, text in FILES.items():
+        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / name).write_text(text)
+    return tmp_path / "mine"

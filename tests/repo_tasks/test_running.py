@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from pkg_lib.chunking.retrieval import EmbeddingRanker
-from pkg_lib.repo_tasks import completing, retrieving, running, store, verdicts
+from pkg_lib.repo_tasks import completing, packages, retrieving, running, store, verdicts
 from pkg_lib.repo_tasks.columns import COLUMNS
+from pkg_lib.repo_tasks.tasks import read_repoeval
 from pkg_lib.types import UserError
 
 MODEL, CHAT = "qwen2.5-coder-0.5b-instruct", "None, chat prompt"
@@ -161,3 +162,20 @@ def test_before_the_tasks_are_chosen_the_error_names_the_step(tmp_path):
         store.load_tasks(tmp_path)
     with pytest.raises(UserError, match="repo-tasks retrieval"):
         retrieving.load(tmp_path)
+
+
+def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path):
+    said = []
+    running.write_tasks(packages.local(shapes, ["shapes/"], ["tests"]), tmp_path / "tasks.jsonl", said.append)
+    found = read_repoeval(tmp_path / "tasks.jsonl")
+    assert [t.function_name for t in found] == ["size", "area"] and all(t.tests and t.repository == "mine" for t in found)
+    assert "tasks: 2" in said[0] and said[1].endswith("tasks.jsonl")
+
+
+def test_a_place_that_is_not_there_or_decides_nothing_is_one_line(shapes, tmp_path):
+    for sources in (["other"], ["../mine/shapes"], [str(shapes / "shapes")]):
+        with pytest.raises(UserError, match="has no"):
+            packages.local(shapes, sources, ["tests"])
+    with pytest.raises(UserError, match="gives no task"):
+        running.write_tasks(packages.local(shapes, ["shapes/constants.py"], ["tests"]), tmp_path / "x.jsonl", str)
+    assert not (tmp_path / "x.jsonl").exists()

@@ -75,7 +75,7 @@ def test_a_task_goes_through_its_file(package, tmp_path):
 def test_candidates_have_a_body_of_three_to_thirty_lines(package):
     files = read_package(package)
     found = {f.qualified: f for f in candidates(package, files)}
-    assert list(found) == ["area", "unused", "Square.size", "Square.quiet"]
+    assert list(found) == ["area", "unused", "Square.size", "Square.quiet", "broken", "miscounted"]
     lines = SHAPES.split("\n")
     assert lines[found["area"].body[0] - 1] == "    if radius < 0:"
     assert lines[found["Square.size"].first - 1] == "    @property"
@@ -90,6 +90,8 @@ def test_candidates_have_a_body_of_three_to_thirty_lines(package):
         ("def f():\n    def g():\n        return 1\n    return g\n", ["f"]),
         ("if 1:\n    async def f():\n        return 1\n", ["f"]),
         ("def f(a=(\n    1,\n)): return a\n", []),
+        ("def f(\n    a,\n): return [\n    a,\n]\n", []),
+        ("def f():\n    @g\n    def h():\n        return 1\n    return h\n", ["f"]),
         ("def broken(:\n", []),
         ('def f():\n    """d"""\n', []),
     ],
