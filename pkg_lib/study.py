@@ -18,7 +18,7 @@ from pkg_lib.retrieval.columns import ALL
 from pkg_lib.types import UserError
 
 NOTEBOOKS = ROOT / "notebooks"
-MODEL = "qwen2.5-coder-0.5b-instruct"
+MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 SHARED = ("model", "benchmark", "corpus", "limit")
 
 
@@ -43,6 +43,8 @@ STUDY = (
     Part("humaneval", "published", (), ("rq1_code_pkg", "rq3_representation", "overlap", "umap_correctness", "cost")),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
+    Part("humaneval", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
+    Part("humaneval", "published", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
 )
 
 

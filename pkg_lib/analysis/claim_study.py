@@ -19,6 +19,7 @@ from pkg_lib.results import slug
 from pkg_lib.types import BenchmarkMissing, UserError
 
 Args = Mapping[str, Any]
+LEAST = 0.5  # of the tasks; a column with fewer verdicts, of prompts that it shares with another one say, is no evidence
 
 
 def columns_of(args: Args) -> list[str]:
@@ -85,7 +86,10 @@ class Study:
         files = {c: self.results / f"{experiment.place('evaluations', c)}.jsonl" for c in (*experiment.retrievers, "Reranked")}
         have = [c for c in experiment.retrievers if files[c].exists()]
         chosen = CHOOSING if all(f.exists() for f in files.values()) else ()
-        return Run(experiment, experiment.verdicts([*have, *chosen])) if have else None
+        if not have:
+            return None
+        verdicts = experiment.verdicts([*have, *chosen])
+        return Run(experiment, verdicts.loc[:, verdicts.notna().mean() >= LEAST])
 
     def runs_of(self, args: Args) -> list[Run]:
         """Runs on the claim's benchmark, of its kind of corpus (code without a word), among its corpora where it names any."""
