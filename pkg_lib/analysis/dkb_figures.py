@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import networkx as nx
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 
 from pkg_lib.analysis.dkb import READING, Study
 from pkg_lib.analysis.figures import INK, MARKERS, QUIET, row_axes, styled
@@ -20,6 +22,9 @@ EDGE_LOOK |= {VIA: ("-.", "#CC79A7")}
 COLOURS = ("#C9CDD2", "#9A9A9A", "#0072B2", "#E69F00")
 MOST = 150  # types of an overview
 ROW = 0.165  # inches of one name
+WIDTH = 3.35  # inches of a figure
+EDGE, STEP, GAP = 0.02, 0.018, 0.16  # of the width: a free margin, node to name, least room between the two sides
+APART, ROUNDS = 0.085, 100  # inches between the middles of two nodes; how often overlaps are looked for
 
 
 @styled
@@ -31,13 +36,14 @@ def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
     users = {u for i in through for u in graph.predecessors.get(i, []) if u != centre} - {n for n, _ in above}
     above += [(u, (VIA,)) for u in sorted(users)]
     tall = ROW * max(len(below), len(above), 1) + 0.85
-    figure = Figure(figsize=(3.35, tall))
+    figure = Figure(figsize=(WIDTH, tall))
     axes = figure.add_axes((0.0, 0.42 / tall, 1.0, (tall - 0.62) / tall))
     axes.set(xlim=(0, 1), ylim=(-1.0, max(len(below), len(above), 1) + 0.2))
     axes.set_axis_off()
-    middle = (0.47, max(len(below), len(above)) / 2)
-    _side(axes, graph, above, middle, 0.31, "right")
-    _side(axes, graph, below, middle, 0.63, "left")
+    left, right, size = _columns(*([graph.nodes[n].simple for n, _ in side] for side in (above, below)))
+    middle = ((left + right) / 2, max(len(below), len(above)) / 2)
+    _side(axes, graph, above, middle, left, "right", size)
+    _side(axes, graph, below, middle, right, "left", size)
     _node(axes, graph, centre, *middle)
     name = graph.nodes[centre].simple
     heads = ((0.02, "is used by", "left", "normal"), (0.47, name, "center", "bold"), (0.98, "uses", "right", "normal"))
@@ -47,8 +53,23 @@ def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
     return figure
 
 
+def _columns(left: list[str], right: list[str]) -> tuple[float, float, float]:
+    """(x of the left nodes, of the right nodes, size of the names) so that the longest name ends inside of the figure."""
+    wide = [max((TextPath((0, 0), n, size=7).get_extents().width for n in names), default=0.0) for names in (left, right)]
+    wide = [w / 72 / WIDTH for w in wide]
+    size = 7 * min(1.0, (1 - 2 * (EDGE + STEP) - GAP) / (sum(wide) or 1))
+    first, last = (w * size / 7 + EDGE + STEP for w in wide)
+    return max(first, min(0.31, 1 - last - GAP)), min(1 - last, max(0.63, first + GAP)), size
+
+
 def _side(
-    axes: Axes, graph: TypeGraph, nodes: list[tuple[str, tuple[str, ...]]], middle: tuple[float, float], x: float, side: str
+    axes: Axes,
+    graph: TypeGraph,
+    nodes: list[tuple[str, tuple[str, ...]]],
+    middle: tuple[float, float],
+    x: float,
+    side: str,
+    size: float,
 ) -> None:
     height = middle[1] * 2
     for i, (name, labels) in enumerate(nodes):
@@ -56,8 +77,8 @@ def _side(
         style, colour = EDGE_LOOK.get(labels[-1], EDGE_LOOK["injects"])
         axes.plot([x, middle[0]], [y, middle[1]], style, color=colour, linewidth=0.8, zorder=1)
         _node(axes, graph, name, x, y)
-        step = -0.018 if side == "right" else 0.018
-        axes.text(x + step, y, graph.nodes[name].simple, ha=side, va="center_baseline", fontsize=7)
+        step = -STEP if side == "right" else STEP
+        axes.text(x + step, y, graph.nodes[name].simple, ha=side, va="center_baseline", fontsize=size)
 
 
 def _node(axes: Axes, graph: TypeGraph, name: str, x: float, y: float) -> None:
@@ -78,10 +99,10 @@ def overview(graph: TypeGraph, title: str) -> Figure:
     MOST types with most edges are drawn."""
     view = graph.nx()
     view = view.subgraph(sorted(view, key=lambda n: (-view.degree[n], n))[:MOST])
-    figure = Figure(figsize=(3.35, 3.5))
+    figure = Figure(figsize=(WIDTH, 3.5))
     axes = figure.add_axes((0.02, 0.13, 0.96, 0.81))
     axes.set_axis_off()
-    places = _places(view)
+    places = _apart(_places(view), 0.96 * WIDTH, 0.81 * 3.5)
     for (a, b), labels in graph.edges.items():
         if a not in places or b not in places:
             continue
@@ -116,6 +137,26 @@ def _places(view: nx.DiGraph) -> dict[str, tuple[float, float]]:
     for i, (name,) in enumerate(p for p in parts if len(p) == 1):
         found[name] = ((i % 20) * max(left, 20) / 20, bottom - 1.5 * (1 + i // 20))
     return found
+
+
+def _apart(places: dict[str, tuple[float, float]], width: float, height: float) -> dict[str, tuple[float, float]]:
+    """The places in inches of a width and height, those that overlap pushed apart, pair by pair in the order of the names."""
+    names = sorted(places)
+    at = np.array([places[n] for n in names], float).reshape(-1, 2)
+    span = np.ptp(at, axis=0) if names else np.ones(2)
+    at = (at - (at.min(axis=0) if names else 0)) / np.where(span > 0, span, 1) * (width, height)
+    for _ in range(ROUNDS):
+        away = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
+        close = np.argwhere(np.triu(away < APART, 1))
+        for a, b in close:
+            step = at[b] - at[a]
+            far = float(np.hypot(*step))
+            if far < APART:
+                push = (step / far if far > 1e-9 else np.array([1.0, 0.0])) * (APART * 1.01 - far) / 2
+                at[a], at[b] = at[a] - push, at[b] + push
+        if not len(close):
+            break
+    return {n: (float(x), float(y)) for n, (x, y) in zip(names, at, strict=True)}
 
 
 @styled

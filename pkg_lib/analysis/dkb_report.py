@@ -65,10 +65,14 @@ def _precision(found: Evident) -> str:
 
 
 def _interfaces(found: Evident) -> str:
-    means = found.variants[found.variants["reading"] == dkb.READING].groupby("pipeline")["recall"].mean()
-    whole, without = means[OURS], means["without interface consumers"]
-    same = "is the same" if whole == without else f"is {without:.3f} instead of {whole:.3f}"
-    return f'Without the interface-consumer rule, the paper\'s "critical fix", evidence recall {same} on these questions.'
+    means = found.variants.groupby(["reading", "pipeline"])["recall"].mean()
+    said = []
+    for reading in (dkb.READING, "source"):
+        whole, without = (means[reading, p] for p in (OURS, "without interface consumers"))
+        change = "the same" if whole == without else f"{without:.3f} instead of {whole:.3f}"
+        said.append(f"{change} (reading: {reading})")
+    both = "the same in both readings (listed, source)" if all(s.startswith("the same") for s in said) else " and ".join(said)
+    return f'Without the interface-consumer rule, the paper\'s "critical fix", evidence recall is {both}.'
 
 
 def _p(value: float) -> str:

@@ -74,21 +74,23 @@ def issue(row: dict[str, Any], where: str) -> Issue:
 
 
 def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
-    """(path, first, last) of each run of lines that a unified diff changes, in the file before it; for a mere insertion the line
-    before it. A file that the patch makes anew has none. UserError for a text that is no diff."""
+    """(path, first, last) of each run of lines that a unified diff changes, all as before it; for a mere insertion the line
+    before that. A file that the patch makes anew has none. UserError for a text that is no diff."""
     try:
         files = PatchSet(patch)
     except UnidiffParseError as e:
         raise UserError(f"a patch is no unified diff: {e}") from e
     for file in files:
         if not file.is_added_file:
+            path = file.source_file.removeprefix("a/") if file.is_rename else file.path
             for hunk in file:
-                yield from ((file.path, first, last) for first, last in _runs(hunk))
+                yield from ((path, first, last) for first, last in _runs(hunk))
 
 
 def _runs(hunk: Hunk) -> Iterator[tuple[int, int]]:
-    before = max(hunk.source_start - 1, 1)
-    for changed, lines in groupby(hunk, key=lambda line: not line.is_context):
+    before = max(hunk.source_start - (hunk.source_length > 0), 1)
+    own = [line for line in hunk if line.is_context or line.is_added or line.is_removed]  # no "No newline at end of file"
+    for changed, lines in groupby(own, key=lambda line: not line.is_context):
         group = list(lines)
         if changed:
             removed = [line.source_line_no for line in group if line.is_removed]

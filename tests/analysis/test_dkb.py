@@ -6,15 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from itertools import combinations, pairwise
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from pkg_lib.analysis import dkb, dkb_evidence, dkb_figures, dkb_report, dkb_tables
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.repo_qa import measuring, study
 from pkg_lib.repo_qa.extraction import prompt_of
+from pkg_lib.typegraph.java import facts_of
+from pkg_lib.typegraph.resolve import graph_of
 from pkg_lib.types import Generation, UserError
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
@@ -168,6 +173,11 @@ def test_a_verdict_needs_the_exact_test():
     assert "level with" in dkb_report._verdict(Paired(8, 0.0, 0.0, 0.0, 1.0), "X")
 
 
+def test_the_interface_rule_is_said_in_both_readings():
+    said = dkb_report._interfaces(dkb.recorded(ROOT / "results", "java.net.http"))
+    assert said.endswith("recall is the same (reading: listed) and 0.760 instead of 0.733 (reading: source).")
+
+
 def test_figures_are_8_5_cm_wide(found):
     centre = dkb.by_simple_name(found.graph, "OrderServiceImpl")
     drawn = [
@@ -178,6 +188,35 @@ def test_figures_are_8_5_cm_wide(found):
     assert {f.get_size_inches()[0] for f in drawn} == {3.35}
     shown = {t.get_text() for t in drawn[0].axes[0].texts}
     assert {"CheckoutController", "OrderController", "OrderRepository", "EventPublisher"} <= shown
+
+
+@pytest.mark.parametrize("used", ["OrderNumberGenerator", "AbstractTransactionalRepositoryFactoryBeanDefinitionParser"])
+def test_the_longest_name_ends_inside_of_the_figure(used):
+    source = f"class Centre {{ {used} a; }} class {used} {{}} class CheckoutControllerAdvice {{ Centre b; }}"
+    graph = graph_of({"A.java": facts_of(source.encode())}).graph
+    figure = dkb_figures.neighbourhood(graph, "Centre")
+    figure.dpi = 300  # as it is saved; fewer dots round the letters' widths
+    draw = FigureCanvasAgg(figure).get_renderer()
+    boxes = [t.get_window_extent(draw) for t in figure.axes[0].texts]
+    assert all(0.01 * figure.bbox.width < b.x0 and b.x1 < 0.99 * figure.bbox.width for b in boxes)
+    nodes = sorted(line.get_xdata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1)
+    assert len(nodes) == 3 and min(b - a for a, b in pairwise(nodes)) > 0.07
+
+
+def test_no_two_nodes_of_the_overview_overlap(found):
+    figure = dkb_figures.overview(found.graph, "x")
+    axes = figure.axes[0]
+    FigureCanvasAgg(figure).draw()
+    nodes = [(x[0], y[0]) for x, y in (line.get_data() for line in axes.lines) if len(x) == 1]
+    at = axes.transData.transform(nodes) / figure.dpi * 72  # points
+    sizes = {line.get_markersize() for line in axes.lines if len(line.get_xdata()) == 1}
+    assert len(nodes) == 61 and min(np.hypot(*(a - b)) for a, b in combinations(at, 2)) > max(sizes)
+
+
+def test_nodes_at_one_place_are_pushed_apart():
+    places = dkb_figures._apart({"a": (0.0, 0.0), "b": (0.0, 0.0), "c": (9.0, 3.0)}, 3.0, 2.0)
+    assert np.hypot(*np.subtract(places["a"], places["b"])) >= dkb_figures.APART and places["c"] == (3.0, 2.0)
+    assert dkb_figures._apart({}, 3.0, 2.0) == {} and set(dkb_figures._apart({"a": (1.0, 1.0)}, 3.0, 2.0)) == {"a"}
 
 
 def test_a_centre_that_is_none_or_several(found):

@@ -126,6 +126,59 @@ def test_swebench_s_gold_are_the_lines_that_the_patch_changes(tmp_path, monkeypa
     assert found.gold == (("pkg/m.py", 5, 6), ("pkg/m.py", 7, 7), ("pkg/m.py", 20, 20), ("sql.txt", 1, 1))
 
 
+ENDS = """diff --git a/m.py b/m.py
+--- a/m.py
++++ b/m.py
+@@ -1,4 +1,4 @@
+ w
+-x
++X
+ y
+ z
+\\ No newline at end of file
+diff --git a/n.py b/n.py
+--- a/n.py
++++ b/n.py
+@@ -1,2 +1,3 @@
+ x
+-y
+\\ No newline at end of file
++y
++z
+\\ No newline at end of file
+"""
+MOVED = """diff --git a/old.py b/new.py
+similarity index 80%
+rename from old.py
+rename to new.py
+--- a/old.py
++++ b/new.py
+@@ -1,3 +1,3 @@
+ x
+-y
++Y
+ z
+diff --git a/here.py b/there.py
+similarity index 100%
+rename from here.py
+rename to there.py
+"""
+BARE = "--- a/m.py\n+++ b/m.py\n@@ -5,0 +6,1 @@\n+new\n@@ -9,1 +10,0 @@\n-gone\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "gold"),
+    [
+        (ENDS, [("m.py", 2, 2), ("n.py", 2, 2)]),  # the mark of a missing newline is no line
+        (MOVED, [("old.py", 2, 2)]),
+        (BARE, [("m.py", 5, 5), ("m.py", 9, 9)]),  # without context lines
+    ],
+    ids=["no newline", "renamed", "no context"],
+)
+def test_gold_is_of_the_file_before_the_patch(patch, gold):
+    assert list(swebench.changed_lines(patch)) == gold
+
+
 @pytest.mark.parametrize("missing", ISSUE)
 def test_a_swebench_record_without_a_field_is_named(tmp_path, missing):
     row = {k: v for k, v in ISSUE.items() if k != missing}
