@@ -123,7 +123,7 @@ def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_
 
 def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
     with pytest.raises(BenchmarkMissing, match="not at hand"):
-        open_experiment("qwen2.5-coder-1.5b-instruct", FIRST.benchmark, FIRST.corpus)
+        open_experiment("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
     with pytest.raises(BenchmarkMissing):
         open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, fresh=True)
 
