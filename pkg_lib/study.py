@@ -41,9 +41,9 @@ STUDY = (
     Part("humaneval", "textbook+stdlib"),
     Part("humaneval", "pkg-contexts", (), ("rq1_code_pkg", "rq3_representation", "error_types", "cost")),
     Part("humaneval", "published", (), ("rq1_code_pkg", "rq3_representation", "overlap", "umap_correctness", "cost")),
+    Part("humaneval", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
-    Part("humaneval", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
     Part("humaneval", "published", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
 )
 
@@ -81,24 +81,26 @@ def notebooks() -> list[str]:
 def parts(benchmarks: list[str], corpora: list[str], columns: list[str], models: Sequence[str] = ()) -> list[Part]:
     """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column.
 
-    A model that STUDY does not have takes the parts of MODEL, with all columns.
+    A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all columns.
     """
     unknown = [c for c in columns if c not in ALL]
     if unknown:
         raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(ALL)}")
-    chosen = [p for m in models for p in _parts_of(m)] if models else list(STUDY)
     if corpora:
         found = [Part(b, c, model=m) for m in models or [MODEL] for b in benchmarks or [STUDY[0].benchmark] for c in corpora]
     else:
-        found = [p for p in chosen if p.benchmark in benchmarks or not benchmarks]
-        new = [b for b in benchmarks if b not in {p.benchmark for p in found}]
-        found += [Part(b, STUDY[0].corpus, model=m) for m in models or [MODEL] for b in new]
+        named = models or list(dict.fromkeys(p.model for p in STUDY if p.benchmark in benchmarks)) or [MODEL]
+        found = [p for m in named for p in _parts_of(m, benchmarks)] if models or benchmarks else list(STUDY)
     return [replace(p, columns=tuple(columns)) for p in found] if columns else found
 
 
-def _parts_of(model: str) -> list[Part]:
+def _parts_of(model: str, benchmarks: list[str]) -> list[Part]:
     own = [p for p in STUDY if p.model == model]
-    return own or [replace(p, model=model, columns=()) for p in STUDY if p.model == MODEL]
+    found = []
+    for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in own or STUDY):
+        first = [p for p in STUDY if p.model == MODEL and p.benchmark == benchmark] or [Part(benchmark, STUDY[0].corpus)]
+        found += [p for p in own if p.benchmark == benchmark] or [replace(p, model=model, columns=()) for p in first]
+    return found
 
 
 def cells(

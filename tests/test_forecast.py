@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -18,7 +19,9 @@ OTHER = "qwen2.5-coder-1.5b-instruct"
 
 @pytest.fixture
 def nothing_else(committed, monkeypatch):
-    """Retrieval is out of reach, as the weights are."""
+    """Retrieval is out of reach, as the weights are; nothing is stored of OTHER."""
+    for stage in ("generations", "evaluations"):
+        shutil.rmtree(committed / stage / OTHER, ignore_errors=True)
     monkeypatch.setattr(completions, "knowledge_of", lambda corpus: pytest.fail("asked for a corpus"))
     return committed
 
