@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib import corpora as known_corpora
+from pkg_lib.analysis.metrics import LEAST
 from pkg_lib.analysis.tables import TITLES, kind
 from pkg_lib.benchmarks import BENCHMARKS
 from pkg_lib.experiment import CHOOSING, Experiment, open_experiment
@@ -19,7 +20,6 @@ from pkg_lib.results import slug
 from pkg_lib.types import BenchmarkMissing, UserError
 
 Args = Mapping[str, Any]
-LEAST = 0.5  # of the tasks; a column with fewer verdicts, of prompts that it shares with another one say, is no evidence
 
 
 def columns_of(args: Args) -> list[str]:

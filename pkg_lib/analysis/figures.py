@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.metrics import BASELINE, compare, pass_at_1, wilson
+from pkg_lib.analysis.metrics import BASELINE, LEAST, compare, pass_at_1, wilson
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published_rates
 from pkg_lib.types import UserError
 
@@ -61,11 +61,12 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 @styled
-def pass_rates(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
+def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """pass@1 of each column with its 95 % Wilson interval; below each bar the published models as small markers."""
     verdicts = complete(verdicts)
     theirs, columns = published_rates(benchmark, list(verdicts)), list(verdicts)
-    figure, axes = row_axes(len(columns), 0.34 if len(theirs) else 0.27, legend=0.52 if len(theirs) else 0.0)
+    height, legend = (0.34, 0.52) if len(theirs) else (0.27, 0.0)
+    figure, axes = row_axes(len(columns), height, legend, top=_top(title))
     for place, name in enumerate(columns):
         _rate(axes, place, name, verdicts[name])
     beneath, open_ = [place + 0.36 for place in range(len(columns))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
@@ -74,7 +75,7 @@ def pass_rates(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
     axes.set(xlim=(0, 100), xlabel=f"pass@1 on {TITLES.get(benchmark, benchmark)} (%), 95 % Wilson interval")
     axes.grid(axis="x")
     axes.set_yticks(range(len(columns)), columns)
-    axes.set_title(model, loc="left")
+    axes.set_title(title, loc="left")
     if len(theirs):
         look = {"title": "Published (other models and corpus):", "alignment": "left", "title_fontsize": 7}
         figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0, **look)
@@ -84,8 +85,8 @@ def pass_rates(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
 def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
     rate = pass_at_1(verdicts)
     bounds = wilson(rate.passed, rate.measured)
-    if rate.value is None or bounds is None:
-        axes.text(1, place, "not measured", va="center_baseline", color=QUIET)
+    if rate.value is None or bounds is None or rate.measured < LEAST * rate.total:
+        axes.text(1, place, _few(rate.measured, rate.total), va="center_baseline", color=QUIET)
         beside(axes, place, DASH)
         return
     low, high = (100 * b for b in bounds)
@@ -98,14 +99,22 @@ def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
     beside(axes, place, percent(rate.value))
 
 
+def _few(measured: int, total: int) -> str:
+    return f"measured on {measured} of {total} tasks" if measured else "not measured"
+
+
+def _top(title: str) -> float:
+    return 0.24 + 0.14 * title.count("\n")
+
+
 @styled
-def helped_and_hurt_bars(verdicts: pd.DataFrame, model: str, benchmark: str) -> Figure:
+def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """Tasks each column solved and None did not (right, teal), and the reverse (left, orange-red); net beside them."""
     found = compare(complete(verdicts))
-    figure, axes = row_axes(len(found), 0.26, legend=0.0)
+    figure, axes = row_axes(len(found), 0.26, legend=0.0, top=_top(title))
     widest = max(5, found["helped"].max(), found["hurt"].max())
     for place, (_, row) in enumerate(found.iterrows()):
-        _diverge(axes, place, row, 0.02 * widest)
+        _diverge(axes, place, row, 0.02 * widest, len(verdicts))
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.set(xlim=(-1.25 * widest, 1.25 * widest))
@@ -114,14 +123,14 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, model: str, benchmark: str) -> 
     axes.set_xticks([t for t in ticks if abs(t) <= 1.25 * widest])
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
     axes.set_yticks(range(len(found)), list(found.index))
-    axes.set_title(model, loc="left")
+    axes.set_title(title, loc="left")
     axes.annotate("net", (1, 1), (4, 3), xycoords="axes fraction", textcoords="offset points", fontsize=7, color=QUIET)
     return figure
 
 
-def _diverge(axes: Axes, place: int, row: pd.Series, gap: float) -> None:
-    if not row["n"]:
-        axes.text(gap, place, "not measured", va="center_baseline", color=QUIET)
+def _diverge(axes: Axes, place: int, row: pd.Series, gap: float, total: int) -> None:
+    if row["n"] < max(1, LEAST * total):
+        axes.text(gap, place, _few(int(row["n"]), total), va="center_baseline", color=QUIET)
         beside(axes, place, DASH)
         return
     helped, hurt = int(row["helped"]), int(row["hurt"])

@@ -50,6 +50,14 @@ def test_bars_have_the_height_of_the_rates_and_missing_columns_no_bar(verdicts):
     assert shown.count("not measured") == shown.count(DASH) == 3  # Dense, and what would choose among all columns
 
 
+def test_a_column_that_is_measured_on_few_tasks_has_no_bar(verdicts):
+    verdicts["Dense"] = pd.array([False, True] + [pd.NA] * (len(verdicts) - 2), "boolean")
+    for draw in (figures.pass_rates, figures.helped_and_hurt_bars):
+        shown = [t.get_text() for t in texts(draw(verdicts, "m\nx", "humaneval"))]
+        assert f"measured on 2 of {len(verdicts)} tasks" in shown
+    assert len(figures.pass_rates(verdicts, "m", "humaneval").axes[0].patches) == 5
+
+
 def test_published_models_are_in_the_legend_where_there_are_any(verdicts):
     legend = figures.pass_rates(verdicts, "m", "humaneval").legends[0]
     assert [t.get_text() for t in legend.get_texts()][-1] == "DeepSeek-Coder-7B"
