@@ -100,7 +100,7 @@ def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
 
 
 def _few(measured: int, total: int) -> str:
-    return f"measured on {measured} of {total} tasks" if measured else "not measured"
+    return f"{measured} of {total} tasks" if measured else "not measured"
 
 
 def _top(title: str) -> float:
