@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from pkg_lib.analysis.metrics import LEAST
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.analysis.waterfall import Record, record
 from pkg_lib.benchmarks import before_tests, needs_setup, program
@@ -70,17 +71,19 @@ class Experiment(Completions):
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
         """Boolean frame [task, column]: True passed, False failed, <NA> not measured.
 
-        The columns are those that the corpus offers, Reranked and Ideal last.
+        The columns are those that the corpus offers, Reranked and Ideal last. One with verdicts on fewer than LEAST of the
+        tasks, those whose prompts it shares with another column say, counts as not measured.
         """
         offered = [*self.retrievers, *CHOOSING]
         wanted = columns or offered
         chooses = set(CHOOSING) & set(wanted)
         frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in self.retrievers if c in wanted or chooses})
+        frame = _weighty(frame)
         if chooses:
             candidates = frame.copy()
             frame["Reranked"] = self._chosen(candidates)
             frame["Ideal"] = ideal(candidates)
-        return frame[[c for c in offered if c in wanted]]
+        return _weighty(frame[[c for c in offered if c in wanted]])
 
     def _chosen(self, candidates: pd.DataFrame) -> pd.Series:
         """The verdict of the reranker's choice; not measured while a candidate is missing, as for the ideal."""
@@ -223,6 +226,11 @@ def _control_job(task: Task, solution: str, protocol: str) -> Job:
 def _series(outcomes: dict[str, Outcome]) -> pd.Series:
     values = [pd.NA if o.status == "not_measured" else o.status == "passed" for o in outcomes.values()]
     return pd.Series(values, list(outcomes), dtype="boolean")
+
+
+def _weighty(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The same without the verdicts of columns that are measured on too few tasks to say anything."""
+    return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))
 
 
 def _shared(made: list[Generation], solution: str) -> Generation | None:

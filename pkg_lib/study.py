@@ -44,6 +44,7 @@ STUDY = (
     Part("humaneval", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
+    Part("mbpp", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
     Part("humaneval", "published", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
 )
 

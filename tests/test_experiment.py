@@ -9,6 +9,7 @@ from functools import cached_property
 import pandas as pd
 import pytest
 
+from pkg_lib.analysis.findings import findings
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.completions import Completions
 from pkg_lib.corpora import load_corpus
@@ -41,6 +42,19 @@ def test_verdicts_cover_every_task_and_column(experiment):
     assert (frame["Ideal"] == frame[list(RETRIEVERS)].any(axis=1)).all()
     chosen = experiment.reranked()
     assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
+
+
+@pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
+def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(committed, monkeypatch, measured, counted):
+    def some(self, column, whole=Experiment.solutions):
+        found = whole(self, column)
+        return dict(list(found.items())[:measured]) if column == "Func-PKG" else found
+
+    monkeypatch.setattr(Experiment, "solutions", some)
+    verdicts = Experiment(MODEL, corpus="published", limit=8).verdicts()
+    said = " ".join(findings(verdicts, "humaneval"))
+    assert verdicts["Func-PKG"].notna().sum() == (measured if counted else 0)
+    assert ("Not measured: Func-PKG" in said, "Func-PKG +" in said or "Func-PKG 0.0" in said) == (not counted, counted)
 
 
 def test_stored_verdicts_are_those_of_executing_again(experiment):

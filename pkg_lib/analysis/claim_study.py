@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib import corpora as known_corpora
-from pkg_lib.analysis.metrics import LEAST
 from pkg_lib.analysis.tables import TITLES, kind
 from pkg_lib.benchmarks import BENCHMARKS
 from pkg_lib.experiment import CHOOSING, Experiment, open_experiment
@@ -89,7 +88,7 @@ class Study:
         if not have:
             return None
         verdicts = experiment.verdicts([*have, *chosen])
-        return Run(experiment, verdicts.loc[:, verdicts.notna().mean() >= LEAST])
+        return Run(experiment, verdicts.loc[:, verdicts.notna().any()])
 
     def runs_of(self, args: Args) -> list[Run]:
         """Runs on the claim's benchmark, of its kind of corpus (code without a word), among its corpora where it names any."""

