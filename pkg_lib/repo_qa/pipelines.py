@@ -49,7 +49,8 @@ class Excerpt:
 
 @dataclass
 class Gathered:
-    """The context of a question. `excerpts` are its code, `listed` the types that the relationship summary names."""
+    """The context of a question. `excerpts` are its code, `listed` the types that the relationship summary names; truncated:
+    the budget left something out."""
 
     text: str
     excerpts: list[Excerpt]
@@ -165,7 +166,7 @@ class GraphPipeline(Pipeline):
             last = chunk.first + cut.count("\n")
             context.add(f"// {chunk.path}\n{cut}\n", Excerpt(chunk.path, chunk.first, last))
         seeds = list(dict.fromkeys(name for chunk, _ in best for name in self.seeds(chunk)))
-        around = {name: self._around(name) for name in seeds}
+        around = {name: self._around(name, context) for name in seeds}
         for name in seeds if self.summary else ():
             self._summarise(name, *around[name], context)
         reached = dict.fromkeys(n for below, above, _ in around.values() for n in [*below, *above])
@@ -185,15 +186,14 @@ class GraphPipeline(Pipeline):
         inside = [n.name for n in here if n.first == 0 or (n.first <= chunk.last and chunk.first <= n.last)]
         return inside or [n.name for n in here[:1]]
 
-    def _around(self, name: str) -> tuple[list[str], list[str], list[tuple[str, list[str]]]]:
-        """(successors, predecessors with interface consumers, [(interface, its consumers)]) of a seed."""
-        most = self.budget.neighbours
-        below = self.graph.within(name, self.depth, "successors")[:most]
-        above = self.graph.within(name, self.depth, "predecessors")[:most]
+    def _around(self, name: str, context: _Context) -> tuple[list[str], list[str], list[tuple[str, list[str]]]]:
+        """(successors, predecessors with interface consumers, [(interface, its consumers)]) of a seed, within the budget."""
+        below = context.nearest(self.graph.within(name, self.depth, "successors"))
+        above = context.nearest(self.graph.within(name, self.depth, "predecessors"))
         through = []
         for target in self.graph.successors.get(name, []) if self.interfaces else ():
             if "implements" in self.graph.edges[name, target]:
-                users = [u for u in self.graph.predecessors.get(target, []) if u != name][:most]
+                users = context.nearest([u for u in self.graph.predecessors.get(target, []) if u != name])
                 through.append((target, users))
                 above += [u for u in users if u not in above]
         return below, above, through
@@ -247,6 +247,11 @@ class _Context:
     listed: dict[str, None] = field(default_factory=dict)
     size: int = 0
     full: bool = False
+
+    def nearest(self, names: list[str]) -> list[str]:
+        """As many of the neighbours of one type, on one side, as the budget has."""
+        self.full |= len(names) > self.budget.neighbours
+        return names[: self.budget.neighbours]
 
     def add(self, text: str, excerpt: Excerpt | None, listed: Sequence[str] = ()) -> None:
         if self.size + len(text) + 1 > self.budget.total:

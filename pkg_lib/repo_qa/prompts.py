@@ -38,7 +38,7 @@ Question: {question}
 EXTRACTION = """\
 You are a static code analyzer. Analyze the provided batch of Java files.
 For EACH file, identify the Class Name and any Custom Dependencies (other classes in the project that are used).
-Ignore standard libraries (java.*, springframework, etc.).
+Ignore standard libraries (java.*, spring framework, etc.).
 
 Return a JSON object with a single key "results" containing a list of objects, one for each file.
 
