@@ -27,6 +27,7 @@ from pkg_lib.retrieval.columns import columns_of, knowledge_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge
 from pkg_lib.types import Context, Generation, Request, Task, UserError, digest
 
+NOTHING = digest("")  # of the empty context
 # Benchmarks with the same prompts for the same task ids; `mbpp-signature` has the ids of `mbpp` and other prompts.
 SAME_PROMPTS = {name: {"mbpp", "mbpp-all"} for name in ("mbpp", "mbpp-all")}
 # Decoding parameters of Section 4 (greedy, 512 new tokens); "settled" stops where extraction can no longer change.
@@ -157,9 +158,13 @@ class Completions:
         """The cache key of a prompt under this model and these decoding parameters."""
         return generation_key(self.model, self.spec.tag, prompt, DECODING | {"style": self.spec.style})
 
+    def unpublished(self, column: str, context: Context) -> bool:
+        """Whether the authors published no context for the task. Its prompt would be None's, so the column is not asked."""
+        return self.corpus == corpora.PUBLISHED and column != "None" and context.sha256 == NOTHING
+
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> cached completion; a task without one is absent (not measured)."""
-        found, contexts = {}, self.known_contexts(column)
+        found, contexts = {}, [c for c in self.known_contexts(column) if not self.unpublished(column, c)]
         task = {t.id: t for t in self.tasks}
         hidden = self._hidden() if any(c.text is None for c in contexts) else {}
         for c in contexts:
@@ -206,7 +211,7 @@ class Completions:
                 contexts = self._texts(column, contexts)
             name = str(Path(*self.place("generations", column).parts[2:])) + ".jsonl"
             for task, context in zip(self.tasks, contexts, strict=True):
-                if task.id not in have:
+                if task.id not in have and not self.unpublished(column, context):
                     text = self.prompt(task, context)
                     meta = {"settings": self.key(""), "context_sha256": context.sha256, "prompt_sha256": digest(text)}
                     found.setdefault(self.key(text), (Request(task.id, text, task.entry_point), name, meta))

@@ -21,8 +21,8 @@ from pkg_lib.analysis.metrics import LEAST
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.analysis.waterfall import Record, record
 from pkg_lib.benchmarks import before_tests, needs_setup, program
-from pkg_lib.completions import DECODING, Completions
-from pkg_lib.execution.evaluate import sanity_job, task_job
+from pkg_lib.completions import DECODING, NOTHING, Completions
+from pkg_lib.execution.evaluate import sanity_job, task_job, untested
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
 from pkg_lib.results import read_json, read_rows, results_dir, slug, stem, write_jsonl
@@ -31,7 +31,6 @@ from pkg_lib.selection.oracle import ideal
 from pkg_lib.selection.rerank import Candidate, rerank
 from pkg_lib.types import BenchmarkMissing, Generation, Outcome, Task, digest
 
-NOTHING = digest("")  # of the empty context
 CHOOSING = ("Reranked", "Ideal")
 VERDICT = ("task_id", "sha256", *Outcome.__slots__)
 CONTROLS: dict[str, Callable[[Task], str]] = {
@@ -99,7 +98,7 @@ class Experiment(Completions):
         rows, todo = [], []
         for task in self.tasks:
             mine = {c: s[task.id] for c, s in solutions.items() if task.id in s}
-            sha = digest(task.prompt, *(part for item in mine.items() for part in item))
+            sha = digest(task.prompt, *(part for item in mine.items() for part in item), *_changed(task, mine))
             if not self.fresh and stored.get(task.id, {}).get("sha256") == sha:
                 rows.append(stored[task.id])
             elif mine:
@@ -231,6 +230,12 @@ def _series(outcomes: dict[str, Outcome]) -> pd.Series:
 def _weighty(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The same without the verdicts of columns that are measured on too few tasks to say anything."""
     return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))
+
+
+def _changed(task: Task, solutions: dict[str, str]) -> list[str]:
+    """Of the programs of the runtime check those that are not just what stands before the tests."""
+    checked = ((before_tests(task, s), untested(task, s)) for s in solutions.values())
+    return [program for before, program in checked if program != before]
 
 
 def _shared(made: list[Generation], solution: str) -> Generation | None:

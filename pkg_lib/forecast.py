@@ -67,7 +67,8 @@ def _column(experiment: Experiment, name: str, seen: set[str]) -> Column:
     else:
         most = sum(len(t.prompt) for t in experiment.tasks) / len(experiment.tasks) + CONTEXT_CHARS
         tokens, new = sum(most if p is None else len(p) for p in prompts) / CHARS_PER_TOKEN, MOST
-    return Column(name, have, len(experiment.tasks) - have, len(prompts), tokens, len(prompts) * new, len(stored))
+    left = len(experiment.tasks) - have - sum(experiment.unpublished(name, c) for c in experiment.known_contexts(name))
+    return Column(name, have, left, len(prompts), tokens, len(prompts) * new, len(stored))
 
 
 def _prompts(experiment: Experiment, column: str, seen: set[str]) -> Iterator[str | None]:
@@ -77,7 +78,7 @@ def _prompts(experiment: Experiment, column: str, seen: set[str]) -> Iterator[st
     contexts, have = {c.task_id: c for c in experiment.known_contexts(column)}, experiment.completions(column)
     for task in experiment.tasks:
         context = Context(task.id, column, "") if column == "None" else contexts.get(task.id)
-        if task.id in have:
+        if task.id in have or (context is not None and experiment.unpublished(column, context)):
             continue
         if context is None or context.text is None:
             yield None

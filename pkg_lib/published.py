@@ -46,7 +46,7 @@ def context_id(column: str, task: str) -> str:
 
 
 def contexts() -> Iterator[Document]:
-    """The top context of each task in each column; an empty text where the authors found none."""
+    """The top context of each task in each column; an empty text where they published none: it is not measured."""
     folder = paper_dir() / "contexts"
     for column, files in FILES.items():
         for benchmark, name in files.items():

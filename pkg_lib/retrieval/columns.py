@@ -24,7 +24,7 @@ class PublishedContexts:
         self.column, self.texts = column, {d.id: d.text for d in knowledge.documents}
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order, empty where none was found; UserError for a task that they did not have."""
+        """One context a task, in order, empty where none was published; UserError for a task that they did not have."""
         names = {t.id: published.context_id(self.column, t.id) for t in tasks}
         strange = next((i for i, name in names.items() if name not in self.texts), None)
         if strange:

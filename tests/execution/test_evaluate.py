@@ -5,7 +5,7 @@ import os
 import pytest
 
 from pkg_lib.benchmarks import load_benchmark
-from pkg_lib.execution.evaluate import evaluate, sanity_job, task_job
+from pkg_lib.execution.evaluate import evaluate, sanity_job, task_job, untested
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.types import Task, UserError
 
@@ -44,6 +44,19 @@ def test_setup_code_is_the_standard_protocols():
 def test_sanity_runs_the_solution_alone():
     jobs = [sanity_job(TASK, s) for s in ("    return 5\n", "    return (\n", "    return 1\nx = y\n")]
     assert [o.error for o in run_jobs(jobs)] == ["", "SyntaxError", "NameError"]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    ["assert f(1) == 2", "assert f( 1 )==2, 'no'", "def test():\n    assert f(one) == 2\ntest()", "if True: assert f(1) == 2"],
+)
+def test_sanity_sees_no_copy_of_a_test(copy):
+    wrong = f"one = 1\ndef f(x):\n    return 3\n{copy}\n"
+    other = wrong + "assert f(2) == 3\n"
+    outcomes = run_jobs([sanity_job(MBPP, s) for s in (wrong, other, other + "assert f(1) == 4\n", f"{copy}\nreturn (")])
+    assert [o.error for o in outcomes] == ["", "", "AssertionError", "SyntaxError"]
+    assert [untested(MBPP, s) == s for s in (wrong, "def f(x):\n    assert x\n    return 2")] == [False, True]
+    assert untested(TASK, "    assert f(1) == 2") == TASK.prompt + "    assert f(1) == 2"
 
 
 def test_a_task_without_completion_is_not_measured():
