@@ -20,6 +20,8 @@ LOOK = {
     REPRODUCED: ("o", "#0072B2", "#0072B2"), CONTRADICTED: ("s", "#D55E00", "#D55E00"), INCONCLUSIVE: ("^", "#6B6B6B", "white"),
 }  # fmt: skip
 Groups = dict[str, list[Assessed]]
+PAPER = {"marker": "D", "mfc": "white", "mec": INK, "mew": 0.7, "markersize": 3, "color": QUIET, "linestyle": ":"}
+TAKEN = PAPER | {"marker": "|", "mew": 1.2, "markersize": 5, "linestyle": "none"}
 SIGNS = {"above": ">", "below": "<", "about": "≈", "at most": "≤", "at least": "≥"}
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 6.69, 1.95, 0.1, 0.26, 0.88, 0.12  # inches
 LINE, PAD = 0.065, 0.05  # a measurement, and the room between two claims
@@ -114,7 +116,7 @@ def _theirs(e: Evidence) -> tuple[float, ...]:
 
 def _published(axes: Axes, e: Evidence, y: float) -> None:
     axes.plot([100 * v for v in e.spread], [y, y], color=QUIET, linewidth=0.7, linestyle=":")
-    axes.plot(100 * e.target, y, "D", mfc="white", mec=INK, mew=0.7, markersize=3)
+    axes.plot(100 * e.target, y, **(TAKEN if e.ours else PAPER))
 
 
 def _measured(axes: Axes, e: Evidence, y: float) -> None:
@@ -145,9 +147,9 @@ def _legend(figure: Figure, corpora: dict[str, list[str]]) -> None:
         Line2D([], [], marker=m, color=c, mfc=face, mew=0.7, markersize=3.6, linewidth=0.9, label=verdict)
         for verdict, (m, c, face) in LOOK.items()
     ]
-    paper = {"marker": "D", "color": QUIET, "mfc": "white", "mec": INK, "mew": 0.7, "linestyle": ":", "markersize": 3}
-    handles.insert(0, Line2D([], [], **paper, label="published: mean and range of the models"))
-    figure.legend(handles=handles, loc="lower center", ncols=4, bbox_to_anchor=(0.5, 0.16 / figure.get_figheight()))
+    handles.insert(0, Line2D([], [], **PAPER, label="published: mean and range of the models"))
+    handles.insert(1, Line2D([], [], **TAKEN, label="bound taken here"))
+    figure.legend(handles=handles, loc="lower center", ncols=5, bbox_to_anchor=(0.5, 0.16 / figure.get_figheight()))
     orders = "; ".join(", ".join(names) for names in corpora.values())
     order = f"Below the published effect, in this order: {orders}." if orders else "No claim is measured on these runs."
     for text, inches in (("points of pass@1, or % of tasks", 0.46), (f"{order} Lines are 95 % intervals.", 0.07)):

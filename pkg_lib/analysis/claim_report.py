@@ -57,10 +57,14 @@ def size(value: float, unit: str) -> str:
 
 
 def published(e: Evidence) -> str:
-    """What the claim names, with the smallest and largest of the paper's models in brackets where there are several."""
+    """What the claim names, with the smallest and largest of the paper's models in brackets where there are several; what a
+    word is taken for is not published, and said so."""
     low, high = e.spread
     several = not math.isnan(low) and low != high
-    return number(e.target, e.unit) + (f" ({span(low, high, e.unit)})" if several else "")
+    printed = span(low, high, e.unit) if several else number(low, e.unit)
+    if e.ours:
+        return f"{printed} (taken here: {number(e.target, e.unit)})"
+    return number(e.target, e.unit) + (f" ({printed})" if several else "")
 
 
 def ledger(assessed: Sequence[Assessed]) -> Grid:
@@ -70,7 +74,8 @@ def ledger(assessed: Sequence[Assessed]) -> Grid:
     notes = (
         "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every measurement that there is, "
         "in the order of the evidence table. Differences in points of pass@1.",
-        f"Mixed: the measurements do not agree. {DASH} no number is claimed, or nothing is measured.",
+        "Taken here: what this ledger takes a word for (few, little, most), where the paper prints no number for it.",
+        f"Mixed: not all measurements have the same verdict. {DASH} no number is claimed, or nothing is measured.",
     )
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("id")
     return Grid("Claims of the PKG paper", frame, notes)
@@ -123,7 +128,7 @@ def findings(assessed: Sequence[Assessed]) -> list[str]:
     tested = [a for a in assessed if a.claim not in [b.claim for b in own]]
     said += _named("Reproduced wherever measured", tested, REPRODUCED)
     said += _named("Contradicted wherever measured", tested, CONTRADICTED)
-    said += _named("Mixed, so that the measurements do not agree", tested, MIXED)
+    said += _mixed(tested)
     said += _named("The paper's sentences that its own tables contradict", own, CONTRADICTED)
     said += _named("Sentences that hold in one reading, table or version and not in another", own, MIXED)
     return [*said, *_power(assessed), *_by_model(_measured_on(assessed, RUNS, REPLAYED))]
@@ -142,6 +147,17 @@ def _counted(found: Counter[str]) -> str:
 def _named(what: str, assessed: Sequence[Assessed], verdict: str) -> list[str]:
     says = [a.claim.says for a in assessed if a.verdict == verdict]
     return [f"{what} ({len(says)}): {'; '.join(says)}."] if says else []
+
+
+def _mixed(assessed: Sequence[Assessed]) -> list[str]:
+    """Claims whose measurements contradict each other, and claims that are decided one way in some of them alone."""
+    mixed = [(a, {e.verdict for e in a.evidence}) for a in assessed if a.verdict == MIXED]
+    both, either = {REPRODUCED, CONTRADICTED}, [REPRODUCED, CONTRADICTED]
+    said = _named("Reproduced in some measurements and contradicted in others", [a for a, v in mixed if both <= v], MIXED)
+    for one in either:
+        some = [a for a, v in mixed if v & both == {one}]
+        said += _named(f"{one.capitalize()} in some measurements and inconclusive in the others", some, MIXED)
+    return said
 
 
 def _power(assessed: Sequence[Assessed]) -> list[str]:
@@ -178,7 +194,7 @@ def missing(assessed: Sequence[Assessed]) -> Grid:
 
 def provenance(study: Study) -> dict[str, Any]:
     """Which runs, replays and files the verdicts rest on."""
-    files = [study.results / "benchmarks" / "graph.json", *study.results.glob("enhanced/*/*.log.json")]
+    files = [study.results / "benchmarks" / "graph.json"]
     return {
         "runs": {r.family: r.experiment.provenance() for r in study.runs},
         "replayed": sorted(p.name for p in study.results.glob("replay/*") if p.is_dir()),

@@ -9,7 +9,6 @@
     replayed        as paired, on completions that the authors published (Tables 5 and 6)
     replayed_cells  how many printed cells are not what these completions score
     graph           a figure of the graph benchmark (Section 4, Table 8)
-    docstrings      how often written docstrings change which function is found first, where enough were written
     unavailable     nothing: the claim's `needs` says what is missing
 
 The checks of paper_checks.py need no run; `measure` gives their readings as evidence too.
@@ -265,44 +264,25 @@ def graph(study: Study, args: Args) -> list[Evidence]:
     return [Evidence(HERE_BUILT, where, found["functions"], value, unit="", exact=True, target=target, source=BUILT)]
 
 
-def docstrings(study: Study, args: Args) -> list[Evidence]:
-    """Share of HumanEval's tasks for which written docstrings put another function first, with its Wilson interval.
-
-    It bounds how far pass@1 of Func-PKG could move. Only of runs that wrote docstrings for `least` of the functions without.
-    """
-    found = []
-    for path in sorted(study.results.glob("enhanced/*/*.log.json")):
-        log, change = read_json(path), path.with_name(path.name.replace(".log.json", ".humaneval.change.json"))
-        if log["accepted"] >= args["least"] * log["without_docstring"] and change.is_file():
-            moved = read_json(change)
-            found.append(_moved(log, moved["top1_changed"], moved["tasks"], args["target"] / 100))
-    return found
-
-
-def _moved(log: Args, changed: int, tasks: int, target: float) -> Evidence:
-    low, high = wilson(changed, tasks) or (math.nan, math.nan)
-    where = f"{TITLES['humaneval']}, {log['corpus']}"
-    return Evidence(log["model"], where, tasks, changed / tasks if tasks else math.nan, low, high, unit="percent", target=target)
-
-
 TESTS: dict[str, Callable[[Study, Args], list[Evidence]]] = {
     f.__name__: f
-    for f in (paired, share, error_shift, tokens, topic_differences, topic_share, replayed, replayed_cells, graph, docstrings)
+    for f in (paired, share, error_shift, tokens, topic_differences, topic_share, replayed, replayed_cells, graph)
 } | {"unavailable": lambda study, args: []}
 
 
 def measure(study: Study, claims: Iterable[Claim]) -> list[tuple[Claim, list[Evidence]]]:
     """What each claim's test or check gives on this study; empty where nothing was measured."""
-    return [(c, _checked(c) if c.test in CHECKS else TESTS[c.test](study, c.args)) for c in claims]
+    found = [(c, _checked(c) if c.test in CHECKS else TESTS[c.test](study, c.args)) for c in claims]
+    return [(c, [replace(e, ours=c.args.get("ours", False)) for e in seen]) for c, seen in found]
 
 
 def claimed_by(claim: Claim) -> Evidence:
     """What a claim names and how far the paper's models spread, as evidence of nothing (n is 0), for the ledger."""
-    args, none = claim.args, {"n": 0, "effect": math.nan}
+    args, none = claim.args, {"n": 0, "effect": math.nan, "ours": claim.args.get("ours", False)}
     if claim.test == "tokens":
         gaps = _published_tokens(args)
         return Evidence("", "", **none, unit="tokens", target=float(gaps.mean()), spread=(float(gaps.min()), float(gaps.max())))
-    if claim.test in ("share", "topic_share", "docstrings"):
+    if claim.test in ("share", "topic_share"):
         return Evidence("", "", **none, unit="percent", target=_claimed_share(args))
     differences = {"paired": _published_gaps, "error_shift": _published_shifts, "replayed": _replayed_gaps}
     if claim.test in differences:

@@ -60,9 +60,10 @@ class Evidence:
     `subject`: the model, or whose numbers; `where`: benchmark and corpus, or the reading of a sentence. `exact`: recomputed,
     with no task drawn, so without interval. `p` (two-sided, exact McNemar or paired t) only for "above" and "below"; those of
     one `family` are corrected together, a `pair` once. `discordant`: the share of tasks in which the two differ.
-    `target`: what the claim names; `spread`: smallest and largest published effect over the paper's models. `smallest`: what
-    this n could have shown, `detectable` where the relation is directed, else half of the interval. `source`: this study's
-    RUNS, the authors' completions REPLAYED, the graph BUILT here, or PRINTED numbers.
+    `target`: what the claim names, or what its word (few, most) is taken for here (`ours`); `spread`: smallest and largest
+    published effect over the paper's models. `smallest`: what this n could have shown, `detectable` where the relation is
+    directed, else half of the interval. `source`: this study's RUNS, the authors' completions REPLAYED, the graph BUILT here,
+    or PRINTED numbers.
     """
 
     subject: str
@@ -83,6 +84,7 @@ class Evidence:
     smallest: float = math.nan
     verdict: str = ""
     source: str = RUNS
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,26 @@ def test_every_measurement_counts():
     assert verdicts(above, frame(30, 5), frame(10, 10)) == (MIXED, [REPRODUCED, INCONCLUSIVE])
 
 
+def test_mixed_claims_are_told_apart_by_whether_their_measurements_contradict_each_other():
+    above, below = (claim(relation=r, id=r, **PAIR) for r in ("above", "below"))
+    of = lambda *frames: claim_report.findings(claims.judge(claim_tests.measure(study(*frames), [above, below])))  # noqa: E731
+    against, some, other = (
+        "Reproduced in some measurements and contradicted in others", "Reproduced in some measurements and inconclusive",
+        "Contradicted in some measurements and inconclusive",
+    )  # fmt: skip
+    starts = lambda said: [w for w in (against, some, other) if any(s.startswith(w) for s in said)]  # noqa: E731
+    assert starts(of(frame(30, 5), frame(5, 30))) == [against]
+    assert starts(of(frame(30, 5), frame(10, 10))) == [some, other]
+
+
+def test_what_a_word_is_taken_for_is_not_called_published():
+    few = claim(relation="at most", target=5.0, ours=True, **PAIR)
+    (one,) = claims.judge(claim_tests.measure(study(frame(30, 5)), [few]))
+    assert [claim_report.published(e) for e in (*one.evidence, claim_tests.claimed_by(few))] == [
+        "\N{MINUS SIGN}2.0 to +14.0 (taken here: +5.0)"
+    ] * 2
+
+
 def test_a_model_keeps_its_own_verdict():
     found = [(claim(relation="above", **PAIR), [point("a", 0.3), point("b", -0.3), point("b", -0.2)])]
     (one,) = claims.judge(found)
