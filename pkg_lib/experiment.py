@@ -152,6 +152,12 @@ class Experiment(Completions):
             found.append(record(i, outcomes[i], *steps, *((has, used) if column != "None" else (None, None))))
         return found
 
+    def own_assertions(self, column: str) -> frozenset[str]:
+        """Tasks whose solution is ended by an assertion of its own, before any test: it may be right, and counts as failed."""
+        error = {i: o.error for i, o in self.outcomes(column).items()}
+        ended = [r for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
+        return frozenset(r.task_id for r in ended if error[r.task_id] == "AssertionError")
+
     def _stored(self, stage: str, name: str, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         """task id -> stored row of a file of this experiment; empty where it is not there."""
         path = self.results / self.place(stage, name).with_suffix(".jsonl")

@@ -51,11 +51,13 @@ class Gatherer:
     def compared(self) -> Compared:
         """All tasks without and with the column; what is not judged yet is judged."""
         outcomes = [self.experiment.outcomes(c) for c in (BASELINE, self.column)]
-        return Compared(self.column, *outcomes, self.contexts)
+        own = self.experiment.own_assertions(BASELINE) | self.experiment.own_assertions(self.column)
+        return Compared(self.column, *outcomes, self.contexts, own)
 
     def cases(self, found: Compared, tasks: list[str], count: int) -> list[Case]:
         """The `count` of these tasks that the rule takes (`cases.chosen`)."""
-        return [self.case(t, (found.without[t], found.with_[t])) for t in chosen(tasks, self.contexts, count)]
+        fit = [t for t in tasks if t not in found.own]
+        return [self.case(t, (found.without[t], found.with_[t])) for t in chosen(fit, self.contexts, count)]
 
     def case(self, task_id: str, outcomes: tuple[Outcome, Outcome]) -> Case:
         """One task with what stands behind its verdicts without and with the column."""

@@ -11,9 +11,10 @@ import pytest
 
 from pkg_lib.analysis.findings import findings
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.completions import Completions
+from pkg_lib.completions import NOTHING, Completions
 from pkg_lib.corpora import load_corpus
 from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
+from pkg_lib.forecast import forecast
 from pkg_lib.published import context_id
 from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
@@ -64,6 +65,23 @@ def test_stored_verdicts_are_those_of_executing_again(experiment):
     assert {i: (o.status, o.error) for i, o in again.outcomes("Block-PKG").items()} == {
         i: (o.status, o.error) for i, o in stored.items()
     }
+
+
+def test_an_assertion_of_the_solution_s_own_is_told_from_a_test(committed):
+    """HumanEval/6 without retrieval: the function is right, and the model's own test of it is wrong."""
+    experiment = Experiment(MODEL, limit=8)
+    assert experiment.own_assertions("None") == {"HumanEval/6"}
+    assert experiment.outcomes("None")["HumanEval/6"].error == "AssertionError"
+
+
+def test_a_task_without_a_published_context_is_not_asked(committed):
+    """Its prompt would be None's."""
+    experiment = Experiment(MODEL, corpus="published")
+    none = {c.task_id for c in experiment.known_contexts("Block-PKG") if c.sha256 == NOTHING}
+    assert len(none) == 6 and not none & set(experiment.completions("Block-PKG"))
+    assert len(experiment.completions("Block-PKG")) == 158 and experiment.missing(["Block-PKG"]) == {}
+    assert set(experiment.verdicts(["Block-PKG"]).query("`Block-PKG`.isna()").index) == none
+    assert forecast(experiment, ["Block-PKG"], set())[0].missing == 0
 
 
 def test_changed_solution_is_executed_again(committed):

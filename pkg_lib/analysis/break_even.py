@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from pkg_lib.analysis.cost import Made, new_tokens, prompt_tokens, signed, table9
-from pkg_lib.analysis.figures import MARKERS, QUIET, row_axes, styled, ticks_inside
+from pkg_lib.analysis.figures import MARKERS, QUIET, row_axes, styled, ticks_inside, title_room
 from pkg_lib.analysis.graphs import GRAPH, stored, table8_rows
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import DASH, HERE, MINUS
@@ -220,8 +220,8 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
     per_second = speed["batch_tokens_per_s"] if speed else None
     found = [s for s in savings(made, results) if s.extra_s is not None] if per_second else []
     theirs = published_savings() if found else []
-    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.2 if found else 0.0, left=0.98)
-    drawn.text(0.02, 1 - 0.17 / drawn.get_figheight(), title, fontsize=8)
+    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.2 if found else 0.0, left=0.98, top=title_room(title))
+    drawn.text(0.02, 1 - 0.06 / drawn.get_figheight(), title, fontsize=8, va="top")
     if not found or per_second is None:
         axes.text(0.5, 0.5, "not measured", ha="center", color=QUIET, transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])

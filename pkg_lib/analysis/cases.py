@@ -23,7 +23,10 @@ from pkg_lib.retrieval.trace import Traced
 from pkg_lib.types import Context, Generation, Outcome, UserError, digest
 
 Outcomes = Mapping[str, Outcome]
-RULE = "Shown are the tasks with the highest retrieval score; those of equal score, or of none, in the benchmark's order."
+RULE = (
+    "Shown are the tasks with the highest retrieval score; those of equal score, or of none, in the benchmark's order. Left out "
+    "are those whose failed solution was ended by an assertion of its own, before any test."
+)
 NOTHING = digest("")
 _UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
@@ -81,12 +84,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A column against None on all tasks: verdicts without and with it, and its contexts, by task id."""
+    """A column against None on all tasks: verdicts without and with it, and its contexts, by task id.
+
+    `own`: tasks that failed in either setting by an assertion of the solution's own (`Experiment.own_assertions`).
+    """
 
     column: str
     without: Outcomes
     with_: Outcomes
     contexts: Mapping[str, Context]
+    own: frozenset[str] = frozenset()
 
     @property
     def both(self) -> list[str]:
@@ -110,6 +117,11 @@ class Compared:
     def hurt(self) -> list[str]:
         """Tasks that only None solves."""
         return self.groups["hurt"]
+
+    @property
+    def scored(self) -> bool:
+        """Whether any context has a score."""
+        return any(score(c) is not None for c in self.contexts.values())
 
     def scores(self) -> dict[str, dict[str, float | None]]:
         """group -> task -> retrieval score, for `case_figures.scores`."""
@@ -141,16 +153,21 @@ def table(found: Compared) -> Grid:
     rows = {}
     for kind, tasks in (("helped", found.helped), ("hurt", found.hurt)):
         for t in chosen(tasks, found.contexts, max(1, len(tasks))):
-            fates = [o[t].error or o[t].status for o in (found.without, found.with_)]
+            fates = [_fate(o[t], t in found.own) for o in (found.without, found.with_)]
             context = found.contexts.get(t)
             value = score(context)
             said = DASH if value is None else f"{value:.3f}"
             rows[t] = (kind, *fates, said, _answer(context.defines_task if context else None))
     names = ["change", "None", found.column, measure(found.column), "context defines the function"]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("task")
-    note = "Under None and the column: passed, or the error that ended the solution." if rows else "There is no such task."
+    note = "Under None and the column: passed, or the error that ended the solution; its own: an assertion that it made itself."
+    note = note if rows else "There is no such task."
     title = f"Tasks that {found.column} helped ({len(found.helped)}) and hurt ({len(found.hurt)})"
     return Grid(title, frame, (note,))
+
+
+def _fate(outcome: Outcome, own: bool) -> str:
+    return f"{outcome.error}{' (its own)' if own else ''}" if outcome.error else outcome.status
 
 
 def _answer(defines: bool | None) -> str:

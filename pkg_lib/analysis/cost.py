@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, row_axes, styled, ticks_inside
+from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, row_axes, styled, ticks_inside, title_room
 from pkg_lib.analysis.graphs import stored
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, CONFIDENCE, pass_at_1
@@ -176,7 +176,7 @@ def _dollars(read: float, written: float, input_price: float, output_price: floa
 def context_figure(made: Made, benchmark: str, title: str) -> Figure:
     """Tokens that each column's context adds: mean as a bar, 5th to 95th percentile as a line, the paper's means beneath."""
     added, theirs = added_tokens(made), table9() if beside_table9(made, benchmark) else pd.DataFrame()
-    figure, axes = row_axes(added.shape[1], 0.34, legend=0.2 if len(theirs) else 0.0)
+    figure, axes = row_axes(added.shape[1], 0.34, legend=0.2 if len(theirs) else 0.0, top=title_room(title))
     for place, column in enumerate(added):
         known = added[column].dropna()
         if known.empty:
@@ -193,7 +193,7 @@ def context_figure(made: Made, benchmark: str, title: str) -> Figure:
     ticks_inside(axes.xaxis)
     axes.grid(axis="x")
     axes.set_yticks(range(added.shape[1]), list(added))
-    figure.text(0.02, 1 - 0.17 / figure.get_figheight(), title, fontsize=8)
+    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
     if len(theirs):
         figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.0)
     return figure

@@ -163,7 +163,7 @@ def _apart(places: dict[str, tuple[float, float]], width: float, height: float) 
 def recall_by_kind(found: Study) -> Figure:
     """Mean evidence recall of each kind of question, one marker a pipeline, 95 % bootstrap intervals over its questions."""
     kinds = [("all", ()), *((k, (k,)) for k in found.kinds)]
-    figure, axes = row_axes(len(kinds), 0.44, legend=0.36, left=0.8)
+    figure, axes = row_axes(len(kinds), 0.44, legend=0.36, left=0.8, top=0.24)
     step = 0.19
     for number, column in enumerate(found.columns):
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
@@ -175,6 +175,7 @@ def recall_by_kind(found: Study) -> Figure:
             look = {"color": colour, "markersize": 4, "markeredgecolor": INK, "markeredgewidth": 0.3}
             axes.plot(shown.value, y, marker, label=column if place == 0 else None, **look)
     axes.set(xlim=(0, 1.02), xlabel="evidence recall, 95 % bootstrap interval")
+    axes.set_title(f"{found.name}, reading: {READING}", loc="left")
     axes.grid(axis="x")
     counts = [len(found.values(found.columns[0], "recall", chosen)) for _, chosen in kinds]
     axes.set_yticks(range(len(kinds)), [f"{k} ({n})" for (k, _), n in zip(kinds, counts, strict=True)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
@@ -129,8 +129,8 @@ def ways(records: Mapping[str, list[Record]]) -> Grid:
         columns[method] = {s.name: _stage(s.reached, s.lost, s.not_measured, s.passed_anyway) for s in stages}
     frame = pd.DataFrame(columns).reindex(order).fillna(DASH).rename_axis("stage")
     note = (
-        "Tasks that reach a stage, in brackets those lost at it. A task without context is lost to the method and is still "
-        f"asked: 'passed anyway' counts those. {DASH} the method has no such stage."
+        "Tasks that reach a stage, in brackets those lost at it. A task without context is lost to the method; where it is asked "
+        f"all the same, 'passed anyway' counts it. {DASH} the method has no such stage."
     )
     return Grid("From tasks to passed tasks", frame, (note,))
 
@@ -166,6 +166,13 @@ def findings(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> list
         kinds = sorted(Counter(_fate(b[t]) for t in new).items(), key=lambda pair: (-pair[1], pair[0]))
         said.append(f"The {len(new)} tasks that only {names[0]} solves fail with {', '.join(f'{k} ({n})' for k, n in kinds)}.")
     return said
+
+
+def own_sentence(own: Mapping[str, Collection[str]], outcomes: Sequence[Outcomes]) -> str:
+    """How many assertion errors are of assertions that the solution itself makes, before any test. `own`: setting -> tasks."""
+    totals = [sum(o.error == "AssertionError" for o in found.values()) for found in outcomes]
+    parts = [f"{len(tasks)} of {total} {name}" for (name, tasks), total in zip(own.items(), totals, strict=True)]
+    return f"AssertionErrors that the solution raises itself, before any test: {', '.join(parts)}."
 
 
 def _sign_test(a: Outcomes, b: Outcomes, error: str) -> str:

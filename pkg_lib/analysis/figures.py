@@ -66,7 +66,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     verdicts = complete(verdicts)
     theirs, columns = published_rates(benchmark, list(verdicts)), list(verdicts)
     height, legend = (0.34, 0.52) if len(theirs) else (0.27, 0.0)
-    figure, axes = row_axes(len(columns), height, legend, top=_top(title))
+    figure, axes = row_axes(len(columns), height, legend, top=title_room(title))
     for place, name in enumerate(columns):
         _rate(axes, place, name, verdicts[name])
     beneath, open_ = [place + 0.36 for place in range(len(columns))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
@@ -103,7 +103,8 @@ def _few(measured: int, total: int) -> str:
     return f"{measured} of {total} tasks" if measured else "not measured"
 
 
-def _top(title: str) -> float:
+def title_room(title: str) -> float:
+    """Inches above the axes that the lines of a title take."""
     return 0.24 + 0.14 * title.count("\n")
 
 
@@ -111,7 +112,7 @@ def _top(title: str) -> float:
 def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """Tasks each column solved and None did not (right, teal), and the reverse (left, orange-red); net beside them."""
     found = compare(complete(verdicts))
-    figure, axes = row_axes(len(found), 0.26, legend=0.0, top=_top(title))
+    figure, axes = row_axes(len(found), 0.26, legend=0.0, top=title_room(title))
     widest = max(5, found["helped"].max(), found["hurt"].max())
     for place, (_, row) in enumerate(found.iterrows()):
         _diverge(axes, place, row, 0.02 * widest, len(verdicts))

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import INK, QUIET, beside, row_axes, styled, ticks_inside
+from pkg_lib.analysis.figures import INK, QUIET, beside, row_axes, styled, ticks_inside, title_room
 from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, compare, holm, not_measured, pass_at_1, wilson
@@ -163,7 +163,7 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     """Paired differences with 95 % intervals, one row a contrast; the published models beneath as small open markers."""
     frame, found = complete(verdicts), paired(verdicts)
     theirs, contrasts = published_differences(benchmark, frame), CONTRASTS[kind(frame)]
-    figure, axes = row_axes(len(contrasts), 0.42, legend=0.2, left=0.98)
+    figure, axes = row_axes(len(contrasts), 0.42, legend=0.2, left=0.98, top=title_room(title))
     x, y, width, tall = axes.get_position().bounds
     axes.set_position((x, y, width - 0.04, tall))  # the differences beside it have a sign
     for place, contrast in enumerate(contrasts):
@@ -175,7 +175,7 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     ticks_inside(axes.xaxis)
     axes.set_xlabel("difference in pass@1 (points)")
     axes.set_yticks(range(len(contrasts)), [f"{c.finer}\n\N{MINUS SIGN} {c.coarser}" for c in contrasts])
-    figure.text(0.02, 1 - 0.17 / figure.get_figheight(), title, fontsize=8)
+    figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
     figure.legend(*_legend(axes), loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0)
     return figure
 

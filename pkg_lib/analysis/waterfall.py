@@ -1,7 +1,7 @@
 """Where a method loses its tasks, and whom it helps or hurts beside None (Section 5's error analysis).
 
 The waterfall follows every task from the benchmark to its verdict; a task is lost at the first stage it does not reach.
-A task without context is still asked and can pass: it is lost to the method and counted as passed anyway.
+A task without context is lost to the method; where it is asked all the same and passes, it is counted as passed anyway.
 """
 
 from __future__ import annotations

@@ -71,6 +71,8 @@ def test_table_holds_every_changed_task_with_errors_before_and_after():
     assert frame.loc["b"].tolist() == ["helped", "NameError", "passed", "0.700", "yes"]
     assert frame.loc["g"].tolist() == ["helped", "NameError", "passed", DASH, DASH]
     assert frame.loc["c"].tolist() == ["hurt", "passed", "NameError", "0.500", "no"]
+    own = cases.table(replace(compared(), own=frozenset("bd"))).frame
+    assert own.loc["b"].tolist()[1:3] == ["NameError (its own)", "passed"] and own.loc["a"].tolist()[1] == "NameError"
 
 
 def test_findings_count_all_and_state_the_rule():
