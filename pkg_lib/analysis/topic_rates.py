@@ -50,6 +50,11 @@ def columns_of(verdicts: pd.DataFrame, column: str) -> list[str]:
     return [c for c in dict.fromkeys([BASELINE, *sparse, column, RERANKED]) if c in verdicts]
 
 
+def common(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The tasks measured in every measured column, so that their rates can be set beside each other."""
+    return verdicts[verdicts.loc[:, verdicts.notna().any()].notna().all(axis=1)]
+
+
 def by_topic(verdicts: pd.DataFrame, topic: pd.Series) -> pd.DataFrame:
     """Index (topic, column), all topics in their order and then ALL: passed, measured, total, rate, low, high (Wilson), and
     against None on tasks measured in both: n, difference, d_low, d_high (paired bootstrap), helped, hurt, p (McNemar) and

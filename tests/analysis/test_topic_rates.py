@@ -41,6 +41,13 @@ def test_rates_and_differences_are_those_of_the_topic():
     assert found.at[(NAMES[0], "Block-PKG"), "p_holm"] == pytest.approx(2 * found.at[(NAMES[0], "Block-PKG"), "p"])
 
 
+def test_rates_are_set_beside_each_other_on_the_same_tasks():
+    verdicts, _ = two_topics()
+    verdicts["Reranked"], verdicts.iloc[3, 1] = pd.NA, pd.NA
+    assert list(topic_rates.common(verdicts).index) == [f"MBPP/{i}" for i in range(40) if i != 3]
+    assert len(topic_rates.common(verdicts[["Reranked"]])) == 40
+
+
 def test_not_measured_is_a_dash_and_lowers_n():
     verdicts, topic = two_topics()
     verdicts["Reranked"] = pd.NA
