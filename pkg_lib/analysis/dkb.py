@@ -144,7 +144,7 @@ class Study(Evident):
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
-        return study.stored_answers(self.opened, [p for p in self.pipelines if p.column != study.SAME_SIZE], self.model)
+        return study.stored_answers(self.opened, self.pipelines, self.model)
 
     @cached_property
     def index(self) -> dict[str, Any] | None:

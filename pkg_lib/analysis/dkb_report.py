@@ -10,7 +10,7 @@ from pkg_lib.analysis import dkb
 from pkg_lib.analysis.dkb import BASE, LLM_KB, OURS, Evident, Study
 from pkg_lib.analysis.tables import probability
 from pkg_lib.repo_qa import study
-from pkg_lib.repo_qa.evidence import Paired
+from pkg_lib.repo_qa.evidence import Paired, paired
 from pkg_lib.repo_qa.pipelines import Budget
 from pkg_lib.retrieval.embed import DEFAULT
 
@@ -35,10 +35,11 @@ def _evidence(found: Evident) -> list[str]:
 
 def _verdict(d: Paired, base: str) -> str:
     """In words: beyond chance only where the exact test says so too, since the bootstrap is too sure with few questions."""
-    size = f"{d.value:+.3f}, 95 % interval {d.low:+.3f} to {d.high:+.3f}, exact p {_p(d.p)}, {d.n} questions"
+    value = round(d.value, 3) + 0.0  # no "-0.000"
+    size = f"{value:+.3f}, 95 % interval {d.low:+.3f} to {d.high:+.3f}, exact p {_p(d.p)}, {d.n} questions"
     if d.p < ALPHA:
         return f"DKB {'beats' if d.value > 0 else 'stays below'} {base} ({size})"
-    where = "above" if d.value > 0 else "below" if d.value < 0 else "level with"
+    where = "above" if value > 0 else "below" if value < 0 else "level with"
     return f"DKB is {where} {base} in the mean, but not beyond chance ({size})"
 
 
@@ -112,9 +113,12 @@ def _graph(index: dict[str, Any]) -> str:
 def _answers(found: Study) -> str:
     if not found.answers:
         return "The answers of a model were not measured: none is stored."
-    means = dkb.named(found).groupby("pipeline", sort=False)["share"].mean()
-    shown = ", ".join(f"{name} {_percent(value)}" for name, value in means.items())
-    return f"Of the needed types, {found.model} names in its answers: {shown}. Whether the answers are right, nobody has judged."
+    shares = dkb.named(found).pivot(index="question", columns="pipeline", values="share").reindex(columns=list(found.answers))
+    shown = ", ".join(f"{name} {_percent(value)}" for name, value in shares.mean().items())
+    bases = [b for b in (BASE, study.SAME_SIZE) if {b, OURS} <= set(shares)]
+    against = "; ".join(_verdict(paired(shares[OURS].tolist(), shares[b].tolist()), b) for b in bases)
+    beside = f" By these shares {against}." if against else ""
+    return f"Of the needed types, {found.model} names in its answers: {shown}.{beside} Whether they are right, nobody has judged."
 
 
 def provenance(found: Study, indexes: Sequence[dict[str, Any] | None]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pkg_lib.analysis import dkb
 from pkg_lib.analysis.dkb import BASE, LLM_KB, OURS, Study
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import DASH, MINUS
+from pkg_lib.repo_qa.study import SAME_SIZE
 from pkg_lib.typegraph.graph import MODES
 
 PUBLISHED = "published"
@@ -187,7 +188,7 @@ def graph_table(indexes: Sequence[dict[str, Any] | None]) -> Grid:
 def table89(found: Study) -> Grid:
     """Answers by rule, beside the published labels of a person (Tables 8 and 9)."""
     rows, said = {}, dkb.named(found)
-    for pipeline in (BASE, OURS, LLM_KB):
+    for pipeline in (BASE, *{SAME_SIZE} & set(found.answers), OURS, LLM_KB):
         part = said[said["pipeline"] == pipeline]
         if part.empty:
             rows[f"{found.name}, {pipeline}, by rule"] = [DASH] * 5

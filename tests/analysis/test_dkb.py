@@ -150,6 +150,10 @@ def test_answers_by_rule(asked):
     frame = dkb_tables.table89(asked).frame
     assert frame.loc["shop, DKB, by rule"].tolist() == ["15", "0", "0", "1.000", "0"]
     assert frame.loc["shop, No-Graph, by rule"].tolist()[:3] == ["1", "2", "12"]  # Q15; Q7 and Q13 need it among others
+    same = "No-Graph, same size"
+    assert frame.index.tolist()[1] == f"shop, {same}, by rule"
+    said = dkb_report._answers(asked)
+    assert "By these shares DKB beats No-Graph (" in said and f"DKB beats {same} (" in said and f"{same} 8 %" in said
 
 
 def test_labels():
