@@ -254,7 +254,8 @@ def _ranges(axes: Axes, found: list[Saving], per_second: float) -> None:
         end, marker = (EDGE, ">") if high > EDGE else (high, "|")
         axes.plot([low, end], [place] * 2, color="#0072B2", linewidth=1.4)
         axes.plot(low, place, "|", color="#0072B2", markersize=7, label="here: (b) to (a)")
-        axes.plot(end, place, marker, color="#0072B2", markersize=5 if marker == ">" else 7)
+        look, said = (5, "(a) later, or never") if marker == ">" else (7, None)
+        axes.plot(end, place, marker, color="#0072B2", markersize=look, label=said, linestyle="none")
 
 
 def _papers(axes: Axes, found: list[Saving], theirs: list[Saving], per_second: float) -> None:
