@@ -220,7 +220,7 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
     per_second = speed["batch_tokens_per_s"] if speed else None
     found = [s for s in savings(made, results) if s.extra_s is not None] if per_second else []
     theirs = published_savings() if found else []
-    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.2 if found else 0.0, left=0.98, top=title_room(title))
+    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.36 if found else 0.0, left=0.98, top=title_room(title))
     drawn.text(0.02, 1 - 0.06 / drawn.get_figheight(), title, fontsize=8, va="top")
     if not found or per_second is None:
         axes.text(0.5, 0.5, "not measured", ha="center", color=QUIET, transform=axes.transAxes)

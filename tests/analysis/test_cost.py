@@ -136,7 +136,7 @@ def test_findings_of_tokens_follow_the_counts(made):
 @pytest.mark.parametrize("kept", [6, 2, 1])
 def test_the_figures_are_legible(made, results, benchmark, kept):
     some = {c: found if i < kept else {} for i, (c, found) in enumerate(made.items())}
-    title = f"qwen2.5-coder-0.5b-instruct, {benchmark}"
+    title = f"qwen2.5-coder-0.5b-instruct\n{benchmark}, corpus textbook+stdlib"
     assert ("not measured" in legible(cost.context_figure(some, benchmark, title)))
     assert ("not measured" in legible(break_even.figure(some, results, SPEED, title))) == (kept < 6)
     assert "not measured" in legible(break_even.figure(made, results, None, title))
