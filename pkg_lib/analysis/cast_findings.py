@@ -110,7 +110,7 @@ def generation(study: Study) -> list[str]:
     lines = [f"{study.model} passes {rate.passed} of {rate.measured} tasks ({percent(rate.value)} %) without retrieved context."]
     found = compare(frame)
     masked = [n for n in frame if n != "None" and COLUMNS[n].masked and found.loc[n, "n"]]
-    parts = [f"{n} {points(found.loc[n, 'difference'])} (Holm p {probability(found.loc[n, 'p_holm'])})" for n in masked]
+    parts = [f"{n} {points(found.loc[n, 'difference'])} (n={found.loc[n, 'n']}, Holm p {probability(found.loc[n, 'p_holm'])})" for n in masked]
     lines += [f"Against None, in points: {'; '.join(parts)}."] if parts else []
     for ranker in RANKERS:
         a, b = (study.column(column_name(c, ranker)) for c in THEIRS)
@@ -129,7 +129,7 @@ def matches(study: Study) -> list[str]:
         baseline, parts = study.matches("None", measure), []
         for name in (n for n in study.verdicts if n != "None" and COLUMNS[n].masked):
             found = mean_difference(study.matches(name, measure), baseline)
-            parts += [f"{name} {_said(found)}"] if found else []
+            parts += [f"{name} {_said(found)}, n={found.n}"] if found else []
         lines += [f"{label} of the bodies, to None: {'; '.join(parts)}."] if parts else []
         parts = []
         for ranker in RANKERS:

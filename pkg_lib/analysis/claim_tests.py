@@ -140,7 +140,7 @@ def tokens(study: Study, args: Args) -> list[Evidence]:
     Both prompts hold the task and the same words around the context, so the difference is the contexts'.
     """
     columns, published = (args["column"], args["against"]), _published_tokens(args)
-    runs = [r for r in study.runs_of(args) if set(columns) <= set(r.experiment.retrievers)]
+    runs = [r for r in study.runs_of(args) if set(columns) <= set(r.verdicts)]
     return [e for r in runs if (e := _token_difference(r, *columns, published)) is not None]
 
 

@@ -317,7 +317,7 @@ def test_without_stored_topics_nothing_is_attempted(by_topic):
 
 
 def test_longer_prompts_are_shown_as_such():
-    found = study(frame(1, 1))
+    found = study(frame(1, 1).assign(**{"Func-PKG": True}))
     tokens = {"Block-PKG": range(10, 70), "Func-PKG": range(100, 220, 2)}
     experiment = found.runs[0].experiment
     experiment.retrievers = tuple(tokens)
@@ -325,6 +325,8 @@ def test_longer_prompts_are_shown_as_such():
     args = {"benchmark": "humaneval", "column": "Block-PKG", "against": "Func-PKG"}
     (one,) = claims.judge(claim_tests.measure(found, [claim("tokens", relation="below", **args)]))
     assert one.verdict == REPRODUCED and one.evidence[0].effect == pytest.approx(-119.5)
+    del found.runs[0].verdicts["Func-PKG"]  # as Study leaves out what is not measured
+    assert claim_tests.measure(found, [claim("tokens", relation="below", **args)])[0][1] == []
 
 
 def test_a_column_that_is_not_measured_is_no_evidence(tmp_path, monkeypatch):
