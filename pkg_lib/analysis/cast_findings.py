@@ -110,7 +110,8 @@ def generation(study: Study) -> list[str]:
     lines = [f"{study.model} passes {rate.passed} of {rate.measured} tasks ({percent(rate.value)} %) without retrieved context."]
     found = compare(frame)
     masked = [n for n in frame if n != "None" and COLUMNS[n].masked and found.loc[n, "n"]]
-    parts = [f"{n} {points(found.loc[n, 'difference'])} (n={found.loc[n, 'n']}, Holm p {probability(found.loc[n, 'p_holm'])})" for n in masked]
+    rows = [(n, found.loc[n]) for n in masked]
+    parts = [f"{n} {points(r['difference'])} (n={r['n']:.0f}, Holm p {probability(r['p_holm'])})" for n, r in rows]
     lines += [f"Against None, in points: {'; '.join(parts)}."] if parts else []
     for ranker in RANKERS:
         a, b = (study.column(column_name(c, ranker)) for c in THEIRS)
