@@ -25,7 +25,7 @@ def test_parts_follow_the_choice():
     again = study.parts(["humaneval", "mbpp"], [], [], [study.MODEL, other])
     assert [p for p in again if p.model == study.MODEL] == [p for p in study.STUDY if p.model == study.MODEL]
     assert [p for p in again if p.model == other and p.benchmark == "humaneval"] == [p for p in study.STUDY if p.model == other]
-    assert {p.corpus for p in again if p.model == other and p.benchmark == "mbpp"} == {"pkg-contexts", "published"}
+    assert {p.corpus for p in again if p.model == other and p.benchmark == "mbpp"} == {"pkg-contexts", "published", "python-docs"}
     assert study.parts(["mbpp"], ["stdlib"], [], [other]) == [study.Part("mbpp", "stdlib", model=other)]
     with pytest.raises(UserError, match="unknown column 'x'"):
         study.parts([], [], ["x"])
