@@ -34,8 +34,12 @@ def test_parts_follow_the_choice():
 @pytest.mark.parametrize("part", study.STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
 def test_every_part_of_the_study_is_measured(committed, part):
     """Without weights, and without the benchmark where it cannot be had: a fresh clone shows the whole study."""
-    frame = open_experiment(part.model, part.benchmark, part.corpus).verdicts(list(part.columns) or None)
-    assert frame.notna().all(axis=None)
+    experiment = open_experiment(part.model, part.benchmark, part.corpus)
+    frame = experiment.verdicts(list(part.columns) or None)
+    known = {c: experiment.known_contexts(c) for c in experiment.retrievers}
+    lacking = {c: {x.task_id for x in found if experiment.unpublished(c, x)} for c, found in known.items()}
+    assert all(set(frame.index[frame[c].isna()]) == lacking.get(c, set().union(*lacking.values())) for c in frame)
+    assert (sum(map(len, lacking.values())) > 0) == (part.corpus == "published")
     assert len(frame) == (164 if part.benchmark == "humaneval" else 500)
 
 
