@@ -42,8 +42,11 @@ def test_notebook_runs_on_eight_tasks(committed, notebook, part):
     executed = nbformat.read(cell.target, as_version=4)
     assert all(c.execution_count for c in executed.cells if c.cell_type == "code")
     name = cell.target.stem
-    assert sorted((committed / "figures").glob(f"{name}.*.pdf")) and sorted((committed / "figures").glob(f"{name}.*.png"))
     section = json.loads((committed / "tables" / f"{name}.json").read_text())
+    found = {suffix: sorted((committed / "figures").glob(f"{name}.*.{suffix}")) for suffix in ("pdf", "png")}
+    # The one figure of case_studies is of retrieval scores, which the authors' own contexts come without.
+    drawn = (notebook, getattr(part, "corpus", "")) != ("case_studies", "published")
+    assert (bool(found["pdf"]), bool(found["png"]), bool(section["figures"])) == (drawn, drawn, drawn)
     assert section["findings"] and section["tables"]
     for table in section["tables"]:
         assert all((committed / "tables" / f"{table}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex"))
