@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pkg_lib import forecast, made, processes, study
+from pkg_lib import forecast, kernel, made, processes, study
 from pkg_lib.experiment import Experiment
 from pkg_lib.results import results_dir, results_path
 from pkg_lib.types import UserError
@@ -23,12 +23,12 @@ def run(
     say: Callable[[str], None],
     jobs: int | None = None,
     rerun: bool = False,
-) -> int:
-    """Generates and judges what is missing, executes the notebooks, `jobs` at once; returns the exit code.
+) -> dict[str, str]:
+    """Generates and judges what is missing, executes the notebooks, `jobs` at once; returns label -> error of those that failed.
 
     Experiments are prepared one after the other, and their notebooks run together once no more completions are being
     written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`) execute those that are
-    unchanged, too. 0: all done; 1: a notebook failed; 2: every notebook that failed did so by a user's mistake.
+    unchanged, too.
     """
     at_once = processes.workers(jobs)
     planned, work = study.plan(chosen, names, limit, fresh, own)
@@ -54,7 +54,17 @@ def run(
         ready += [(e, c) for e, c in work if e is experiment]
     ready += [(e, c) for e, c in work if e is None]
     flush()
-    return _told(errors, say)
+    failed = {name: error for name, error in errors.items() if error}
+    if failed:
+        say(f"{len(failed)} of {len(errors)} notebooks failed: {'; '.join(failed)}")
+    return failed
+
+
+def check(failed: dict[str, str]) -> None:
+    """UserError, which names each, where all notebooks that failed did so by a user's mistake."""
+    mistakes = [f"{name}: {kernel.mistake(error)}" for name, error in failed.items() if kernel.mistake(error)]
+    if mistakes and len(mistakes) == len(failed):
+        raise UserError("; ".join(mistakes))
 
 
 def dry_run(planned: Planned, work: Work, again: bool, rates: forecast.Rates) -> list[str]:
@@ -106,12 +116,3 @@ def _executed(work: Work, at_once: int, again: bool, say: Callable[[str], None])
 
     processes.run_jobs(todo, at_once, done)
     return errors
-
-
-def _told(errors: dict[str, str], say: Callable[[str], None]) -> int:
-    """Names the notebooks that failed; returns the exit code."""
-    failed = [name for name, error in errors.items() if error]
-    if not failed:
-        return 0
-    say(f"{len(failed)} of {len(errors)} notebooks failed: {'; '.join(failed)}")
-    return 2 if all(errors[name].startswith("UserError") for name in failed) else 1

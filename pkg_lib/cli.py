@@ -77,10 +77,11 @@ def run(
         return
     if tokens_per_second is not None or prices is not None:
         raise UserError("--tokens-per-second and --prices go with --dry-run, which computes and writes nothing")
-    code = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
+    failed = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
     _report()
-    if code:
-        raise typer.Exit(code)
+    batch.check(failed)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:

@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.results import ROOT
-from pkg_lib.types import UserError
+from pkg_lib.types import BenchmarkMissing, UserError
 
 # The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
 KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}
+MISTAKES = {c.__name__ for c in (UserError, BenchmarkMissing)}  # of a notebook's error the name alone is known
 # One thread a kernel, so that several at once share the cores and sums are formed in the same order however many run.
 THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def mistake(error: str) -> str:
+    """What a notebook's error says of a user's mistake; "" for an error of another kind."""
+    kind, _, words = error.partition(": ")
+    return words if kind in MISTAKES else ""
 
 
 def running_copy(target: Path) -> Path:
@@ -32,6 +39,7 @@ def running_copy(target: Path) -> Path:
 def execute(source: Path, target: Path, parameters: dict[str, Any]) -> str:
     """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing cell.
 
+    One that a user's mistake stopped is not saved: the mistake is told, and what an earlier run left stays.
     UserError where `target` cannot be written.
     """
     # Only a notebook that ran to its end, or to a failing cell, takes the place of the last one: Ctrl-C leaves that alone.
@@ -46,8 +54,9 @@ def execute(source: Path, target: Path, parameters: dict[str, Any]) -> str:
         os.environ.setdefault(name, value)
     try:
         error = _papermill(source, running, parameters)
-        _repeatable(running, error)
-        running.replace(target)
+        if not mistake(error):
+            _repeatable(running, error)
+            running.replace(target)
     finally:
         running.unlink(missing_ok=True)
     return error

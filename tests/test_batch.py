@@ -34,7 +34,13 @@ FAILS: dict[str, str] = {}
 
 
 def run(said, *names, parts=(FIRST,), limit=2, fresh=False, **options):
-    return batch.run(list(parts), list(names), limit, fresh, {}, said.append, **options)
+    """The exit code."""
+    failed = batch.run(list(parts), list(names), limit, fresh, {}, said.append, **options)
+    try:
+        batch.check(failed)
+    except UserError:
+        return 2
+    return int(bool(failed))
 
 
 def test_a_second_run_executes_nothing_and_says_so(executed):
@@ -71,6 +77,7 @@ def test_changed_verdicts_execute_their_notebook_again(executed, committed):
     [
         ({"rq1_code_pkg": "ZeroDivisionError: x", "closed_models": "UserError: y"}, 1),
         ({"rq1_code_pkg": "UserError: x"}, 2),
+        ({"closed_models": "BenchmarkMissing: x"}, 2),
         ({"rq1_code_pkg": "UserError: x", "closed_models": "UserError: y"}, 2),
     ],
 )
@@ -78,7 +85,7 @@ def test_failed_notebooks_are_named_and_executed_again(executed, monkeypatch, fa
     monkeypatch.setattr("test_batch.FAILS", fails)
     said = []
     assert run(said, "rq1_code_pkg", "closed_models") == code
-    assert said[-1].startswith(f"{len(fails)} of 2 notebooks failed: rq1_code_pkg | ")
+    assert said[-1].startswith(f"{len(fails)} of 2 notebooks failed: {next(iter(fails))}")
     assert all(any(error in line for line in said) for error in fails.values())
     monkeypatch.setattr("test_batch.FAILS", {})
     assert run(said, "rq1_code_pkg", "closed_models") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import nbformat
 import pytest
@@ -70,6 +71,16 @@ def test_failing_notebook_is_saved_at_its_failing_cell_and_named(committed, monk
     assert study.execute(cell).startswith("ZeroDivisionError")
     saved = nbformat.read(cell.target, as_version=4)
     assert any(o.output_type == "error" for o in saved.cells[-1].outputs)
+
+
+def test_a_notebook_that_a_mistake_stops_leaves_the_last_executed_one(committed):
+    cell = cell_of("rq1_code_pkg", FIRST, 2)
+    wrong = replace(cell, parameters=cell.parameters | {"model": "nosuch"})
+    assert study.execute(wrong).startswith("UserError: unknown model 'nosuch'")
+    assert not list(cell.target.parent.iterdir())
+    cell.target.write_text("the last one")
+    study.execute(wrong)
+    assert cell.target.read_text() == "the last one"
 
 
 def test_interrupted_notebook_leaves_the_last_executed_one(committed, monkeypatch):

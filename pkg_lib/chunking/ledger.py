@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from pkg_lib.naming import first_few
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -76,14 +78,15 @@ class Ledger:
     def __str__(self) -> str:
         lost = sum((a.lost for a in self.accounts), Counter())
         total, chunks = sum(a.bytes_in for a in self.accounts), sum(a.chunks for a in self.accounts)
-        broken, foreign = sum(bool(a.parse_errors) for a in self.accounts), sum(not a.utf8 for a in self.accounts)
+        broken = [a.document for a in self.accounts if a.parse_errors]
+        foreign = [a.document for a in self.accounts if not a.utf8]
         kept = total - lost.total()
         rows = [
             f"{len(self.accounts):,} files, {total:,} bytes = {kept:,} in {chunks:,} chunks + {lost.total():,} lost",
             *(f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n),
-            *([f"  {broken:,} files do not parse everywhere"] if broken else []),
-            *([f"  {foreign:,} files are not UTF-8"] if foreign else []),
-            *(f"  skipped {len(names):,}: {reason} ({names[0]})" for reason, names in self.skipped.items()),
+            *([f"  {len(broken):,} files do not parse everywhere ({first_few(broken)})"] if broken else []),
+            *([f"  {len(foreign):,} files are not UTF-8 ({first_few(foreign)})"] if foreign else []),
+            *(f"  skipped {len(names):,}: {reason} ({first_few(names)})" for reason, names in self.skipped.items()),
             *([] if self.balanced else ["does not add up"]),
         ]
         return "\n".join(rows)

@@ -66,6 +66,11 @@ class Extraction:
         return (len(self.files) - len(names)) / len(self.files) if self.files else None
 
     @property
+    def success_by_path(self) -> float | None:
+        """The share of the files that were not skipped; below Equation 6 where skipped files share a name."""
+        return 1 - len(self.skipped) / len(self.files) if self.files else None
+
+    @property
     def seconds(self) -> float:
         return sum(a.meta["seconds"] for a in self.answers)
 

@@ -19,11 +19,12 @@ import networkx as nx
 
 from pkg_lib.graph.columns import paused_collector
 from pkg_lib.graph.workers import ordered as in_order
+from pkg_lib.naming import FEW, first_few, shown
 from pkg_lib.results import write_text
 from pkg_lib.typegraph import published, resolve
 from pkg_lib.typegraph.graph import MODES, TypeGraph
 from pkg_lib.typegraph.java import VERSION, Declared, Facts, Import, Reference, facts_of
-from pkg_lib.typegraph.scan import Tree, by_reason, scan, shown
+from pkg_lib.typegraph.scan import Tree, by_reason, scan
 from pkg_lib.types import UserError
 
 Named = list[tuple[str, str]]  # (path, what is said of it)
@@ -180,7 +181,7 @@ def save(graph: TypeGraph, path: Path) -> None:
     write_text(path, json.dumps(nx.node_link_data(graph.nx(), edges="edges"), indent=1) + "\n")
 
 
-def lines(built: Built, named: int = 5) -> list[str]:
+def lines(built: Built, named: int = FEW) -> list[str]:
     """What was built, one figure a line; of what was skipped the first `named` paths a reason."""
     graph = built.graph
     found = [f"{shown(built.root)}: {len(built.files):,} files, mode {graph.mode}"]
@@ -194,7 +195,7 @@ def lines(built: Built, named: int = 5) -> list[str]:
     found += _more("cycles of inheritance", len(built.cycles), named)
     if built.again:
         again = [f"{name} in {path}" for path, name in built.again]
-        found.append(f"declared in another file too: {len(again):,} ({_first(again, named)})")
+        found.append(f"declared in another file too: {len(again):,} ({first_few(again, named)})")
     found += _named("skipped", built.skipped, named)
     found += _named("remarked", built.remarks, named)
     times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
@@ -203,13 +204,8 @@ def lines(built: Built, named: int = 5) -> list[str]:
 
 def _named(word: str, rows: list[tuple[str, str]], most: int) -> list[str]:
     """A line a reason, with the first paths."""
-    return [
-        f"{word}: {n:,} {reason} ({_first([p for p, r in rows if r == reason], most)})" for reason, n in by_reason(rows).items()
-    ] or [f"{word}: none"]
-
-
-def _first(names: list[str], most: int) -> str:
-    return ", ".join([*map(shown, names[:most]), *(["..."] if len(names) > most else [])])
+    of = {reason: [p for p, r in rows if r == reason] for reason in by_reason(rows)}
+    return [f"{word}: {len(paths):,} {reason} ({first_few(paths, most)})" for reason, paths in of.items()] or [f"{word}: none"]
 
 
 def _more(word: str, count: int, named: int) -> list[str]:

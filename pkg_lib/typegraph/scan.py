@@ -1,6 +1,7 @@
 """The Java files of a directory or a zip archive, in order of their paths; what is left out, by name and reason.
 
-A symbolic link to a directory is not followed (nor does the paper's `os.walk`), so a loop of links ends where it starts.
+No symbolic link is followed: a loop of links ends where it starts, and a type belongs to the file that holds it. (The paper's
+`os.walk` does not follow those to directories.)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LARGE = 2**20  # bytes from which a file is remarked upon
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 UNREADABLE_DIRECTORY = "directory cannot be read"
-LINK = "link to a directory, not followed"
+LINK = "symbolic link, not followed"
 UNREADABLE = "cannot be read"
 NO_FILE = "no regular file"
 TOO_LARGE = f"larger than {MOST // 2**20} MB"
@@ -98,20 +99,16 @@ def _directory(tree: Tree) -> None:
 def _look(path: Path) -> tuple[int, str]:
     """(size, "" or why it cannot be read)."""
     try:
-        about = path.stat()
+        about = path.lstat()
     except OSError as e:
         return 0, f"{UNREADABLE}: {e.strerror}"
+    if stat.S_ISLNK(about.st_mode):
+        return 0, LINK
     return about.st_size, "" if stat.S_ISREG(about.st_mode) else NO_FILE
 
 
 def _relative(path: str | Path, root: Path) -> str:
     return Path(path).relative_to(root).as_posix()
-
-
-def shown(path: str) -> str:
-    """A path that can be printed, whatever bytes a file's name has."""
-    safe = path.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
-    return safe if safe.isprintable() else repr(safe)[1:-1]
 
 
 def _zip(tree: Tree) -> None:

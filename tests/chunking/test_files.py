@@ -31,10 +31,28 @@ def test_a_tree_with_every_kind_of_bad_file(tree):
     assert ledger.skipped == {files.LINK: ["loop", "itself.py"], files.SPECIAL: ["pipe.py"]}
     assert b"".join(c.data for c in chunks if c.document == "a/one.py") == (tree / "a" / "one.py").read_bytes()
     words = str(ledger)
-    for part in ("4 files", "1 files do not parse", "1 files are not UTF-8", "skipped 2: symbolic link, not followed (loop)"):
+    for part in (
+        "4 files,", "1 files do not parse everywhere (broken.py)", "1 files are not UTF-8 (a/one.py)",
+        "skipped 2: symbolic link, not followed (loop, itself.py)", "skipped 1: not a regular file (pipe.py)",
+    ):  # fmt: skip
         assert part in words
     table = ledger.table()
     assert list(table["utf8"]) == [True, True, True, False] and table["bytes_in"].sum() == sum(len(c.data) for c in chunks)
+
+
+def test_many_bad_files_are_named_up_to_five(tmp_path):
+    for number in range(7):
+        (tmp_path / f"{number}.py").write_text("def f(:\n")
+        (tmp_path / f"link{number}.py").symlink_to(tmp_path / "0.py")
+    words = str(files.chunk_tree(tmp_path, Chunker())[1])
+    assert "7 files do not parse everywhere (0.py, 1.py, 2.py, 3.py, 4.py, ...)" in words
+    assert "skipped 7: symbolic link, not followed (link0.py, link1.py, link2.py, link3.py, link4.py, ...)" in words
+
+
+def test_a_bad_file_with_a_name_that_cannot_be_printed_is_named(tmp_path):
+    (tmp_path / "a\nb\udcff.py").write_text("def f(:\n")
+    words = str(files.chunk_tree(tmp_path, Chunker())[1])
+    assert words.splitlines()[-1] == r"  1 files do not parse everywhere (a\nb\\xff.py)"
 
 
 def test_unreadable_files_and_directories_are_named(tree, monkeypatch):

@@ -102,6 +102,7 @@ def test_skipped_files_of_one_name_are_one_file_name_as_the_paper_counts():
     found = Extraction(["a/X.java", "b/X.java", "c/Y.java", "d/Z.java"])
     read(found, ["d/Z.java"], json.dumps({"results": [record("d/Z.java", "Z", [])]}))
     assert len(found.skipped) == 3 and found.success_rate == 0.5  # X.java and Y.java
+    assert found.success_by_path == 0.25
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda v: st.lists(v) | st.dictionaries(

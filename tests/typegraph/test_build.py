@@ -11,6 +11,7 @@ import pytest
 from pkg_lib.typegraph import build as module
 from pkg_lib.typegraph import scan as scanning
 from pkg_lib.typegraph.build import build, in_mode, lines
+from pkg_lib.typegraph.graph import MODES
 from pkg_lib.types import UserError
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
@@ -44,10 +45,9 @@ def test_bad_files_are_named_and_the_rest_goes_on(tree):
     built = build(tree)
     assert set(built.graph.nodes) == {"a.Good", "a.Other", "Half", "Straße", "Crlf"}
     reasons = skipped(built)
-    assert reasons.pop("Dangling.java").startswith("cannot be read: ")
     assert reasons == {
         "Empty.java": "empty", "Bytes.java": "binary", "Broken.java": "does not parse: no type found",
-        "package-info.java": "declares no type", "Pipe.java": "no regular file",
+        "package-info.java": "declares no type", "Pipe.java": "no regular file", "Dangling.java": scanning.LINK,
     }  # fmt: skip
     assert dict(built.remarks) == {
         "Half.java": "syntax errors, read in part", "Latin.java": "not UTF-8, read as Latin-1",
@@ -62,6 +62,14 @@ def test_a_loop_of_links_ends_and_is_named(tree):
     (tree / "self").symlink_to("self")
     built = build(tree)
     assert skipped(built) == {"a/up": scanning.LINK} and len(built.graph.nodes) == 2
+
+
+def test_a_type_belongs_to_its_file_and_not_to_a_link_that_comes_first(tree):
+    (tree / "A.java").symlink_to(tree / "a" / "Good.java")
+    for mode in MODES:
+        built = build(tree, mode)
+        assert skipped(built) == {"A.java": scanning.LINK} and not built.again
+        assert {n.path for n in built.graph.nodes.values()} == {"a/Good.java"}
 
 
 def test_a_directory_that_cannot_be_read_is_named(tree, monkeypatch):
