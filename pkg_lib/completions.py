@@ -25,9 +25,8 @@ from pkg_lib.results import read_json, read_rows, results_dir, slug, versions, w
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.columns import columns_of, knowledge_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge
-from pkg_lib.types import Context, Generation, Request, Task, UserError, digest
+from pkg_lib.types import NOTHING, Context, Generation, Request, Task, UserError, digest
 
-NOTHING = digest("")  # of the empty context
 # Benchmarks with the same prompts for the same task ids; `mbpp-signature` has the ids of `mbpp` and other prompts.
 SAME_PROMPTS = {name: {"mbpp", "mbpp-all"} for name in ("mbpp", "mbpp-all")}
 # Decoding parameters of Section 4 (greedy, 512 new tokens); "settled" stops where extraction can no longer change.

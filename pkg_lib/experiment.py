@@ -21,7 +21,7 @@ from pkg_lib.analysis.metrics import LEAST
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.analysis.waterfall import Record, record
 from pkg_lib.benchmarks import before_tests, needs_setup, program
-from pkg_lib.completions import DECODING, NOTHING, Completions
+from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job, untested
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
@@ -29,7 +29,7 @@ from pkg_lib.results import read_json, read_rows, results_dir, slug, stem, write
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.selection.oracle import ideal
 from pkg_lib.selection.rerank import Candidate, rerank
-from pkg_lib.types import BenchmarkMissing, Generation, Outcome, Task, digest
+from pkg_lib.types import NOTHING, BenchmarkMissing, Generation, Outcome, Task, digest
 
 CHOOSING = ("Reranked", "Ideal")
 VERDICT = ("task_id", "sha256", *Outcome.__slots__)

@@ -11,14 +11,14 @@ from functools import cached_property
 from pathlib import Path
 
 from pkg_lib import corpora
-from pkg_lib.analysis.cases import NOTHING, Case, Compared, Hidden, Side, chosen, page
+from pkg_lib.analysis.cases import Case, Compared, Hidden, Side, chosen, page
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment import VERDICT, Experiment, StoredExperiment, open_experiment
 from pkg_lib.results import read_rows, results_dir, slug, stem, write_text
 from pkg_lib.retrieval.trace import Traced, trace
 from pkg_lib.study import STUDY
-from pkg_lib.types import Context, Document, Generation, Outcome, Task, UserError
+from pkg_lib.types import NOTHING, Context, Document, Generation, Outcome, Task, UserError
 
 COPYABLE = ("humaneval",)  # benchmarks whose tasks may stand in results/ (MIT licence)
 BASELINE = "None"

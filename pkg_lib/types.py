@@ -31,6 +31,9 @@ def digest(*parts: str) -> str:
     return h.hexdigest()
 
 
+NOTHING = digest("")  # the `sha256` of an empty context
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One row of a corpus (Section 4): an answer of PythonAlpaca, a source file, a section of a tutorial, a docstring.

@@ -20,14 +20,13 @@ from pkg_lib.analysis.metrics import mcnemar
 from pkg_lib.analysis.tables import DASH, probability, render
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.retrieval.trace import Traced
-from pkg_lib.types import Context, Generation, Outcome, UserError, digest
+from pkg_lib.types import NOTHING, Context, Generation, Outcome, UserError
 
 Outcomes = Mapping[str, Outcome]
 RULE = (
     "Shown are the tasks with the highest retrieval score; those of equal score, or of none, in the benchmark's order. Left out "
     "are those whose failed solution was ended by an assertion of its own, before any test."
 )
-NOTHING = digest("")
 _UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
 

@@ -19,7 +19,7 @@ from pkg_lib.types import Context, UserError
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
-# Of the tasks. A column with fewer verdicts, of prompts that it shares with another one say, is drawn nowhere and no evidence.
+# Of the tasks. A column with fewer verdicts, of prompts that it shares with another one say, counts as not measured.
 LEAST = 0.5
 BASELINE = "None"
 ORACLE = "Ideal"
