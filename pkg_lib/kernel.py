@@ -18,8 +18,9 @@ from typing import Any
 from pkg_lib.results import ROOT
 from pkg_lib.types import BenchmarkMissing, UserError
 
-# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines.
-KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"]}
+# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines. A busy machine can take
+# longer to start one than papermill's minute; one that has died is noticed at once.
+KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"], "start_timeout": 300}
 MISTAKES = {c.__name__ for c in (UserError, BenchmarkMissing)}  # of a notebook's error the name alone is known
 # One thread a kernel, so that several at once share the cores and sums are formed in the same order however many run.
 THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
