@@ -56,7 +56,9 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, "utf8")
         temporary.replace(path)
     except OSError as e:
-        raise UserError(f"cannot write {path}: {e.strerror}; free space or set PKG_RESULTS to a writable directory") from e
+        within = path.absolute().is_relative_to(results_path().absolute())
+        other = "set PKG_RESULTS to a writable directory" if within else "name a writable place"
+        raise UserError(f"cannot write {path}: {e.strerror}; free space or {other}") from e
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -45,7 +45,8 @@ STUDY = (
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
     Part("mbpp", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
-    Part("humaneval", "published", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
+    Part("humaneval", "published", ("None", "Func-PKG", "Block-PKG"), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
+    Part("mbpp", "published", ("None", "Func-PKG", "Block-PKG"), ("rq1_code_pkg", "error_types", "topics_radar"), LARGER),
 )
 
 

@@ -160,7 +160,7 @@ def test_show_prints_the_path_of_the_page(monkeypatch, capsys, committed, tmp_pa
     assert capsys.readouterr().out.strip() == str(page)
     assert page.read_text() == (tmp_path / "a" / "case.html").read_text()
     assert call(monkeypatch, "show", *task, "--output", str(tmp_path)) == 2
-    assert "Is a directory" in capsys.readouterr().err
+    assert "Is a directory; free space or name a writable place" in capsys.readouterr().err
 
 
 def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(monkeypatch, capsys, tmp_path):

@@ -33,6 +33,14 @@ def test_results_dir_that_cannot_be(in_the_way, monkeypatch, below):
         results_dir()
 
 
+def test_a_file_that_cannot_be_written_names_the_variable_where_it_helps(in_the_way, monkeypatch, tmp_path):
+    with pytest.raises(UserError, match="name a writable place"):
+        write_text(in_the_way / "x", "text")
+    monkeypatch.setenv("PKG_RESULTS", str(in_the_way))
+    with pytest.raises(UserError, match="set PKG_RESULTS to a writable directory"):
+        write_text(in_the_way / "x", "text")
+
+
 def test_results_dir_without_permission(tmp_path, monkeypatch):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     monkeypatch.setattr(results.os, "access", lambda *a: False)  # root may write anywhere

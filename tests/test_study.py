@@ -24,8 +24,8 @@ def test_parts_follow_the_choice():
     assert all(not p.columns for p in both if p.model == "a-new-one")
     again = study.parts(["humaneval", "mbpp"], [], [], [study.MODEL, other])
     assert [p for p in again if p.model == study.MODEL] == [p for p in study.STUDY if p.model == study.MODEL]
-    assert [p for p in again if p.model == other and p.benchmark == "humaneval"] == [p for p in study.STUDY if p.model == other]
-    assert {p.corpus for p in again if p.model == other and p.benchmark == "mbpp"} == {"pkg-contexts", "published", "python-docs"}
+    assert [p for p in again if p.model == other] == [p for p in study.STUDY if p.model == other]
+    assert study.parts(["mbpp-all"], [], [], [other]) == [study.Part("mbpp-all", FIRST.corpus, model=other)]
     assert study.parts(["mbpp"], ["stdlib"], [], [other]) == [study.Part("mbpp", "stdlib", model=other)]
     with pytest.raises(UserError, match="unknown column 'x'"):
         study.parts([], [], ["x"])
