@@ -60,11 +60,10 @@ def run(
     return failed
 
 
-def check(failed: dict[str, str]) -> None:
-    """UserError, which names each, where all notebooks that failed did so by a user's mistake."""
-    mistakes = [f"{name}: {kernel.mistake(error)}" for name, error in failed.items() if kernel.mistake(error)]
-    if mistakes and len(mistakes) == len(failed):
-        raise UserError("; ".join(mistakes))
+def told(failed: dict[str, str]) -> tuple[int, str]:
+    """The exit code and one line about all notebooks that failed. 0: none; 1: one did; 2: all did by a user's mistake."""
+    line = "; ".join(f"{name}: {kernel.mistake(error) or error}" for name, error in failed.items())
+    return (0 if not failed else 2 if all(map(kernel.mistake, failed.values())) else 1), " ".join(line.split())
 
 
 def dry_run(planned: Planned, work: Work, again: bool, rates: forecast.Rates) -> list[str]:
@@ -105,13 +104,14 @@ def _executed(work: Work, at_once: int, again: bool, say: Callable[[str], None])
             say(f"  {name}: unchanged")
         else:
             todo[job] = (name, cell.stem)
-            made.forget(results, cell.stem)
 
     def done(job: processes.Job, error: str, seconds: float) -> None:
         name, stem = todo[job]
         errors[name] = error
         if not error:
             made.keep(results, stem, now[job])
+        elif not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
+            made.forget(results, stem)
         say(f"  {name}: {error or f'{seconds:.0f} s'}")
 
     processes.run_jobs(todo, at_once, done)

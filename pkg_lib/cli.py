@@ -78,10 +78,12 @@ def run(
     if tokens_per_second is not None or prices is not None:
         raise UserError("--tokens-per-second and --prices go with --dry-run, which computes and writes nothing")
     failed = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
+    code, line = batch.told(failed)
+    if code:
+        typer.echo(f"error: {line}", err=True)
     _report()
-    batch.check(failed)
-    if failed:
-        raise typer.Exit(1)
+    if code:
+        raise typer.Exit(code)
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:

@@ -71,7 +71,8 @@ def _papermill(source: Path, target: Path, parameters: dict[str, Any]) -> str:
     try:
         papermill.execute_notebook(source, target, parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
     except PapermillExecutionError as e:
-        return f"{e.ename}: {e.evalue.splitlines()[0] if e.evalue else ''}"
+        said = " ".join(e.evalue.split()) if e.ename in MISTAKES else (e.evalue.splitlines() or [""])[0]
+        return f"{e.ename}: {said}"
     except DeadKernelError:
         return "DeadKernelError: the kernel was killed, perhaps for want of memory; try fewer --jobs"
     return ""

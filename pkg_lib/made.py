@@ -22,6 +22,7 @@ from pkg_lib.types import digest
 
 SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # what every notebook may read
 ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
+LONGEST = 255  # characters of a file's name; a longer text is no path
 NONE = "none"  # the corpus of the column that needs none
 
 
@@ -86,7 +87,7 @@ def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Fi
 def _given_files(parameters: dict[str, Any]) -> list[tuple[str, Path]]:
     """The parameters that name a file of the user's own, such as a price table."""
     paths = [(n, Path(v)) for n, v in sorted(parameters.items()) if isinstance(v, str)]
-    return [(n, p) for n, p in paths if p.is_absolute() and p.is_file()]
+    return [(n, p) for n, p in paths if p.is_absolute() and len(p.name) <= LONGEST and p.is_file()]
 
 
 def record(results: Path, stem: str) -> Path:
@@ -118,5 +119,5 @@ def keep(results: Path, stem: str, now: str) -> None:
 
 
 def forget(results: Path, stem: str) -> None:
-    """Takes the record away, before the notebook is executed again."""
+    """Takes the record away, of a notebook that failed."""
     record(results, stem).unlink(missing_ok=True)

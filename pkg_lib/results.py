@@ -84,7 +84,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object that this project wrote; UserError when it is none."""
     value = _parsed(path.read_bytes())
     if not isinstance(value, dict):
-        raise UserError(f"{path} is damaged; delete it and the .jsonl beside it, they are computed again")
+        raise UserError(f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again")
     return value
 
 

@@ -15,11 +15,12 @@ from pkg_lib.corpora import is_text
 from pkg_lib.experiment import Experiment, open_experiment
 from pkg_lib.results import ROOT, results_dir, results_path, slug
 from pkg_lib.retrieval.columns import ALL
-from pkg_lib.types import UserError
+from pkg_lib.types import UserError, digest
 
 NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 SHARED = ("model", "benchmark", "corpus", "limit")
+MOST_NAMED = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,10 @@ def stem_of(notebook: str, experiment: Experiment | None, **own: Any) -> str:
     """What a notebook's files start with: its experiment, and those of its own parameters that are not the defaults."""
     defaults = declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
     parts = [experiment.stem] if experiment else []
-    parts += [slug(f"{n}-{v}").replace(".", "_") for n, v in own.items() if v != defaults[n]]
-    return ".".join([*parts, notebook])
+    named = [slug(f"{n}-{v}").replace(".", "_") for n, v in own.items() if v != defaults[n]]
+    if sum(map(len, named)) > MOST_NAMED:
+        named = [f"parameters-{digest(*named)[:8]}"]
+    return ".".join([*parts, *named, notebook])
 
 
 def notebooks() -> list[str]:

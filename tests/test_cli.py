@@ -70,7 +70,7 @@ def call(monkeypatch, *arguments: str) -> int:
         (["typegraph", ".", "--mode", "nosuch"], "unknown mode 'nosuch'; choose from: resolved, as-published"),
         (["typegraph", ".", "--processes", "0"], "processes = 0"),
         (["repo-qa", "."], "--questions"),
-        (["repo-qa", ".", "--questions", "/no/such.yaml"], "no YAML can be read"),
+        (["repo-qa", ".", "--questions", "/no/such.yaml"], "give a YAML file of questions"),
         (["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--retries", "-1"], "retries = -1: give 0 or more"),
         (["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--model", "nope"], "unknown model 'nope'"),
         (["repo-tasks", "nosuch"], "unknown step 'nosuch'"),

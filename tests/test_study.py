@@ -74,6 +74,8 @@ def test_own_parameters_reach_their_notebook_and_its_file_name(committed):
     assert "column-bm25" in cell.stem
     same = study.stem_of("error_types", None, column="Block-PKG")
     assert same == "error_types"
+    long = [study.stem_of("error_types", None, column="x" * 300, corpus=c) for c in ("a", "b")]
+    assert max(map(len, long)) < 60 and len({*long}) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ BASE, OURS, LLM_KB = "No-Graph", "DKB", "LLM-KB"
 PRICES = HERE / "reference" / "dkb_prices.csv"
 _WORD = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+\b")  # OrderService, not Order and not HTTP
 READING = "listed"
+STUDIED = ("java.net.http", "openjdk-17")  # shown as not measured where results hold none
 
 
 def reference(name: str) -> pd.DataFrame:
@@ -78,7 +80,8 @@ class Recorded(Evident):
 
 
 def recorded(results: Path, name: str) -> Recorded | None:
-    """evidence.json of a repository, None where it was not measured."""
+    """evidence.json of a repository, None where it was not measured; UserError for a name that nobody knows."""
+    _check_recorded(results, name, "evidence")
     path = study.folder_of(results, name) / "evidence.json"
     if not path.exists():
         return None
@@ -91,7 +94,8 @@ def recorded(results: Path, name: str) -> Recorded | None:
 class Study(Evident):
     """A repository with its pipelines (k chunks, depth d) and what a model was asked about it.
 
-    UserError for an unknown model, and for a k or depth that no pipeline can take: before anything is shown or written.
+    UserError for an unknown model, for a k or depth that no pipeline can take, and for a gold list that names no type of the
+    repository: before anything is shown or written.
     """
 
     opened: study.Opened
@@ -104,6 +108,8 @@ class Study(Evident):
         check_sizes(self.k, self.depth)
         if self.k > study.KEPT and len(self.opened.chunks) > study.KEPT:
             raise UserError(f"k = {self.k}: of {len(self.opened.chunks):,} chunks the best {study.KEPT} are stored; give no more")
+        for question in self.opened.questions:
+            gold(question, self.graph)
 
     @property
     def name(self) -> str:
@@ -154,15 +160,24 @@ class Study(Evident):
 
 
 def stored_index(results: Path, name: str) -> dict[str, Any] | None:
-    """index.json of a repository by name, None where it was not measured."""
+    """index.json of a repository by name, None where it was not measured; UserError for a name that nobody knows."""
+    _check_recorded(results, name, "index")
     return study.stored_index(study.folder_of(results, name))
+
+
+def _check_recorded(results: Path, name: str, what: str) -> None:
+    known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
+    if study.folder_of(results, name).name not in {*known, *STUDIED}:
+        raise UserError(f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or record it (--record)")
 
 
 def by_simple_name(graph: TypeGraph, name: str) -> str:
     """The full name of a type; UserError where none, or more than one, has this simple name."""
     same = sorted(n.name for n in graph.nodes.values() if name in (n.simple, n.name))
     if len(same) != 1:
-        raise UserError(f"type {name}: {'choose from ' + ', '.join(same) if same else 'no type of the repository has this name'}")
+        like = get_close_matches(name, [n.simple for n in graph.nodes.values()], 3, 0.5)
+        near = f" ({', '.join(dict.fromkeys(like))}?)" if like else ""
+        raise UserError(f"type {name}: {'choose from ' + ', '.join(same) if same else f'give a type of the repository{near}'}")
     return same[0]
 
 

@@ -93,7 +93,7 @@ def extraction_table(found: Study) -> Grid:
     rows = {
         "files": [count(len(e.files))], "batches": [count(len(e.answers))], "files with a record": [count(len(e.records))],
         "skipped or missed": [count(len(e.skipped))], "file success rate": [number(e.success_rate, 3)],
-        "file success rate by path, where names may repeat": [number(e.success_by_path, 3)],
+        "file success rate, files of one name told apart": [number(e.success_by_path, 3)],
         "matched by file name only": [count(e.by_name)], "truncated at 15,000 characters": [count(len(e.truncated))],
         "dependencies named": [count(named_dependencies(e))], "of them classes of a record": [count(kept)],
     }  # fmt: skip

@@ -116,7 +116,8 @@ class Chunker:
         first, last = source.lines(made.starts, made.stops)
         rows = zip(made.starts, made.stops, first, last, made.texts, made.sizes, strict=True)
         chunks = [Chunk(document, *row) for row in rows]
-        return Chunked(chunks, Account(document, language, len(data), chunks=len(chunks), utf8=source.utf8, **made.account))
+        about = {"utf8": source.utf8, "returns": b"\r" in data}
+        return Chunked(chunks, Account(document, language, len(data), chunks=len(chunks), **about, **made.account))
 
     def documents(self, documents: list[Document]) -> list[Chunked]:
         """One Chunked a document: by the suffix of its id, as Python where it has none."""

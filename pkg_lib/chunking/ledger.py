@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEAF, BETWEEN, LAYOUT, UNSEEN = "leaf over the limit", "white space between chunks", "layout written anew", "outside the tree"
+LARGE = 2**20  # bytes from which a file is remarked upon
 REASONS = (LEAF, BETWEEN, LAYOUT, UNSEEN)
 
 
@@ -26,7 +27,8 @@ class Account:
     """One file. `lost` counts bytes by reason, `bytes_twice` those that stand in two chunks (fixed-size with overlap).
 
     `leaves_over` leaves were larger than the limit (lost as published, cut at line ends without loss), `lines_cut` lines
-    larger than the limit were cut inside; `parse_errors` counts ERROR and MISSING nodes (None: not parsed).
+    larger than the limit were cut inside; `parse_errors` counts ERROR and MISSING nodes (None: not parsed). `returns` says
+    that there are carriage returns.
     """
 
     document: str
@@ -40,6 +42,7 @@ class Account:
     lines_cut: int = 0
     parse_errors: int | None = None
     utf8: bool = True
+    returns: bool = False
 
     @property
     def bytes_lost(self) -> int:
@@ -78,14 +81,18 @@ class Ledger:
     def __str__(self) -> str:
         lost = sum((a.lost for a in self.accounts), Counter())
         total, chunks = sum(a.bytes_in for a in self.accounts), sum(a.chunks for a in self.accounts)
-        broken = [a.document for a in self.accounts if a.parse_errors]
-        foreign = [a.document for a in self.accounts if not a.utf8]
+        remarks = {
+            "do not parse everywhere": [a.document for a in self.accounts if a.parse_errors],
+            "are not UTF-8": [a.document for a in self.accounts if not a.utf8],
+            "are empty": [a.document for a in self.accounts if not a.bytes_in],
+            "have line ends other than LF": [a.document for a in self.accounts if a.returns],
+            f"are larger than {LARGE // 2**20} MB": [a.document for a in self.accounts if a.bytes_in > LARGE],
+        }
         kept = total - lost.total()
         rows = [
             f"{len(self.accounts):,} files, {total:,} bytes = {kept:,} in {chunks:,} chunks + {lost.total():,} lost",
             *(f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n),
-            *([f"  {len(broken):,} files do not parse everywhere ({first_few(broken)})"] if broken else []),
-            *([f"  {len(foreign):,} files are not UTF-8 ({first_few(foreign)})"] if foreign else []),
+            *(f"  {len(names):,} files {what} ({first_few(names)})" for what, names in remarks.items() if names),
             *(f"  skipped {len(names):,}: {reason} ({first_few(names)})" for reason, names in self.skipped.items()),
             *([] if self.balanced else ["does not add up"]),
         ]

@@ -28,6 +28,8 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO) -> 
         for name, data in walk(path, ledger):
             _write(chunker.chunk(data, name), ledger, out)
     else:
+        if not path.exists():
+            raise UserError(f"{path} does not exist; give a source file or a tree of them")
         if language is not None:
             check_language(language)
         elif language_of(path.name) is None:

@@ -42,12 +42,14 @@ class Record:
 class Extraction:
     """A repository's records by path; files that answers `named`; faults of answers and records by reason; what it cost.
 
-    `truncated` files were longer than what the model was shown; `by_name` records named a file by its last part only.
+    `truncated` files were longer than what the model was shown; `by_name` records named a file by its last part only;
+    `told_apart` files were named by their path, or by a file name that no other one of the batch has.
     """
 
     files: list[str]
     records: dict[str, Record] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
+    told_apart: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
     truncated: list[str] = field(default_factory=list)
     answers: list[Generation] = field(default_factory=list)
@@ -67,8 +69,8 @@ class Extraction:
 
     @property
     def success_by_path(self) -> float | None:
-        """The share of the files that were not skipped; below Equation 6 where skipped files share a name."""
-        return 1 - len(self.skipped) / len(self.files) if self.files else None
+        """The share of the files that answers name so that no other file of the batch is meant; never above Equation 6."""
+        return len(self.told_apart) / len(self.files) if self.files else None
 
     @property
     def seconds(self) -> float:
@@ -113,6 +115,7 @@ def read(found: Extraction, batch: Sequence[str], raw: str, finish: str = "end")
         found.faults[CUT_OFF if results == NOT_JSON and finish == "length" else results] += 1
         return
     found.named |= _named(batch, results)
+    found.told_apart |= _told_apart(batch, results)
     for value in results:
         if fault := _take(found, batch, value):
             found.faults[fault] += 1
@@ -130,10 +133,19 @@ def _results(raw: str) -> list[Any] | str:
 
 def _named(batch: Sequence[str], results: Sequence[Any]) -> set[str]:
     """The files of the batch that the answer names: Listing 3's two steps, whatever else it says of them."""
-    paths = [v.get("file_path") for v in results if isinstance(v, dict)]
-    normal = {_normal(p) for p in paths if isinstance(p, str) and p.strip()}
+    normal = _paths(results)
     names = {posixpath.basename(p) for p in normal}
     return {p for p in batch if _normal(p) in normal or posixpath.basename(p) in names}
+
+
+def _told_apart(batch: Sequence[str], results: Sequence[Any]) -> set[str]:
+    normal, names = _paths(results), Counter(map(posixpath.basename, batch))
+    return {p for p in _named(batch, results) if _normal(p) in normal or names[posixpath.basename(p)] == 1}
+
+
+def _paths(results: Sequence[Any]) -> set[str]:
+    paths = [v.get("file_path") for v in results if isinstance(v, dict)]
+    return {_normal(p) for p in paths if isinstance(p, str) and p.strip()}
 
 
 def _normal(path: str) -> str:

@@ -39,7 +39,9 @@ def read_questions(path: Path) -> list[Question]:
     """The questions of a file in its order; UserError names the file and what is wrong with it."""
     try:
         found = yaml.safe_load(path.read_text("utf8"))
-    except (OSError, ValueError, yaml.YAMLError) as e:
+    except OSError as e:
+        raise UserError(f"{path} cannot be read ({e.strerror}); give a YAML file of questions") from e
+    except (ValueError, yaml.YAMLError) as e:
         raise UserError(f"{path}: no YAML can be read ({' '.join(str(e).split())})") from e
     rows = found.get("questions") if isinstance(found, dict) else None
     if not isinstance(rows, list) or not rows:
@@ -78,7 +80,7 @@ def gold(question: Question, graph: TypeGraph) -> list[str]:
             continue
         same = sorted(n.name for n in graph.nodes.values() if n.simple == name)
         if len(same) != 1:
-            which = f"means {', '.join(same)}; give one in full" if same else "is no type of the repository"
+            which = f"means {', '.join(same)}; give one in full" if same else "is none of the repository; give one of it"
             raise UserError(f"question {question.id}: {name} {which}")
         found += same
     return found

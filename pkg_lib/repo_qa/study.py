@@ -15,7 +15,7 @@ Seconds are measured when these files are made and only read afterwards, so a no
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -83,19 +83,24 @@ def _module(source: Path, module: str) -> Path:
     """A module's directory; UserError where the source has none of this name."""
     if source.is_dir():
         if not (source / module).is_dir():
-            raise UserError(f"{source} has no module {module}")
+            raise _no_module(source, module, (p.name for p in source.iterdir() if p.is_dir()))
         return source / module
     with Tree(source) as tree:
-        paths = [p for p in scan(source).paths if p.startswith(f"{module}/")]
+        every = scan(source).paths
+        paths = [p for p in every if p.startswith(f"{module}/")]
         found = {p: tree.read(p) for p in paths}
     if not found:
-        raise UserError(f"{source} has no module {module}")
+        raise _no_module(source, module, (p.partition("/")[0] for p in every))
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
     for path, data in found.items():
         if isinstance(data, bytes) and ".." not in path.split("/") and not (folder / path).exists():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
     return folder / module
+
+
+def _no_module(source: Path, module: str, known: Iterable[str]) -> UserError:
+    return UserError(f"{source} has no module {module}; choose from: {', '.join(sorted(set(known)))}")
 
 
 @dataclass

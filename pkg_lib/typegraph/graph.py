@@ -73,6 +73,8 @@ class TypeGraph:
         adjacent, seen, edge = getattr(self, direction), {start}, [start]
         found: list[str] = []
         for _ in range(depth):
+            if not edge:
+                break
             edge = [n for v in edge for n in adjacent.get(v, ()) if not (n in seen or seen.add(n))]
             found += edge
         return found

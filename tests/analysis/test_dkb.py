@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def asked(extracted):
             said = " ".join(n.rpartition(".")[2] for n in q.needs) if p.column == "DKB" else "OrderNumberGenerator, MadeUpThing"
             answer(asker, q.id, text, said)
     return dkb.Study(opened)
+
+
+def test_a_gold_list_that_names_no_type_is_found_before_anything_is_shown(found):
+    found.opened.questions[3] = replace(found.opened.questions[3], needs=("Nonesuch",))
+    with pytest.raises(UserError, match="Nonesuch is none of the repository; give one of it"):
+        dkb.Study(found.opened)
 
 
 def test_without_a_model_nothing_of_it_is_measured(found):
@@ -226,8 +233,10 @@ def test_nodes_at_one_place_are_pushed_apart():
 def test_a_centre_that_is_none_or_several(found):
     with pytest.raises(UserError, match=r"Address: choose from com\.example\.shop\.model\.Address"):
         dkb.by_simple_name(found.graph, "Address")
-    with pytest.raises(UserError, match="no type of the repository"):
+    with pytest.raises(UserError, match="type Nobody: give a type of the repository$"):
         dkb.by_simple_name(found.graph, "Nobody")
+    with pytest.raises(UserError, match=r"give a type of the repository \(OrderService"):
+        dkb.by_simple_name(found.graph, "OrderServise")
 
 
 def test_the_stored_jdk_graph_is_whole():

@@ -33,6 +33,7 @@ def test_a_tree_with_every_kind_of_bad_file(tree):
     words = str(ledger)
     for part in (
         "4 files,", "1 files do not parse everywhere (broken.py)", "1 files are not UTF-8 (a/one.py)",
+        "1 files are empty (empty.py)", "1 files have line ends other than LF (a/one.py)",
         "skipped 2: symbolic link, not followed (loop, itself.py)", "skipped 1: not a regular file (pipe.py)",
     ):  # fmt: skip
         assert part in words
@@ -47,6 +48,13 @@ def test_many_bad_files_are_named_up_to_five(tmp_path):
     words = str(files.chunk_tree(tmp_path, Chunker())[1])
     assert "7 files do not parse everywhere (0.py, 1.py, 2.py, 3.py, 4.py, ...)" in words
     assert "skipped 7: symbolic link, not followed (link0.py, link1.py, link2.py, link3.py, link4.py, ...)" in words
+
+
+def test_a_very_large_file_is_remarked_upon(tmp_path):
+    (tmp_path / "small.py").write_text("x = 1\n")
+    (tmp_path / "large.py").write_text("x = 1\n" * 200_000)
+    _, ledger = files.chunk_tree(tmp_path, Chunker(method="fixed-size"))
+    assert "1 files are larger than 1 MB (large.py)" in str(ledger)
 
 
 def test_a_bad_file_with_a_name_that_cannot_be_printed_is_named(tmp_path):

@@ -105,6 +105,14 @@ def test_skipped_files_of_one_name_are_one_file_name_as_the_paper_counts():
     assert found.success_by_path == 0.25
 
 
+def test_a_file_of_another_ones_name_counts_as_the_paper_counts_and_is_told_apart_beside():
+    batch = ["a/X.java", "b/X.java", "c/Y.java"]
+    for path, both in (("a/X.java", 1), ("X.java", 0), ("c/Y.java", 1), ("Y.java", 1)):
+        found = Extraction(list(batch))
+        read(found, batch, json.dumps({"results": [record(path, "X", [])]}))
+        assert found.success_by_path == both / 3 and len(found.named) == (2 if "X" in path else 1)
+
+
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda v: st.lists(v) | st.dictionaries(
     st.sampled_from(["results", "file_path", "class_name", "dependencies"]), v), max_leaves=8))  # fmt: skip
 def test_any_json_is_read(value):

@@ -74,7 +74,7 @@ def test_what_was_measured_is_not_overwritten_by_other_questions_nor_shown_for_a
 
     copy = tmp_path / "copy" / "shop"
     shutil.copytree(SHOP, copy)
-    next(copy.rglob("Money.java")).unlink()
+    next(copy.rglob("OrderMailListener.java")).unlink()  # no question needs it
     other = study.open_repository(str(copy), QUESTIONS, tmp_path, embedder)
     assert dkb.Study(other).index is None and "embedding_seconds" not in other.ranked
     measuring.measure(copy, "shop", other.folder)
@@ -218,4 +218,8 @@ def test_recorded_evidence_is_read_back(opened, monkeypatch, tmp_path):
     stored, now = dkb.recorded(tmp_path, "shop"), dkb.Study(opened)
     assert stored.columns == now.columns and stored.kinds == now.kinds
     assert stored.against("DKB", "No-Graph") == now.against("DKB", "No-Graph")
-    assert dkb.recorded(tmp_path, "other") is None
+    with pytest.raises(UserError, match="no evidence of other is recorded; choose from: shop"):
+        dkb.recorded(tmp_path, "other")
+    with pytest.raises(UserError, match="no index of other is recorded; choose from: java"):
+        dkb.stored_index(tmp_path / "nothing", "other")
+    assert dkb.recorded(tmp_path, "java.net.http") is None and dkb.stored_index(tmp_path, "openjdk-17") is None

@@ -148,7 +148,7 @@ def test_a_type_declared_in_two_files_counts_once():
 def test_within_goes_so_many_edges():
     graph = resolved(a="class A { B b; } class B { C c; } class C { A a; D d; } class D {}").graph
     assert graph.within("A", 0, "successors") == []
-    assert graph.within("A", 1, "successors") == ["B"] and graph.within("A", 3, "successors") == ["B", "C", "D"]
+    assert graph.within("A", 1, "successors") == ["B"] and graph.within("A", 10**12, "successors") == ["B", "C", "D"]
     assert graph.within("D", 2, "predecessors") == ["C", "B"]
 
 
