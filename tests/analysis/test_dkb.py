@@ -233,7 +233,7 @@ def test_nodes_at_one_place_are_pushed_apart():
 def test_a_centre_that_is_none_or_several(found):
     with pytest.raises(UserError, match=r"Address: choose from com\.example\.shop\.model\.Address"):
         dkb.by_simple_name(found.graph, "Address")
-    with pytest.raises(UserError, match="type Nobody: give a type of the repository$"):
+    with pytest.raises(UserError, match=r"type Nobody: give a type of the repository$"):
         dkb.by_simple_name(found.graph, "Nobody")
     with pytest.raises(UserError, match=r"give a type of the repository \(OrderService"):
         dkb.by_simple_name(found.graph, "OrderServise")
