@@ -19,6 +19,7 @@ from pkg_lib.types import UserError, digest
 
 NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
+PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
 MOST_NAMED = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
@@ -46,8 +47,8 @@ STUDY = (
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
     Part("mbpp", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
-    Part("humaneval", "published", ("None", "Func-PKG", "Block-PKG"), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
-    Part("mbpp", "published", ("None", "Func-PKG", "Block-PKG"), ("rq1_code_pkg", "error_types", "topics_radar"), LARGER),
+    Part("humaneval", "published", ("None", "Func-BM25", *PKG), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
+    Part("mbpp", "published", ("None", *PKG), ("rq1_code_pkg", "error_types", "topics_radar"), LARGER),
 )
 
 
