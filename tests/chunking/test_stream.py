@@ -35,7 +35,7 @@ def test_the_pipe_gives_the_file_back(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["nosuch.py"], "cannot read"),
+        (["nosuch.py"], "does not exist"),
         (["a.py", "--mode", "half"], "unknown mode"),
         (["a.py", "--method", "half"], "unknown method"),
         (["a.py", "--language", "cobol"], "unknown language"),
