@@ -206,7 +206,7 @@ class Completions:
         found: dict[str, tuple[Request, str, dict[str, Any]]] = {}
         for column in columns:
             contexts, have = self.contexts(column), self.completions(column)
-            if any(c.text is None and c.task_id not in have for c in contexts):
+            if any(c.text is None and c.task_id not in have and not self.unpublished(column, c) for c in contexts):
                 contexts = self._texts(column, contexts)
             name = str(Path(*self.place("generations", column).parts[2:])) + ".jsonl"
             for task, context in zip(self.tasks, contexts, strict=True):
