@@ -77,7 +77,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     axes.set_yticks(range(len(columns)), columns)
     axes.set_title(title, loc="left")
     if len(theirs):
-        look = {"title": "Published (other models and corpus):", "alignment": "left", "title_fontsize": 7}
+        look = {"title": "Published (other models, the paper's corpus):", "alignment": "left", "title_fontsize": 7}
         figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0, **look)
     return figure
 

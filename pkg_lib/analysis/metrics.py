@@ -105,11 +105,19 @@ def paired_bootstrap(
     if not n:
         return None
     helped, hurt = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
-    shares = np.array([helped, hurt, n - helped - hurt]) / n
-    counts = np.random.default_rng(seed).multinomial(n, shares, size=resamples)
+    low, high = bootstrap_of_steps(np.array([1, -1, 0]), np.array([helped, hurt, n - helped - hurt]), resamples, seed, confidence)
+    return Difference(n, (helped - hurt) / n, low, high)
+
+
+def bootstrap_of_steps(
+    steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks, one at least in all, take the step `steps[i]`."""
+    n = int(counts.sum())
+    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples) @ steps / n
     tail = (1 - confidence) / 2
-    low, high = np.quantile((counts[:, 0] - counts[:, 1]) / n, [tail, 1 - tail])
-    return Difference(n, (helped - hurt) / n, float(low), float(high))
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return float(low), float(high)
 
 
 def mcnemar(helped: int, hurt: int) -> float:

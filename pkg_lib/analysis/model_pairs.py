@@ -13,7 +13,7 @@ from scipy.stats import binom
 from pkg_lib.analysis.claim_study import Run
 from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.metrics import BASELINE, CONFIDENCE, ORACLE, RESAMPLES, holm
+from pkg_lib.analysis.metrics import BASELINE, ORACLE, bootstrap_of_steps, holm
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 
 STEPS = np.arange(-2, 3)  # how two changes of one task can differ, each of them -1, 0 or +1
@@ -56,7 +56,7 @@ def _pair(first: Run, second: Run, column: str) -> Pair | None:
         return None
     none_a, a, none_b, b = frame.to_numpy(dtype=int).T
     counts = change_counts((b - none_b) - (a - none_a))
-    low, high = spread(counts)
+    low, high = bootstrap_of_steps(STEPS, counts)
     rates = (float(none_a.mean()), float(none_b.mean()))
     gains = (float((a - none_a).mean()), float((b - none_b).mean()))
     models = (first.experiment.model, second.experiment.model)
@@ -67,14 +67,6 @@ def _pair(first: Run, second: Run, column: str) -> Pair | None:
 def change_counts(changes: np.ndarray) -> np.ndarray:
     """How many tasks have each of STEPS; `changes` int [tasks]."""
     return np.array([(changes == step).sum() for step in STEPS])
-
-
-def spread(counts: np.ndarray, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Percentile bootstrap over tasks of the mean change; tasks with the same change are interchangeable."""
-    n = int(counts.sum())
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples) @ STEPS / n
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
 
 
 def sign_test(counts: np.ndarray) -> float:

@@ -11,9 +11,10 @@ from pkg_lib.chunking.chunker import Chunk, Chunked, Chunker
 from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.ledger import Ledger
 from pkg_lib.graph.workers import ordered
+from pkg_lib.remarks import LINK
 from pkg_lib.types import UserError
 
-LINK, SPECIAL, UNREADABLE = "symbolic link, not followed", "not a regular file", "unreadable"
+SPECIAL, UNREADABLE = "not a regular file", "unreadable"
 SKIP = {".git", "__pycache__", "node_modules"}
 
 

@@ -12,13 +12,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from pkg_lib.naming import first_few
+from pkg_lib.remarks import LARGE, LARGER, first_few
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LEAF, BETWEEN, LAYOUT, UNSEEN = "leaf over the limit", "white space between chunks", "layout written anew", "outside the tree"
-LARGE = 2**20  # bytes from which a file is remarked upon
 REASONS = (LEAF, BETWEEN, LAYOUT, UNSEEN)
 
 
@@ -86,7 +85,7 @@ class Ledger:
             "are not UTF-8": [a.document for a in self.accounts if not a.utf8],
             "are empty": [a.document for a in self.accounts if not a.bytes_in],
             "have line ends other than LF": [a.document for a in self.accounts if a.returns],
-            f"are larger than {LARGE // 2**20} MB": [a.document for a in self.accounts if a.bytes_in > LARGE],
+            f"are {LARGER}": [a.document for a in self.accounts if a.bytes_in > LARGE],
         }
         kept = total - lost.total()
         rows = [

@@ -80,7 +80,7 @@ def gold(question: Question, graph: TypeGraph) -> list[str]:
             continue
         same = sorted(n.name for n in graph.nodes.values() if n.simple == name)
         if len(same) != 1:
-            which = f"means {', '.join(same)}; give one in full" if same else "is none of the repository; give one of it"
+            which = f"means {', '.join(same)}; give one in full" if same else "is no type of the repository; name one that is"
             raise UserError(f"question {question.id}: {name} {which}")
         found += same
     return found

@@ -19,7 +19,7 @@ import networkx as nx
 
 from pkg_lib.graph.columns import paused_collector
 from pkg_lib.graph.workers import ordered as in_order
-from pkg_lib.naming import FEW, first_few, shown
+from pkg_lib.remarks import FEW, first_few, shown
 from pkg_lib.results import write_text
 from pkg_lib.typegraph import published, resolve
 from pkg_lib.typegraph.graph import MODES, TypeGraph

@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from pkg_lib.remarks import LARGE, LARGER, LINK
 from pkg_lib.types import UserError
 
 SUFFIX = ".java"
 MOST = 64 * 2**20  # bytes of one file that are read; a larger one is no source that anybody wrote
-LARGE = 2**20  # bytes from which a file is remarked upon
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 UNREADABLE_DIRECTORY = "directory cannot be read"
-LINK = "symbolic link, not followed"
 UNREADABLE = "cannot be read"
 NO_FILE = "no regular file"
 TOO_LARGE = f"larger than {MOST // 2**20} MB"
@@ -89,7 +88,7 @@ def _directory(tree: Tree) -> None:
     for folder, folders, names in os.walk(tree.root, onerror=failed):
         for name in folders:
             if (path := Path(folder, name)).is_symlink():
-                tree.skipped.append((_relative(path, tree.root), LINK))
+                tree.skipped.append((_relative(path, tree.root) + "/", LINK))  # no file, whatever its name ends with
         for name in names:
             if name.endswith(SUFFIX):
                 path = Path(folder, name)
@@ -128,7 +127,7 @@ def _keep(tree: Tree, path: str, size: int, reason: str) -> None:
 
 def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
     """A file's text with "\\n" at line ends, and what is remarkable about the file."""
-    remarks = [f"larger than {LARGE // 2**20} MB"] if len(data) > LARGE else []
+    remarks = [LARGER] if len(data) > LARGE else []
     mark, encoding = next(((m, e) for m, e in BOMS if data.startswith(m)), (b"", "utf-8"))
     if encoding != "utf-8":
         remarks.append("UTF-16")

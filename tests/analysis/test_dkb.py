@@ -64,7 +64,7 @@ def asked(extracted):
 
 def test_a_gold_list_that_names_no_type_is_found_before_anything_is_shown(found):
     found.opened.questions[3] = replace(found.opened.questions[3], needs=("Nonesuch",))
-    with pytest.raises(UserError, match="Nonesuch is none of the repository; give one of it"):
+    with pytest.raises(UserError, match="Nonesuch is no type of the repository; name one that is"):
         dkb.Study(found.opened)
 
 

@@ -14,7 +14,7 @@ from scipy.stats import bootstrap
 
 from pkg_lib.analysis import model_pairs
 from pkg_lib.analysis.claim_study import Run
-from pkg_lib.analysis.metrics import mcnemar
+from pkg_lib.analysis.metrics import bootstrap_of_steps, mcnemar
 
 NAMES = {"none": "None", "Func_PKG": "Func-PKG", "Block_PKG": "Block-PKG"}
 
@@ -59,7 +59,7 @@ def test_with_one_step_alone_it_is_mcnemars(helped, hurt):
 
 def test_the_interval_is_the_bootstrap_over_tasks():
     changes = np.repeat([-2, -1, 0, 1, 2], [20, 60, 150, 30, 5])
-    low, high = model_pairs.spread(model_pairs.change_counts(changes))
+    low, high = bootstrap_of_steps(model_pairs.STEPS, model_pairs.change_counts(changes))
     peer = bootstrap((changes,), np.mean, method="percentile", rng=1).confidence_interval
     assert (low, high) == pytest.approx((peer.low, peer.high), abs=0.01)
 

@@ -57,7 +57,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_needed_types_that_are_none_or_several():
     graph = build(SHOP).graph
-    with pytest.raises(UserError, match="question Q: Nobody is none of the repository"):
+    with pytest.raises(UserError, match="question Q: Nobody is no type of the repository"):
         gold(Question("Q", "?", ("Nobody",)), graph)
     with pytest.raises(UserError, match=r"Address means com.example.shop.model.Address, com.example.shop.shipping.Address"):
         gold(Question("Q", "?", ("Address",)), graph)

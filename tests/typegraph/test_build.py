@@ -61,7 +61,9 @@ def test_a_loop_of_links_ends_and_is_named(tree):
     (tree / "a" / "up").symlink_to(tree)
     (tree / "self").symlink_to("self")
     built = build(tree)
-    assert skipped(built) == {"a/up": scanning.LINK} and len(built.graph.nodes) == 2
+    (tree / "Folder.java").symlink_to(tree / "a")
+    assert skipped(built) == {"a/up/": scanning.LINK} and len(built.graph.nodes) == 2
+    assert len(build(tree).files) == 1
 
 
 def test_a_type_belongs_to_its_file_and_not_to_a_link_that_comes_first(tree):

@@ -1,10 +1,13 @@
-"""Names of files for people: printable, and of many the first few."""
+"""What is said of files, alike wherever trees of them are read: printable names, of many the first few, what is remarkable."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 FEW = 5
+LARGE = 2**20  # bytes from which a file is remarked upon
+LARGER = f"larger than {LARGE // 2**20} MB"
+LINK = "symbolic link, not followed"
 
 
 def shown(path: str) -> str:
