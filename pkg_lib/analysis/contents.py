@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from pkg_lib.analysis.tables import COLUMNS, TITLES, points
-from pkg_lib.results import slug, stem
+from pkg_lib.results import stem
 
 STUDIES = "Studies"
 
@@ -75,7 +75,7 @@ def place(section: Placed) -> tuple[str, str]:
 def anchor(section: Placed, part: str) -> str:
     """The id of a part or a figure of the section on its page; of the section itself for ""."""
     whole = place(section)[1]
-    return f"{whole}.{slug(part)}" if part.strip() else whole
+    return f"{whole}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part.strip() else whole
 
 
 def pages(sections: Iterable[Placed]) -> list[Page]:

@@ -63,7 +63,7 @@ class Grid:
     def html(self) -> str:
         """A fragment; report.css styles it: cells of a column with sentences wrap and stand left, others are numbers."""
         rows = list(self.frame.itertuples(name=None))
-        wraps = [any(len(str(cell)) > NARROW for cell in column) for column in zip(*rows, strict=True)]
+        wraps = {i for row in rows for i, cell in enumerate(row) if len(str(cell)) > NARROW}
         return render("grid.html.j2", grid=self, rows=rows, wraps=wraps, head=self.frame.index.name or "")
 
     _repr_html_ = html

@@ -38,33 +38,39 @@ class Run:
     page: Page
     results: Path
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, str, str]:
+        """Model, benchmark and corpus."""
         about = self.page.sections[0].provenance
         return about["model"], about["benchmark"], about["corpus"]
 
     def files(self, stage: str) -> dict[str, Path]:
+        """column -> its file of contexts or evaluations, where there is one."""
         model, benchmark, corpus = self.names
         folder = self.results.joinpath(stage, *([] if stage == "contexts" else [model]), benchmark)
-        paths = {c: folder / ("none" if c == "None" else slug(corpus)) / f"{slug(c)}.jsonl" for c in (*single(COLUMNS), "Reranked")}
-        return {c: p for c, p in paths.items() if p.exists()}
+        shelves = {c: "none" if c == "None" else slug(corpus) for c in (*single(COLUMNS), "Reranked")}
+        return {c: p for c, shelf in shelves.items() if (p := folder / shelf / f"{slug(c)}.jsonl").exists()}
 
     @cached_property
+    def rows(self) -> dict[str, Rows]:
+        """column -> task id -> verdict with its solution; under Reranked which column it takes."""
+        return {c: _by_task(p) for c, p in self.files("evaluations").items()}
+
+    @property
     def judged(self) -> dict[str, Rows]:
-        return {c: _by_task(p, "status") for c, p in self.files("evaluations").items() if c != "Reranked"}
+        return {c: rows for c, rows in self.rows.items() if c != "Reranked"}
 
     @cached_property
     def contexts(self) -> dict[str, Rows]:
-        return {c: _by_task(p, "source") for c, p in self.files("contexts").items() if c != "None"}
+        return {c: _by_task(p) for c, p in self.files("contexts").items() if c != "None"}
 
-    @cached_property
-    def chosen(self) -> Rows:
-        path = self.files("evaluations").get("Reranked")
-        return _by_task(path, "chosen") if path else {}
+    def named(self, column: str) -> tuple[str, str]:
+        """The model, and the column with its corpus; None has none and is the same beside every corpus."""
+        return self.names[0], column if column == "None" else f"{column} ({self.names[2]})"
 
 
-def _by_task(path: Path, field: str) -> Rows:
-    return {r["task_id"]: r for r in read_rows(path, ("task_id", field))}
+def _by_task(path: Path) -> Rows:
+    return {r["task_id"]: r for r in read_rows(path, ("task_id",))}
 
 
 def file_of(task_id: str) -> str:
@@ -75,16 +81,15 @@ def build(results: Path, pages: Sequence[Page], sources: Iterable[Path]) -> tupl
     """Writes the pages of all tasks below results/site/tasks/; (page's name -> its grid of verdicts, files that belong).
 
     The index of a benchmark carries the digest of all that its pages were made from (`sources`: the templates); they are left
-    alone while that stays the same.
+    alone while that stays the same. UserError for a damaged file.
     """
     grids, written = {}, set()
-    runs = [Run(p, results) for p in pages if p.about]
+    runs = [r for r in (Run(p, results) for p in pages if p.about) if r.judged]
     for benchmark in dict.fromkeys(r.names[1] for r in runs):
-        here = [r for r in runs if r.names[1] == benchmark and r.judged]
+        here = [r for r in runs if r.names[1] == benchmark]
         ids = list(dict.fromkeys(i for r in here for rows in r.judged.values() for i in rows))
-        if ids:
-            written |= _write(results / "site" / "tasks" / benchmark, ids, here, sources)
-            grids |= {r.page.name: _grid(r, ids) for r in here}
+        written |= _write(results / "site" / "tasks" / benchmark, ids, here, sources)
+        grids |= {r.page.name: _grid(r, ids) for r in here}
     return grids, written
 
 
@@ -127,14 +132,13 @@ def _view(task_id: str, runs: list[Run]) -> dict[str, Any]:
     solutions: dict[tuple[str, str], tuple[dict[str, Any], dict[tuple[str, str], None]]] = {}
     table = []
     for run in runs:
-        cells, chosen = [], run.chosen.get(task_id, {}).get("chosen")
+        cells, chosen = [], run.rows.get("Reranked", {}).get(task_id, {}).get("chosen")
         for column, rows in run.judged.items():
             row = rows.get(task_id, {"status": "not_measured"})
             cell = {"name": f"{column} {STAR}" if column == chosen else column, "number": 0}
             if row["status"] in MARKS:
                 key = row["solution"], row["status"]
-                name = column if column == "None" else f"{column} ({run.names[2]})"
-                solutions.setdefault(key, (row, {}))[1][run.names[0], name] = None
+                solutions.setdefault(key, (row, {}))[1][run.named(column)] = None
                 cell |= {"number": list(solutions).index(key) + 1, "kind": MARKS[row["status"]][0], "verdict": _verdict(row)}
             cells.append(cell)
         table.append((run, cells))
@@ -178,7 +182,7 @@ def _contexts(task_id: str, runs: list[Run]) -> list[dict[str, Any]]:
             if text:
                 cut = text[:SHOWN_OF_CONTEXT] + (" \N{HORIZONTAL ELLIPSIS}" if len(text) > SHOWN_OF_CONTEXT else "")
                 about = {"source": rows[task_id]["source"], "by": {}, "text": _escaped(cut)}
-                found.setdefault(text, about)["by"][f"{column} ({run.names[2]})"] = None
+                found.setdefault(text, about)["by"][run.named(column)[1]] = None
     return list(found.values())
 
 
@@ -194,6 +198,6 @@ def _grid(run: Run, ids: list[str]) -> dict[str, Any]:
 
 def _solved(task_id: str, runs: list[Run]) -> tuple[int, int]:
     """(completions that passed, those measured): None once a model, however many corpora it stands beside."""
-    seen = {(r.names[0], c, "" if c == "None" else r.names[2]): rows.get(task_id, {}) for r in runs for c, rows in r.judged.items()}
+    seen = {r.named(c): rows.get(task_id, {}) for r in runs for c, rows in r.judged.items()}
     counts = Counter(row.get("status") for row in seen.values())
     return counts["passed"], counts["passed"] + counts["failed"]
