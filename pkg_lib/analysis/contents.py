@@ -73,7 +73,7 @@ def place(section: Placed) -> tuple[str, str]:
 
 
 def anchor(section: Placed, part: str) -> str:
-    """The id of a part or a figure of the section on its page; of the section itself for ""."""
+    """The id of a part of the section on its page, of "figure NAME", or of the section itself for ""."""
     whole = place(section)[1]
     return f"{whole}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part.strip() else whole
 

@@ -49,8 +49,12 @@ def places(item: Item, pages: Sequence[Page]) -> list[tuple[Page, str]]:
     A section that lacks the part or figure, which then was not measured in it, is itself the place.
     """
     first = sorted(pages, key=lambda p: p.about is not None and p.about[2] != PUBLISHED)
-    shown = [(page, s) for page in first for s in page.sections if item.shown_by(s)]
-    return [(page, anchor(s, item.place if item.place in s.parts | s.figures else "")) for page, s in shown]
+    return [(page, _spot(item, s)) for page in first for s in page.sections if item.shown_by(s)]
+
+
+def _spot(item: Item, section: Any) -> str:
+    part = item.place if item.place in section.parts else f"figure {item.place}" if item.place in section.figures else ""
+    return anchor(section, part)
 
 
 def paper_map(pages: Sequence[Page]) -> list[tuple[str, list[tuple[Item, list[tuple[Page, str]]]]]]:

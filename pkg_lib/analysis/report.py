@@ -132,9 +132,11 @@ def _sound(read: Callable[[Path], T], paths: Sequence[Path], damaged: list[str])
 
 
 def _section(path: Path) -> Section:
+    """The section with those of its figures that are there."""
     try:
         stored = json.loads(path.read_text("utf8"))
-        made = Section(**stored | {"parts": dict(stored["parts"]), "figures": dict(stored["figures"])})
+        drawn = {name: caption for name, caption in stored["figures"] if all(p.exists() for p in _figure(path, name))}
+        made = Section(**stored | {"parts": dict(stored["parts"]), "figures": drawn})
         texts = [made.stem, made.heading, *made.parts.values(), *made.findings, *made.figures.values(), *made.tables]
         if not all(isinstance(t, str) for t in texts) or not isinstance(made.provenance, dict):
             raise TypeError("a field of another type")
@@ -145,17 +147,21 @@ def _section(path: Path) -> Section:
     return made
 
 
+def _figure(section: Path, name: str) -> list[Path]:
+    """PDF and PNG of a figure of the section that is stored as tables/STEM.json."""
+    return [section.parents[1] / "figures" / f"{section.stem}.{name}.{suffix}" for suffix in ("pdf", "png")]
+
+
 def _view(section: Section, results: Path, failed: bool, site: Sequence[Page]) -> dict[str, Any]:
     """What the template prints of a section: only links to files that exist."""
     stem, notebook = section.stem, results / "notebooks" / f"{section.stem}.html"
     files = [(_label(t, stem), _links([results / "tables" / f"{t}.{s}" for s in TABLE], results)) for t in section.tables]
     figures = []
     for name, caption in section.figures.items():
-        png, pdf = paths = [results / "figures" / f"{stem}.{name}.{suffix}" for suffix in ("png", "pdf")]
-        if png.exists() and pdf.exists():
-            about = {"png": _relative(png, results), "caption": caption, "size": _size(png)}
-            figures.append(about | {"id": anchor(section, name)})
-            files.append((f"figure {name.replace('_', ' ')}", _links(paths[::-1], results)))
+        paths = _figure(results / "tables" / f"{stem}.json", name)
+        about = {"png": _relative(paths[1], results), "caption": caption, "size": _size(paths[1])}
+        figures.append(about | {"id": anchor(section, f"figure {name}")})
+        files.append((f"figure {name.replace('_', ' ')}", _links(paths, results)))
     return {
         **{k: getattr(section, k) for k in ("stem", "heading", "findings")},
         "id": place(section)[1],
