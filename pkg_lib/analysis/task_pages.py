@@ -56,7 +56,7 @@ class Run:
         """column -> task id -> verdict with its solution; under Reranked which column it takes."""
         return {c: _by_task(p) for c, p in self.files("evaluations").items()}
 
-    @property
+    @cached_property
     def judged(self) -> dict[str, Rows]:
         return {c: rows for c, rows in self.rows.items() if c != "Reranked"}
 
@@ -153,7 +153,7 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def _solution(row: dict[str, Any], made_by: Iterable[tuple[str, str]], first: str) -> dict[str, Any]:
     """A solution with its verdict and the models and columns that made it; what it shares with the `first` is left out."""
-    detail = split_detail(row["detail"])[0].removeprefix(row["error"])  # the rest is a test of the benchmark
+    detail = split_detail(row["detail"])[0].removeprefix(row["error"]).removeprefix(": ")  # the rest is a test of the benchmark
     models = dict.fromkeys(model for model, _ in made_by)
     by = [(m, ", ".join(column for model, column in made_by if model == m)) for m in models]
     about = {"kind": MARKS[row["status"]][0], "verdict": _verdict(row), "detail": detail, "by": by}

@@ -58,7 +58,7 @@ def test_every_task_has_a_page_that_its_experiments_lead_to(results):
 def test_a_solution_stands_once_with_all_who_made_it(results):
     report.build_report(results)
     text = page(results, 1)
-    assert text.count("<details id=") == 2
+    assert text.count("<pre id=") == 2
     assert "m: None, Block-PKG (stdlib) · n: None" in text
     assert "4 lines as in the first solution" in text and text.count("z = y") == 1 and "return 2 * z" in text
     assert "BM25 ★ passed" in text and "stdlib/a.py:1-2" in text and "kept text" in text
@@ -68,7 +68,7 @@ def test_verdicts_differ_by_what_was_executed_and_the_unmeasured_is_no_failure(r
     report.build_report(results)
     text = page(results, 2)
     assert "None NameError" in text and "None TypeError" in text and "BM25 –" in text
-    assert text.count("<details id=") == 2  # the same solution failed in two ways: it is one with its first verdict
+    assert text.count("<pre id=") == 2  # the same solution failed in two ways: it is one with its first verdict
     grid = (results / "site" / "m.mbpp.stdlib.html").read_text("utf8")
     assert '<td class=p>✓</td><td class=p>✓</td><td class=p>✓</td>' in grid
     assert '<td class=f>✗</td><td>–</td><td class=f>✗</td>' in grid
