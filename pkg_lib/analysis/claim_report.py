@@ -68,9 +68,9 @@ def published(e: Evidence) -> str:
 
 
 def ledger(assessed: Sequence[Assessed]) -> Grid:
-    """One row a claim: where it stands, what it says, the published number, all that was measured, the verdict."""
+    """One row a claim: the verdict, what it says, the published number, all that was measured, where it stands."""
     rows = {a.claim.id: _row(a) for a in assessed}
-    columns = ["stands in", "version", "claim", "published", "here (95 % interval)", "measured on", "verdict"]
+    columns = ["verdict", "claim", "published", "here (95 % interval)", "measured on", "stands in", "version"]
     notes = (
         "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every measurement that there is, "
         "in the order of the evidence table. Differences in points of pass@1.",
@@ -87,17 +87,17 @@ def _row(a: Assessed) -> tuple[str, ...]:
     here = "; ".join(seen) or a.why
     subjects = by_subject(a)
     whom = ", ".join(s if len(subjects) == 1 else f"{s}: {v}" for s, v in subjects.items()) or DASH
-    return (a.claim.place, a.claim.version, a.claim.says, claimed, here, whom, a.verdict)
+    return (a.verdict, a.claim.says, claimed, here, whom, a.claim.place, a.claim.version)
 
 
 def evidence(assessed: Sequence[Assessed]) -> Grid:
     """One row a measurement."""
     rows = [
-        (a.claim.id, e.subject, e.where, DASH if e.exact else f"{e.n}", published(e), number(e.effect, e.unit),
-         span(e.low, e.high, e.unit), probability(e.p_holm), size(e.smallest, e.unit), e.verdict)
+        (a.claim.id, e.verdict, e.subject, e.where, DASH if e.exact else f"{e.n}", published(e), number(e.effect, e.unit),
+         span(e.low, e.high, e.unit), probability(e.p_holm), size(e.smallest, e.unit))
         for a in assessed for e in a.evidence
     ]  # fmt: skip
-    columns = ["claim", "measured on", "where", "n", "published", "here", "95 % interval", "p (Holm)", "smallest", "verdict"]
+    columns = ["claim", "verdict", "measured on", "where", "n", "published", "here", "95 % interval", "p (Holm)", "smallest"]
     notes = (
         "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds with 80 % power at "
         "the observed discordance and Holm's strictest level; for tokens and for sizes half of the interval.",

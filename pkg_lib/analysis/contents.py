@@ -1,14 +1,17 @@
-"""How the report is ordered: sections of one experiment together, the matrix of all experiments, the table of contents."""
+"""How the report is ordered: a page an experiment and a page a study, the matrix of all experiments, the headline."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
-from pkg_lib.analysis.tables import COLUMNS, TITLES
+from pkg_lib.analysis.tables import COLUMNS, TITLES, points
+from pkg_lib.results import stem
 
-OTHERS = "Not about one experiment"
+STUDIES = "Studies"
 
 
 class Placed(Protocol):
@@ -22,6 +25,21 @@ class Placed(Protocol):
     def provenance(self) -> Mapping[str, Any]: ...
     @property
     def summary(self) -> Mapping[str, Sequence[str]]: ...
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the site: NAME.html in results/site/. `label` is short and stands below `group` in the navigation."""
+
+    name: str
+    title: str
+    group: str
+    label: str
+    sections: list[Any]
+
+    @property
+    def about(self) -> tuple[str, str, str, str] | None:
+        return experiment(self.sections[0])
 
 
 def experiment(section: Placed) -> tuple[str, str, str, str] | None:
@@ -44,30 +62,73 @@ def ordered(sections: Iterable[Placed]) -> list[Any]:
     return sorted(sections, key=lambda s: (experiment(s) is None, experiment(s) or (), not s.summary, s.heading, s.stem))
 
 
-def contents(sections: Iterable[Placed]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(experiment, [(stem, what the section is about)]) in the order of `ordered`."""
+def place(section: Placed) -> tuple[str, str]:
+    """(name of its page, id of the section on it); a run of the first N tasks has a page of its own."""
+    if experiment(section) is None:
+        return section.stem, section.stem
+    about = section.provenance
+    whole = stem(about["model"], about["benchmark"], about["corpus"])
+    parts = re.fullmatch(rf"({re.escape(whole)}(?:\.first\d+)?)\.(.+)", section.stem)
+    return (parts[1], parts[2]) if parts else (whole, section.stem)
+
+
+def anchor(section: Placed, part: str) -> str:
+    """The id of a part of the section on its page, of "figure NAME", or of the section itself for ""."""
+    whole = place(section)[1]
+    return f"{whole}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part.strip() else whole
+
+
+def pages(sections: Iterable[Placed]) -> list[Page]:
+    """The pages of the site in the order of the navigation."""
     found = []
-    for about, group in groupby(ordered(sections), key=experiment):
-        whole = title(about) if about else ""
-        found.append((whole or OTHERS, [(s.stem, _short(s.heading, whole)) for s in group]))
+    for name, group in groupby(ordered(sections), key=lambda s: place(s)[0]):
+        here = list(group)
+        about = experiment(here[0])
+        if about:
+            limited = f" ({about[3]} tasks)" if re.search(r"\.first\d+$", name) else ""
+            found.append(Page(name, title(about), f"{about[0]}, {about[1]}", about[2] + limited, here))
+        else:
+            found.append(Page(name, here[0].heading, STUDIES, here[0].heading, here))
     return found
 
 
-def _short(heading: str, whole: str) -> str:
-    """A heading without the experiment that it ends with."""
-    return heading.removesuffix(whole).rstrip(" :,") or "pass@1"
-
-
-def matrix(sections: Iterable[Placed]) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """(columns, [(benchmark, rows)]): pass@1 of every experiment; only those columns that some experiment offers."""
-    shown = [s for s in ordered(sections) if s.summary]
-    columns = [c for c in COLUMNS if any(c in s.summary for s in shown)]
-    groups = groupby(shown, key=lambda s: (experiment(s) or ("",))[0])
-    return columns, [(benchmark, [_row(s, columns) for s in group]) for benchmark, group in groups]
-
-
-def _row(section: Placed, columns: Sequence[str]) -> dict[str, Any]:
+def short(section: Placed) -> str:
+    """A section's heading without the experiment that it ends with."""
     about = experiment(section)
-    tasks = f" ({about[3]} tasks)" if about and about[3] else ""
-    name = f"{about[1]}, {about[2]}{tasks}" if about else section.heading
-    return {"stem": section.stem, "name": name, "cells": [section.summary.get(c, ("", "")) for c in columns]}
+    return section.heading.removesuffix(title(about) if about else "").rstrip(" :,") or "pass@1"
+
+
+def matrix(pages: Iterable[Page]) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+    """(columns, [(benchmark and model, rows)]): pass@1 of every experiment; only those columns that some experiment offers."""
+    shown = [(p, s) for p in pages for s in p.sections if s.summary]
+    columns = [c for c in COLUMNS if any(c in s.summary for _, s in shown)]
+    groups = groupby(shown, key=lambda found: found[0].group)
+    return columns, [(group, [_row(p, s, columns) for p, s in rows]) for group, rows in groups]
+
+
+def _row(page: Page, section: Placed, columns: Sequence[str]) -> dict[str, Any]:
+    cells = [(*_parted(text), colour) for text, colour in (section.summary.get(c, ("", "")) for c in columns)]
+    return {"page": page, "anchor": place(section)[1], "cells": cells}
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """A cell's rate and, where some tasks are not measured, on how many it stands: "24.0 (n=467)"."""
+    rate, _, rest = text.partition(" (n=")
+    return rate, rest.rstrip(")")
+
+
+def headline(differences: Sequence[tuple[Page, Mapping[str, float]]]) -> str:
+    """One sentence on how retrieval compares with None; "" where nothing is compared.
+
+    `differences`: points of pass@1 against None on tasks measured in both, by column, of each experiment's page.
+    """
+    found = sorted((d, c, f"{p.label}, {p.group}") for p, row in differences for c, d in row.items())
+    if not found:
+        return ""
+    more, fewer = sum(d > 0 for d, *_ in found), sum(d < 0 for d, *_ in found)
+    (low, worst, there), (high, best, here) = found[0], found[-1]
+    return (
+        f"Set against no retrieval on the same tasks, {more} of {len(found)} retrieval columns in {len(differences)} experiments "
+        f"solve more tasks and {fewer} solve fewer: from {points(low / 100)} points of pass@1 ({worst}; {there}) to "
+        f"{points(high / 100)} ({best}; {here})."
+    )

@@ -11,6 +11,8 @@ import pandas as pd
 from pkg_lib.analysis.tables import DASH, render, tex
 from pkg_lib.results import write_text
 
+NARROW = 24  # characters of a cell up to which it stays on one line
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -59,8 +61,10 @@ class Grid:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"
 
     def html(self) -> str:
-        """A fragment; report.css styles it."""
-        return render("grid.html.j2", grid=self, rows=list(self.frame.itertuples(name=None)), head=self.frame.index.name or "")
+        """A fragment; report.css styles it: cells of a column with sentences wrap and stand left, others are numbers."""
+        rows = list(self.frame.itertuples(name=None))
+        wraps = {i for row in rows for i, cell in enumerate(row) if len(str(cell)) > NARROW}
+        return render("grid.html.j2", grid=self, rows=rows, wraps=wraps, head=self.frame.index.name or "")
 
     _repr_html_ = html
 

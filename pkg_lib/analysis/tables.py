@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -174,11 +175,15 @@ class Table:
 
 def render(template: str, **values: object) -> str:
     """A template of templates/ as text; HTML is escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(HERE / "templates")
-    env = jinja2.Environment(
+    return jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    return env.get_template(template).render(**values)
 
 
 def kind(columns: Iterable[str]) -> str:

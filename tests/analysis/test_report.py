@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib.analysis import findings, report
-from pkg_lib.analysis.contents import contents, matrix
+from pkg_lib.analysis.contents import headline, matrix, pages
 from pkg_lib.analysis.metrics import own_function
 from pkg_lib.analysis.tables import CODE, TITLES, table1
 from pkg_lib.types import Context, UserError
@@ -40,17 +40,25 @@ class Links(HTMLParser):
 
     def handle_startendtag(self, tag, attrs):
         self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
 def broken(page):
-    links = Links(page)
-    assert links.open == []
-    fragments = [r for r in links.references if r.startswith("#") and r[1:] not in links.ids]
-    files = [r for r in links.references if not r.startswith(("#", "data:"))]
-    return fragments + [r for r in files if "//" in r or not (page.parent / unquote(r)).is_file()]
+    """References of a page that lead to no file, or to no element of it."""
+    links, found = Links(page), []
+    assert links.open == [] and len(links.ids) == len(set(links.ids))
+    for reference in links.references:
+        if not reference.startswith("data:"):
+            file, _, name = reference.partition("#")
+            target = page.parent / unquote(file) if file else page
+            there = "//" not in reference and target.is_file()
+            if not there or (name and unquote(name) not in Links(target).ids):
+                found.append(reference)
+    return found
 
 
 def notebook(*outputs):
@@ -84,44 +92,76 @@ def results(tmp_path, verdicts, controls):
     return tmp_path
 
 
+PAGE = "m-0_5b.humaneval.textbook-stdlib"
+
+
 def test_every_link_of_every_page_leads_to_a_file(results):
     page = report.build_report(results)
     assert page == results / "index.html"
-    assert broken(page) == []
-    assert broken(results / "notebooks" / f"{STEM}.html") == []
-    wanted = {f"tables/{STEM}.{s}" for s in ("csv", "md", "tex")}
-    wanted |= {f"notebooks/{STEM}.html", f"figures/{STEM}.helped_hurt.pdf", f"figures/{STEM}.helped_hurt.png"}
-    assert wanted <= set(Links(page).references)
-    assert "never_drawn" not in page.read_text("utf8")
+    built = {p.relative_to(results).as_posix(): p for p in results.rglob("*.html")}
+    assert {"index.html", f"site/{PAGE}.html", f"notebooks/{STEM}.html"} <= built.keys()
+    assert [broken(p) for p in built.values()] == [[]] * len(built)
+    assert f"site/{PAGE}.html" in {r.split("#")[0] for r in Links(page).references}
+    wanted = {f"../tables/{STEM}.{s}" for s in ("csv", "md", "tex")}
+    wanted |= {f"../notebooks/{STEM}.html", f"../figures/{STEM}.helped_hurt.pdf", f"../figures/{STEM}.helped_hurt.png"}
+    assert wanted <= set(Links(built[f"site/{PAGE}.html"]).references)
+    assert "never_drawn" not in built[f"site/{PAGE}.html"].read_text("utf8")
 
 
-def test_the_link_check_itself_sees_a_missing_file(results):
-    page = report.build_report(results)
+def test_the_link_check_itself_sees_a_missing_file_and_a_missing_element(results):
+    report.build_report(results)
+    page = results / "site" / f"{PAGE}.html"
     (results / "tables" / f"{STEM}.tex").unlink()
-    assert broken(page) == [f"tables/{STEM}.tex"]
-    assert broken(report.build_report(results)) == []
+    assert broken(page) == [f"../tables/{STEM}.tex"]
+    page.write_text(page.read_text("utf8").replace('id="rq1_code_pkg"', ""))
+    assert f"site/{PAGE}.html#rq1_code_pkg" in broken(results / "index.html")
+    report.build_report(results)
+    assert broken(page) == []
 
 
-def test_the_page_needs_no_network_and_describes_its_pictures(results):
+def test_the_pages_need_no_network_and_describe_their_pictures(results):
     report.build_report(results)
     for page in results.rglob("*.html"):
-        text = page.read_text("utf8")
-        assert "http://" not in text and "https://" not in text and "<script " not in text and "<link" not in text
+        assert "http://" not in page.read_text("utf8") and "https://" not in page.read_text("utf8")
         assert all(image.get("alt") for image in Links(page).images)
+
+
+def test_a_page_that_belongs_to_no_section_any_more_goes(results):
+    report.build_report(results)
+    (results / "site" / "old.html").write_text("old")
+    report.build_report(results)
+    assert [p.name for p in (results / "site").glob("*.html")] == [f"{PAGE}.html"]
+
+
+def test_a_picture_that_lies_in_figures_is_linked_and_another_stands_in_the_page(results):
+    (results / "figures" / f"{STEM}.chart.png").write_bytes(base64.b64decode(PIXEL))
+    save_notebook(results, STEM, picture("a chart"))
+    save_notebook(results, "other", picture("a chart"))
+    report.build_report(results)
+    linked, whole = ((results / "notebooks" / f"{stem}.html").read_text("utf8") for stem in (STEM, "other"))
+    assert PIXEL not in linked and f"../figures/{STEM}.chart.png" in linked and 'alt="a chart"' in linked
+    assert PIXEL in whole
+
+
+def test_a_summary_that_is_no_mapping_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="x"):
+        report.save_section(tmp_path, report.Section("x", "X", {}, [], {}, {}, []))
 
 
 def test_building_twice_gives_the_same_bytes(results):
     report.build_report(results)
     first = {p: p.read_bytes() for p in results.rglob("*") if p.is_file()}
-    for page in results.rglob("*.html"):
+    for page in [*results.rglob("*.html"), results / "site" / "report.css"]:
         page.unlink()
     report.build_report(results)
     assert {p: p.read_bytes() for p in results.rglob("*") if p.is_file()} == first
 
 
 def test_section_shows_table_findings_and_provenance(results, verdicts):
-    text = report.build_report(results).read_text("utf8")
-    assert f"{100 * verdicts['BM25'].mean():.1f}" in text
+    index = report.build_report(results)
+    text = (results / "site" / f"{PAGE}.html").read_text("utf8")
+    rate = f"{100 * verdicts['BM25'].mean():.1f}"
+    assert rate in text and rate in index.read_text("utf8")
     assert "A remark." in text
     assert "DeepSeek-Coder-7B" in text
     assert "&#34;python&#34;: &#34;3.11&#34;" in text
@@ -136,10 +176,12 @@ def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
 def test_failed_notebooks_are_named_and_older_results_marked(results):
     error = new_output("error", ename="UserError", evalue="no such model", traceback=["UserError: no such model"])
     save_notebook(results, "other.rq1_code_pkg", error)
-    assert "stopped with an error" not in report.build_report(results).read_text("utf8")
+    page, section = report.build_report(results), results / "site" / f"{PAGE}.html"
+    assert "stopped with an error" not in section.read_text("utf8")
     save_notebook(results, STEM, error)
-    page = report.build_report(results)
-    assert "stopped with an error" in page.read_text("utf8")
+    for _ in range(2):  # rendered now, and left alone
+        report.build_report(results)
+        assert "stopped with an error" in section.read_text("utf8")
     assert "notebooks/other.rq1_code_pkg.html" in Links(page).references
     assert broken(page) == []
 
@@ -176,7 +218,7 @@ def test_one_damaged_section_does_not_keep_the_others_from_the_report(results):
         report.build_report(results)
     page = results / "index.html"
     text = page.read_text("utf8")
-    assert f'id="{STEM}"' in text and all(name in text for name in ("x.json", "y.json", "z.ipynb"))
+    assert f"site/{PAGE}.html" in text and all(name in text for name in ("x.json", "y.json", "z.ipynb"))
     assert broken(page) == []
 
 
@@ -188,24 +230,46 @@ def save(results, model, benchmark, corpus, name="rq1", summary=None, about=None
     report.save_section(results, report.Section(stem, heading, {}, [], {}, provenance, rates))
 
 
-def test_experiments_are_grouped_by_benchmark_and_their_notebooks_by_experiment(tmp_path):
+def test_experiments_have_a_page_each_and_studies_too(tmp_path):
     save(tmp_path, "b", "mbpp", "stdlib")
     save(tmp_path, "b", "humaneval", "stdlib", "errors", {})
     save(tmp_path, "b", "humaneval", "stdlib")
-    save(tmp_path, "a", "humaneval", "stdlib", summary={"None": ["1.0", ""], "JSON-PKG": ["2.0", "#AABBCC"]})
+    save(tmp_path, "b", "humaneval", "stdlib", "first5.rq1", {})
+    save(tmp_path, "a", "humaneval", "stdlib", summary={"None": ["1.0", ""], "JSON-PKG": ["2.0 (n=9)", "#AABBCC"]})
     save(tmp_path, "a", "mbpp", "graphs", "build", {}, {"corpus": "stdlib"})
-    sections = [report._section(p) for p in (tmp_path / "tables").glob("*.json")]
-    columns, groups = matrix(sections)
+    site = pages([report._section(p) for p in (tmp_path / "tables").glob("*.json")])
+    assert [(p.name, p.group, [s.stem for s in p.sections]) for p in site] == [
+        ("a.humaneval.stdlib", "HumanEval, a", ["a.humaneval.stdlib.rq1"]),
+        ("b.humaneval.stdlib", "HumanEval, b", ["b.humaneval.stdlib.rq1", "b.humaneval.stdlib.errors"]),
+        ("b.humaneval.stdlib.first5", "HumanEval, b", ["b.humaneval.stdlib.first5.rq1"]),
+        ("b.mbpp.stdlib", "MBPP, b", ["b.mbpp.stdlib.rq1"]),
+        ("a.mbpp.graphs.build", "Studies", ["a.mbpp.graphs.build"]),
+    ]
+    columns, groups = matrix(site)
     assert columns == ["None", "JSON-PKG"]
-    assert [(b, [r["name"] for r in rows]) for b, rows in groups] == [
-        ("HumanEval", ["a, stdlib (164 tasks)", "b, stdlib (164 tasks)"]), ("MBPP", ["b, stdlib (164 tasks)"]),
+    assert [(group, [r["page"].label for r in rows]) for group, rows in groups] == [
+        ("HumanEval, a", ["stdlib"]), ("HumanEval, b", ["stdlib"]), ("MBPP, b", ["stdlib"]),
     ]  # fmt: skip
-    assert groups[0][1][1]["cells"] == [["50.0", ""], ("", "")]
-    found = contents(sections)
-    assert found[1] == (
-        "b, HumanEval (164 tasks), corpus stdlib", [("b.humaneval.stdlib.rq1", "rq1"), ("b.humaneval.stdlib.errors", "errors")]
-    )  # fmt: skip
-    assert found[-1][0] == "Not about one experiment" and len(found) == 4
+    assert groups[0][1][0]["cells"] == [("1.0", "", ""), ("2.0", "9", "#AABBCC")]
+    assert groups[1][1][0]["cells"] == [("50.0", "", ""), ("", "", "")]
+
+
+def test_the_headline_counts_and_names_the_ends(tmp_path):
+    save(tmp_path, "b", "mbpp", "stdlib")
+    (page,) = pages([report._section(p) for p in (tmp_path / "tables").glob("*.json")])
+    said = headline([(page, {"BM25": -4.0, "Dense": 1.5, "Func-PKG": -1.0, "Block-PKG": 0.0})])
+    assert "1 of 4 retrieval columns in 1 experiments" in said and "2 solve fewer" in said
+    assert "\N{MINUS SIGN}4.0 points of pass@1 (BM25; stdlib, MBPP, b)" in said and "+1.5 (Dense;" in said
+    assert headline([]) == ""
+
+
+def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_among_columns(results, verdicts):
+    """Reranked and Ideal choose among the columns: they are no way to retrieve."""
+    text = report.build_report(results).read_text("utf8")
+    rates = verdicts[[c for c in CODE if c not in ("None", "Reranked", "Ideal")]].mean()
+    above = int((rates > verdicts["None"].mean()).sum())
+    assert f"{above} of {len(rates)} retrieval columns in 1 experiments" in text
+    assert text.count("<circle") == len(rates)
 
 
 def test_findings_name_a_clear_difference_and_its_direction(verdicts):
