@@ -97,11 +97,13 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt to complete. `text` goes into the model's own chat template where it has one."""
+    """One prompt to complete. `text` goes into the model's own chat template where it has one; `sample` numbers
+    the completions of one prompt where several are drawn."""
 
     task_id: str
     text: str
     entry_point: str
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Generation with transformers: greedy decoding in a rolling batch.
+"""Generation with transformers: decoding in a rolling batch, greedy or sampled.
 
 `model.generate` keeps a batch until its slowest row is done. Here a finished row leaves the batch at once and waiting
 prompts of similar length take the free places, so the batch stays full; the decoding itself is the same argmax over the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,23 @@ class Row:
     request: Request
     prompt_tokens: int
     tokens: list[int] = field(default_factory=list)
+    draws: random.Random = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Seeded by prompt and sample, so that the tokens do not depend on the row's neighbours in the batch.
+        self.draws = random.Random(f"{self.request.sample} {self.request.text}")
+
+
+def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
+    """One token id a row of `logits` [rows, vocabulary], by inverse transform of `draws` [rows] in [0, 1).
+
+    Tokens stand in order of falling probability; of these the nucleus of mass `top_p` is kept (Holtzman et al., 2020).
+    """
+    probabilities, order = torch.softmax(logits.float() / temperature, -1).sort(dim=-1, descending=True, stable=True)
+    before = probabilities.cumsum(-1) - probabilities
+    mass = (probabilities * (before < top_p)).cumsum(-1)
+    place = torch.searchsorted(mass, draws[:, None].to(mass) * mass[:, -1:], right=True)
+    return order.gather(-1, torch.minimum(place, (before < top_p).sum(-1, keepdim=True) - 1))[:, 0]
 
 
 class TransformersBackend:
@@ -37,7 +55,8 @@ class TransformersBackend:
 
     `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as a user turn.
     `stop` says of a row's text so far whether nothing after it counts (by default: the solution's extraction is settled),
-    and `max_new_tokens` after how many a row is cut (MAX_NEW_TOKENS by default).
+    and `max_new_tokens` after how many a row is cut (MAX_NEW_TOKENS by default). A `temperature` above 0 samples from the
+    nucleus `top_p`; then the tokens of a request depend on its text and its `sample` alone, on one kind of device.
     """
 
     def __init__(
@@ -49,6 +68,8 @@ class TransformersBackend:
         chat: bool = True,
         stop: Callable[[str], bool] | None = None,
         max_new_tokens: int | None = None,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
     ) -> None:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -60,6 +81,7 @@ class TransformersBackend:
         self.slots = slots
         self.chat = chat
         self.stop, self.max_new_tokens = stop, max_new_tokens
+        self.temperature, self.top_p = temperature, top_p
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
@@ -86,7 +108,7 @@ class TransformersBackend:
         Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit, 512 tokens).
         """
         encoded = self._encode(requests)
-        batch = _Batch(self.model, self.device)
+        batch = _Batch(self.model, self.device, self._choose)
         while encoded or batch.rows:
             free = self.slots - len(batch.rows)
             # A prefill stalls the rows that decode, so it waits until a few places are free.
@@ -110,6 +132,12 @@ class TransformersBackend:
         ids = self._ids([r.text for r in requests])
         rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
         return sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
+
+    def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
+        if not self.temperature:
+            return logits.argmax(-1).tolist()
+        draws = torch.tensor([row.draws.random() for row in rows], device=self.device)
+        return sampled(logits, draws, self.temperature, self.top_p).tolist()
 
     def _retire(self, batch: _Batch, done: Callable[[Row, str, str], None]) -> None:
         keep = []
@@ -139,8 +167,8 @@ class TransformersBackend:
 class _Batch:
     """The rows in flight, their attention mask [rows, columns] and key-value cache; columns are padded on the left."""
 
-    def __init__(self, model: Any, device: str) -> None:
-        self.model, self.device = model, device
+    def __init__(self, model: Any, device: str, choose: Callable[[torch.Tensor, list[Row]], list[int]]) -> None:
+        self.model, self.device, self.choose = model, device, choose
         self.rows: list[Row] = []
         self.mask = torch.zeros((0, 0), dtype=torch.long, device=device)
         self.cache: DynamicCache | None = None
@@ -152,7 +180,8 @@ class _Batch:
         mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for _, i in group], device=self.device)
         cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
-        for (row, _), token in zip(group, logits, strict=True):
+        rows = [row for row, _ in group]
+        for row, token in zip(rows, self.choose(logits, rows), strict=True):
             row.tokens.append(token)
         if self.cache is None:
             self.mask, self.cache = mask, cache
@@ -160,13 +189,14 @@ class _Batch:
             width = max(self.mask.shape[1], mask.shape[1])
             self.cache = _join(self.cache, cache, width)
             self.mask = torch.cat([_pad(self.mask, width, 1), _pad(mask, width, 1)])
-        self.rows += [row for row, _ in group]
+        self.rows += rows
 
     def step(self) -> None:
         """Decodes one token for every row."""
         last = torch.tensor([[r.tokens[-1]] for r in self.rows], device=self.device)
         self.mask = torch.cat([self.mask, self.mask.new_ones((len(self.rows), 1))], dim=1)
-        for row, token in zip(self.rows, self._forward(last, self.mask, self.mask.sum(1, True) - 1, self.cache), strict=True):
+        logits = self._forward(last, self.mask, self.mask.sum(1, True) - 1, self.cache)
+        for row, token in zip(self.rows, self.choose(logits, self.rows), strict=True):
             row.tokens.append(token)
 
     def keep(self, indices: list[int]) -> None:
@@ -183,11 +213,11 @@ class _Batch:
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys[chosen, :, start:], layer.values[chosen, :, start:]
 
-    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache) -> list[int]:
+    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
         out = self.model(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
         )
-        return out.logits[:, -1].argmax(-1).tolist()
+        return out.logits[:, -1]
 
 
 def _pad(x: torch.Tensor, width: int, dim: int) -> torch.Tensor:

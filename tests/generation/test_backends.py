@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 import torch
+from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import Row, TransformersBackend
@@ -183,3 +184,27 @@ def test_models_with_a_sliding_window(backend, window):
 def test_weights_that_cannot_be_loaded(tmp_path):
     with pytest.raises(UserError, match="cannot be loaded"):
         TransformersBackend(tmp_path)
+
+
+def test_sampling_draws_from_the_nucleus_as_transformers_warps_it():
+    logits = torch.tensor([[2.0, 1.0, 0.5, -1.0, 1.0], [0.0, 0.0, 0.0, 0.0, 9.0]])
+    draws = torch.arange(0, 1, 1 / 4096)
+    for temperature, top_p in ((0.8, 0.95), (1.0, 1.0), (0.2, 0.5), (1.5, 0.8)):
+        warped = TopPLogitsWarper(top_p)(None, TemperatureLogitsWarper(temperature)(None, logits)).softmax(-1)
+        for row, expected in zip(logits, warped, strict=True):
+            tokens = backends.sampled(row.expand(len(draws), -1), draws, temperature, top_p)
+            share = torch.bincount(tokens, minlength=5) / len(draws)
+            assert share.tolist() == pytest.approx(expected.tolist(), abs=2e-3)
+            assert not share[expected == 0].any()
+
+
+def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend):
+    texts = prompts(4)
+    requests = [Request(f"{i}-{k}", t, "f", k) for i, t in enumerate(texts) for k in range(3)]
+    backend.temperature, runs = 0.9, []
+    for backend.slots, asked in ((1, requests), (5, requests[::-1]), (64, requests[3:])):
+        tokens: dict[str, list[int]] = {}
+        backend.generate(asked, lambda row, raw, finish, tokens=tokens: tokens.update({row.request.task_id: row.tokens}))
+        runs.append(tokens)
+    assert runs[0] == runs[1] == {**runs[0], **runs[2]}
+    assert all(len({tuple(runs[0][f"{i}-{k}"]) for k in range(3)}) == 3 for i in range(4) if len(texts[i]) > 1)
