@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sandbox_settings import BARE, SETTINGS
 
 TEST = "assert f(1) == 2"
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n\ncheck(f)"
@@ -139,27 +140,27 @@ def refused(outcome, errors):
     assert outcome.error in ((errors,) if isinstance(errors, str) else errors), outcome
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
+@pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize(("code", "errors"), cases(ANYWHERE))
-def test_refused_anywhere(judge, mode, code, errors):
+def test_refused_anywhere(judge, setting, code, errors):
     test = "assert all([f(1) == 2])" if "def all" in code else CHECK if "check" in code else TEST
-    refused(judge(code, test, mode=mode, seconds=1.0), errors)
+    refused(judge(code, test, setting=setting, seconds=1.0), errors)
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied"])
+@pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize(("code", "errors"), cases(LOCKED))
-def test_refused_by_the_kernel(judge, mode, code, errors):
-    refused(judge(code, TEST, mode=mode, seconds=1.0), errors)
+def test_refused_by_the_kernel(judge, setting, code, errors):
+    refused(judge(code, TEST, setting=setting, seconds=1.0), errors)
 
 
 def test_grandchildren_are_swept_by_rlimits_alone(judge):
     """The sample passes; what it started and detached is ended all the same (checked by the fixture)."""
     code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\ndef f(x): return 2"
-    assert judge(code, TEST, mode="rlimits alone").status == "passed"
+    assert judge(code, TEST, setting=BARE).status == "passed"
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied"])
-def test_files_outside_are_not_touched(judge, mode, tmp_path):
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_files_outside_are_not_touched(judge, setting, tmp_path):
     kept = tmp_path / "results.jsonl"
     kept.write_text("kept")
     canaries = [Path.home() / "pkg-attack", ROOT / "pkg-attack", ROOT / "results" / "pkg-attack", tmp_path / "new"]
@@ -173,7 +174,7 @@ def test_files_outside_are_not_touched(judge, mode, tmp_path):
             except OSError: pass
     def f(x): return 0
     """
-    outcome = judge(textwrap.dedent(code), TEST, mode=mode)
+    outcome = judge(textwrap.dedent(code), TEST, setting=setting)
     written = [p for p in canaries if os.path.lexists(p)]
     for path in written:
         path.unlink()
@@ -182,26 +183,26 @@ def test_files_outside_are_not_touched(judge, mode, tmp_path):
     refused(outcome, "AssertionError")
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
-def test_10_gb_file(judge, mode, tmp_path):
+@pytest.mark.parametrize("setting", [*SETTINGS, BARE])
+def test_10_gb_file(judge, setting, tmp_path):
     code = "f = open('big', 'wb')\nfor _ in range(10 << 10): f.write(bytes(1 << 20))"
-    code = code if mode != "rlimits alone" else code.replace("'big'", repr(str(tmp_path / "big")))
-    refused(judge(code, TEST, mode=mode), "Others")
+    code = code if setting != BARE else code.replace("'big'", repr(str(tmp_path / "big")))
+    refused(judge(code, TEST, setting=setting), "Others")
     size = sum(p.stat().st_size for p in tmp_path.iterdir())
     assert size <= 16 << 20
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
-def test_environment_is_empty(judge, mode, monkeypatch):
+@pytest.mark.parametrize("setting", [*SETTINGS, BARE])
+def test_environment_is_empty(judge, setting, monkeypatch):
     monkeypatch.setenv("PKG_ATTACK_SECRET", "key")
-    assert judge("import os\nassert not dict(os.environ)", mode=mode).status == "passed"
+    assert judge("import os\nassert not dict(os.environ)", setting=setting).status == "passed"
     for path in ("/proc/self/environ", f"/proc/{os.getpid()}/environ"):
-        outcome = judge(f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0", TEST, mode=mode)
+        outcome = judge(f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0", TEST, setting=setting)
         refused(outcome, ("Suspicious", "Others"))
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied"])
-def test_signals_blocked(judge, mode):
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_signals_blocked(judge, setting):
     code = """
     import signal
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -211,7 +212,7 @@ def test_signals_blocked(judge, mode):
     while True: pass
     """
     started = time.monotonic()
-    refused(judge(textwrap.dedent(code), TEST, mode=mode, seconds=0.5), "Timeout")
+    refused(judge(textwrap.dedent(code), TEST, setting=setting, seconds=0.5), "Timeout")
     assert time.monotonic() - started < 10
 
 
@@ -231,10 +232,10 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("mode", ["full", "namespaces denied", "rlimits alone"])
+@pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize("code", [pytest.param(c, id=n) for n, c in HONEST.items()])
-def test_honest_code_is_not_suspected(judge, mode, code):
-    assert judge(code, TEST, mode=mode).status == "passed"
+def test_honest_code_is_not_suspected(judge, setting, code):
+    assert judge(code, TEST, setting=setting).status == "passed"
 
 
 def test_the_work_directory_is_empty_and_writable(judge):

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from sandbox_settings import BARE
 
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.execution.sandbox import Job, Limits, Worker, layers, run_jobs, warn_missing
+from pkg_lib.execution.sandbox import Job, Limits, Worker, layers, run_jobs, check_layers
 from pkg_lib.types import Outcome, UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,7 +160,7 @@ def test_a_fork_server_that_ends_is_not_measured_and_replaced(no_leak, monkeypat
 
 
 def test_a_fault_before_the_sample_is_not_measured(pool, tmp_path):
-    worker = pool("rlimits alone", "stdlib")
+    worker = pool(BARE, "stdlib")
     os.rmdir(worker.work)
     try:
         outcome = worker.run(Job("a", "x = 1"))
@@ -190,10 +191,10 @@ def test_layers_name_what_is_missing(monkeypatch, caplog):
     missing = {n for n, v in found.items() if v is not True}
     assert missing >= {"network namespace", "process namespace", "mount namespace", "ipc namespace", "system call filter"}
     with caplog.at_level(logging.WARNING):
-        warn_missing(found)
+        check_layers(found)
     assert all(name in caplog.text for name in missing)
     caplog.clear()
-    warn_missing(dict.fromkeys(NAMES, True))
+    check_layers(dict.fromkeys(NAMES, True))
     assert not caplog.text
 
 
