@@ -6,7 +6,7 @@ Both need no permission on the directories above Python, so a Python in root's o
 Used inside the sandbox's own processes only.
 """
 
-# ruff: noqa: PTH103, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123, PTH208, PTH211 - a start without pathlib
+# ruff: noqa: PTH - a start without pathlib
 from __future__ import annotations
 
 import ctypes

@@ -89,6 +89,10 @@ def command(name: str, packages: str) -> list[str]:
     folder = _folder(setting.hidden)
     sources = {"python": sys.base_prefix, "site-packages": PACKAGES, "checkout": ROOT}
     mounts = " && ".join(f"mount --rbind '{source}' '{folder / name}'" for name, source in sources.items())
+    closed = next((p for p in reversed(Path(sys.base_prefix).parents) if not p.stat().st_mode & 0o001), None)
+    if closed and not setting.hidden:  # Python's own libraries may be looked for where it was installed
+        mounts += f" && mount -t tmpfs -o mode=755 none '{closed}' && mkdir -p '{sys.base_prefix}'"
+        mounts += f" && mount --rbind '{folder / 'python'}' '{sys.base_prefix}'"
     script = f"{mounts} && exec '{folder}/python/bin/{VERSION}' '{folder}/checkout/{SERVE}' \"$@\""
     about = [str(folder / "checkout"), str(folder / "site-packages"), packages, str(setting.user)]
     return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "serve", *about]
@@ -96,14 +100,14 @@ def command(name: str, packages: str) -> list[str]:
 
 class Remote:
     """A Worker in a setting: `work` its directory, `layers` what is active, `server` and `parent` its processes, `refusal`
-    what a run says that may not start."""
+    what a run says that may not start, `checkout` and `packages` where these lie there."""
 
     def __init__(self, name: str, packages: str) -> None:
         environment = os.environ | {DENY: (SETTINGS | OTHERS)[name].deny, "PYTHONDONTWRITEBYTECODE": "1"}
         for unwanted in ("PYTHONPATH", ALLOW_ROOT):
             environment.pop(unwanted, None)
         self.process = subprocess.Popen(command(name, packages), stdin=-1, stdout=-1, text=True, env=environment)
-        self.setting, self.site_packages = name, self.process.args[-3]
+        self.checkout, self.packages = self.process.args[-4:-2]
         answer = self._answer()
         self.work, self.layers, self.refusal = answer["work"], answer["layers"], answer["refusal"]
         self.server, self.parent = answer["server"], answer["parent"]
@@ -114,8 +118,14 @@ class Remote:
         return json.loads(line)
 
     def run(self, job: Job) -> Outcome:
+        self.send(job)
+        return self.receive()
+
+    def send(self, job: Job) -> None:
         self.process.stdin.write(json.dumps(asdict(job)) + "\n")
         self.process.stdin.flush()
+
+    def receive(self) -> Outcome:
         answer = self._answer()
         self.server = answer["server"]
         return Outcome(**answer["outcome"])

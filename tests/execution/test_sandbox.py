@@ -16,7 +16,7 @@ import pytest
 from sandbox_settings import BARE
 
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.execution.sandbox import Job, Limits, Worker, layers, run_jobs, check_layers
+from pkg_lib.execution.sandbox import Job, Limits, Worker, check_layers, layers, run_jobs
 from pkg_lib.types import Outcome, UserError
 
 ROOT = Path(__file__).resolve().parents[2]
