@@ -6,7 +6,7 @@ Both need no permission on the directories above Python, so a Python in root's o
 Used inside the sandbox's own processes only.
 """
 
-# ruff: noqa: PTH - a start without pathlib
+# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 - no pathlib here
 from __future__ import annotations
 
 import ctypes

@@ -312,12 +312,13 @@ def run_jobs(
         board.todo.put(i)
     with contextlib.ExitStack() as stack:
         pool = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
-        threads = [threading.Thread(target=board.work, args=(w,), daemon=True) for w in pool]
+        threads: list[threading.Thread] = []
         stack.callback(_stop, board, pool, threads)
         if pool:
             check_layers(pool[0].layers)
-        for t in threads:
-            t.start()
+        for w in pool:
+            threads.append(threading.Thread(target=board.work, args=(w,), daemon=True))
+            threads[-1].start()
         for i in range(len(jobs)):
             outcome = board.take(i)
             if progress:
