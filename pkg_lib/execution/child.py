@@ -146,11 +146,11 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        found = confine.lock(server.plan, request["seconds"], server.filter())
+        active = confine.lock(server.plan, request["seconds"], server.filter())
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
         if request.get("layers"):
-            os.write(out, nonce + b"L" + json.dumps(found).encode())
+            os.write(out, nonce + b"L" + json.dumps(active).encode())
             os._exit(0)
         if abandoned(out):
             os._exit(1)
@@ -267,8 +267,8 @@ def main() -> None:
         server = Server(json.loads(sys.argv[1]))
         probe = {"seconds": 10.0, "solution": "", "tests": [], "entry_point": "", "layers": True}
         first = judge(server, probe)
-        found = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
-        send(line, server.plan.layers | found)
+        active = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
+        send(line, server.plan.layers | active)
         while (request := receive(line)) is not None:
             send(line, judge(server, request))
 

@@ -184,11 +184,11 @@ def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None
     die_with_parent()
     if plan.rules >= 0:
         filesystem.restrict(plan.rules)
-    found: dict[str, bool | str] = {"rlimits": True, "no new privileges": True, "capabilities dropped": True}
-    found["system call filter"] = _filter(program) if program else "not for this machine, or switched off"
+    active: dict[str, bool | str] = {"rlimits": True, "no new privileges": True, "capabilities dropped": True}
+    active["system call filter"] = _filter(program) if program else "not for this machine, or switched off"
     root = os.geteuid() == 0 and not program
-    found["process-count limit"] = "root is exempt from RLIMIT_NPROC" if root else True
-    return found
+    active["process-count limit"] = "root is exempt from RLIMIT_NPROC" if root else True
+    return active
 
 
 def limit(memory_mb: int, processes: int) -> None:

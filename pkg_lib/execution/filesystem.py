@@ -2,7 +2,7 @@
 
 Said to the kernel in two ways, because a machine may lack either: `own_root` moves the fork server into a root directory
 made of mounts (needs a mount namespace), and `ruleset` makes the Landlock rules that each sample's process puts on itself.
-Both need no permission on the directories above Python, so a Python in root's own home serves an ordinary user too.
+In the first, the directories above Python are made anew, so that a Python in root's own home serves an ordinary user too.
 Used inside the sandbox's own processes only.
 """
 
@@ -83,7 +83,7 @@ def own_root(work: str, shown: Trees, machine: str) -> None:
     for folder in ("/dev", "/proc", work + "/sample"):
         os.makedirs(work + folder, exist_ok=True)
     for name in os.listdir("/"):
-        if name.startswith("lib") and os.path.islink("/" + name):
+        if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{work}/{name}"):
             os.symlink(os.readlink("/" + name), f"{work}/{name}")
     os.symlink(work + "/sample/shm", work + "/dev/shm")
     for path in DEVICES:

@@ -347,10 +347,10 @@ def layers(limits: Limits | None = None) -> dict[str, bool | str]:
 
 
 def check_layers(active: dict[str, bool | str]) -> None:
-    """Logs one warning that names every layer that is not active, and why; UserError where samples would run as root."""
-    missing = [f"{name} ({why})" for name, why in active.items() if why is not True]
-    if missing:
-        log.warning("sandbox layers not active on this system: %s", "; ".join(missing))
+    """UserError where samples would run as root; else logs one warning that names every layer that is not active, and why."""
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
         raise UserError(f"samples would run as root ({why}): work as another user, or set {ALLOW_ROOT}=1 to accept it")
+    missing = [f"{name} ({why})" for name, why in active.items() if why is not True]
+    if missing:
+        log.warning("sandbox layers not active on this system: %s", "; ".join(missing))
