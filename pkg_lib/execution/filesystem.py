@@ -89,7 +89,7 @@ def own_root(work: str, shown: Trees, machine: str) -> None:
     for path in DEVICES:
         os.close(os.open(work + path, os.O_CREAT))
     _set_attributes(work, RDONLY | NOSUID | NODEV)
-    for path in DEVICES:
+    for path in DEVICES:  # after it, since they alone are to open as devices
         _bind(path, work + path)
         _set_attributes(work + path, RDONLY | NOSUID | NOEXEC)
     os.chdir(work)
