@@ -374,7 +374,7 @@ def test_honest_code_that_writes(judge, setting, code):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_threads_of_one_worker_do_not_fail_anothers(setting):
+def test_threads_of_one_worker_do_not_fail_anothers(pool, setting):
     """Two fork servers, a hundred threads in each at the same time."""
     code = "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(1,)).start()\ndef f(x): return 2"
     workers = [Remote(setting, "stdlib") for _ in range(2)]
