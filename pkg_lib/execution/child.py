@@ -20,8 +20,10 @@ import time
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+OWN_PATH = tuple(sys.path)
 sys.path.insert(0, HERE)
 import confine  # noqa: E402
+import filesystem  # noqa: E402
 import runner  # noqa: E402
 import syscalls  # noqa: E402
 
@@ -41,16 +43,16 @@ class Server:
         confine.die_with_parent()
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         confine.adopt_orphans()
-        self.plan = confine.enter(setup["work"], setup["deny"])
-        self.everything = setup["packages"] == "all"
-        allowed = None if self.everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
         self._warm(setup)
-        if self.plan.namespaces:
-            confine.hide_proc()
+        everything, paths = setup["packages"] == "all", setup["paths"]
+        allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
+        packages = filesystem.loaded(paths) if everything and setup["preload"] else None if everything else setup["allowed"]
+        shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
+        self.plan = confine.enter(setup["work"], setup["deny"], shown, paths)
         home = (os.path.dirname(os.__file__) + "/", HERE + "/", "<frozen ", *(p + "/" for p in setup["paths"]))
         self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
         self.program = confine.loadable(syscalls.program(1, read_only=False)) if self.plan.namespaces else None
-        for name in ("confine", "runner", "syscalls"):
+        for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step costs a copy of the memory that it touches.
         os.environ.clear()
@@ -144,11 +146,11 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
+        active = confine.lock(server.plan, request["seconds"], server.filter())
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
-        found = confine.lock(server.plan, request["seconds"], server.filter())
         if request.get("layers"):
-            os.write(out, nonce + b"L" + json.dumps(found).encode())
+            os.write(out, nonce + b"L" + json.dumps(active).encode())
             os._exit(0)
         if abandoned(out):
             os._exit(1)
@@ -265,8 +267,8 @@ def main() -> None:
         server = Server(json.loads(sys.argv[1]))
         probe = {"seconds": 10.0, "solution": "", "tests": [], "entry_point": "", "layers": True}
         first = judge(server, probe)
-        found = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
-        send(line, server.plan.layers | found)
+        active = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
+        send(line, server.plan.layers | active)
         while (request := receive(line)) is not None:
             send(line, judge(server, request))
 

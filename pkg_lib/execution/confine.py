@@ -1,10 +1,10 @@
-"""The kernel's part of the sandbox: namespaces, rlimits, capabilities, system call filter (Linux; x86-64 for the filter).
+"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64 for the filter).
 
 Used inside the sandbox's own processes only (child.py), three times, because each layer has its own lifetime:
 `enter` once in the fork server, `fork` for each sample, `lock` last in the sample's own process.
 """
 
-# ruff: noqa: PTH116, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
+# ruff: noqa: PTH116, PTH123, PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
 
 import ctypes
@@ -15,41 +15,31 @@ import signal
 import struct
 from dataclasses import dataclass, field
 
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
-SYS_MOUNT_SETATTR, AT_RECURSIVE = 442, 0x8000
-SYS_CLONE = {"x86_64": 56, "aarch64": 220}
-NOBODY = 65534
-PROCESSES = 64
-FILE_MB = 16
-WORK_MB = 64
+import filesystem
+from syscalls import call, libc
 
-libc = ctypes.CDLL(None, use_errno=True)
-for _name in ("capset", "mount", "prctl", "syscall", "unshare"):
-    getattr(libc, _name)  # looked up once here, not anew in every forked process
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+PROCESSES = 128
+FILE_MB = 16
 
 
 @dataclass
 class Plan:
-    """What the fork server found possible, and what each sample's processes then do."""
+    """What the fork server has made possible, and what each sample's process then does.
+
+    `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor, -1 without.
+    """
 
     work: str
     layers: dict[str, bool | str] = field(default_factory=dict)
     namespaces: bool = False
     filtered: bool = False
-    own_user: bool = False
+    user: int = 0
+    rules: int = -1
     processes: int = PROCESSES
-
-
-def call(name: str, *args: object) -> int:
-    """A libc function by name; OSError with its errno where it returns -1."""
-    result = getattr(libc, name)(*args)
-    if result == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-    return result
 
 
 def _prctl(option: int, value: int = 0, third: int = 0) -> None:
@@ -66,73 +56,94 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def enter(work: str, deny: list[str]) -> Plan:
-    """The fork server's own layers, and a plan for its samples; `deny` switches layers off (for tests)."""
+def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Plan:
+    """The fork server's own layers, and a plan for its samples; `deny` switches layers off (for tests).
+
+    A sample may read the `shown` trees and list `folders` (filesystem.py).
+    """
     plan = Plan(work)
+    user = _spare_user() if os.geteuid() == 0 else 0
+    plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
     try:
-        if "namespaces" in deny:
-            raise PermissionError("switched off by PKG_SANDBOX_DENY")
+        _refuse_denied("namespaces", deny)
         if platform.machine() not in SYS_CLONE:
             raise OSError(0, f"not known for {platform.machine()}")
         _unshare_all()
-        _read_only_root()
-        plan.namespaces = True
+        filesystem.own_root(work, shown, platform.machine())
+        plan.namespaces, plan.processes = True, PROCESSES
         reason: bool | str = True
     except OSError as e:
         reason = e.strerror or str(e)
     for name in ("network", "process", "mount", "ipc"):
         plan.layers[f"{name} namespace"] = reason
+    try:
+        _refuse_denied("landlock", deny)
+        plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces)
+        plan.layers["Landlock"] = True
+    except OSError as e:
+        plan.layers["Landlock"] = e.strerror or str(e)
     plan.filtered = platform.machine() == "x86_64" and "filter" not in deny
-    plan.own_user = os.geteuid() == 0 and _others_can_read_python()
-    plan.processes = PROCESSES + (0 if plan.namespaces or os.geteuid() == 0 else _tasks_of(os.geteuid()))
+    plan.layers["ordinary user"] = True if os.geteuid() else _check_user(user, shown)
+    plan.user = user if plan.layers["ordinary user"] is True else 0
+    _prctl(PR_SET_DUMPABLE, 0)
     return plan
 
 
+def _refuse_denied(layer: str, deny: list[str]) -> None:
+    if layer in deny:
+        raise PermissionError("switched off by PKG_SANDBOX_DENY")
+
+
 def _unshare_all() -> None:
-    """New network, mount, IPC and host-name namespaces; in a new user namespace where this user may not otherwise."""
+    """New network, mount, IPC and host-name namespaces; for an ordinary user in a new user namespace.
+
+    Root takes no user namespace: in one, no other user would be left for the sample to become.
+    """
     wanted = NEWNS | NEWNET | NEWIPC | NEWUTS
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
-        try:
-            call("unshare", wanted)
-            return
-        except PermissionError:
-            pass
+        call("unshare", wanted)
+        return
     call("unshare", wanted | NEWUSER)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as f:
             f.write(text)
 
 
-def _read_only_root() -> None:
-    """Every mount read-only and without set-user-id programs, in this mount namespace alone."""
-    call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
-    attributes = struct.pack("QQQQ", MS_RDONLY | MS_NOSUID, 0, 0, 0)
-    call("syscall", SYS_MOUNT_SETATTR, -100, b"/", AT_RECURSIVE, attributes, ctypes.c_size_t(len(attributes)))
+def _spare_user() -> int:
+    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where this root has none."""
+    with open("/proc/self/uid_map", encoding="ascii") as f:
+        first, _, count = max((tuple(map(int, line.split())) for line in f), key=lambda r: r[2])
+    half = min(count, 1 << 31) // 2
+    return first + half + os.getpid() % half if half else 0
 
 
-def hide_proc() -> None:
-    """An empty, read-only /proc: no environment, memory or descriptors of any process to be found there."""
-    call("mount", b"none", b"/proc", b"tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, b"size=4k")
-
-
-def _others_can_read_python() -> bool:
-    """Whether an ordinary user can read the running Python, so that root may become one for the sample."""
+def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
+    """Whether this user can read what is shown, so that root may become it for the sample; else why not."""
+    if not user:
+        return "root has no other user here"
     pid = os.fork()
     if pid == 0:
         try:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
-            os.listdir(os.path.dirname(os.__file__))
+            _become(user)
+            readable = all(os.access(path, os.R_OK) for path in (*shown, os.__file__))
+            os._exit(0 if readable else 1)
         except OSError:
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(pid, 0)[1] == 0
+            os._exit(2)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    reasons = (True, "an ordinary user cannot read this Python or its packages", "root may become no other user here")
+    return reasons[code]
+
+
+def _become(user: int) -> None:
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def _tasks_of(uid: int) -> int:
-    """How many threads this user has now: RLIMIT_NPROC counts them all where there is no user namespace."""
+    """How many threads this user may add before a sample's fail: RLIMIT_NPROC counts all of a user's threads, those of
+    the other workers' samples too, where there is no user namespace."""
     total = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -140,7 +151,7 @@ def _tasks_of(uid: int) -> int:
                 total += len(os.listdir(f"/proc/{name}/task"))
         except OSError:
             continue
-    return total + PROCESSES
+    return total + 15 * PROCESSES
 
 
 def fork(plan: Plan) -> int:
@@ -159,30 +170,25 @@ def fork(plan: Plan) -> int:
     return pid
 
 
-def _empty_work(plan: Plan) -> None:
-    options = f"size={WORK_MB}m,nr_inodes=4096,mode=1777".encode()
-    call("mount", b"none", os.fsencode(plan.work), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
-
-
 def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None) -> dict[str, bool | str]:
     """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be had."""
     if plan.namespaces:
-        _empty_work(plan)
-    os.chdir(plan.work)
+        filesystem.empty_work(plan.work)
     _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)  # behind child.wait's clock; the kernel's count may run ahead of it
-    if plan.own_user:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+    if plan.user:
+        _become(plan.user)
+    os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)
     _drop_capabilities()
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(PR_SET_DUMPABLE, 0)
+    _prctl(PR_SET_DUMPABLE, 0)  # again: the kernel may have set it anew with the user
     die_with_parent()
-    found: dict[str, bool | str] = {"rlimits": True, "no new privileges": True, "capabilities dropped": True}
-    found["system call filter"] = _filter(program) if program else "not for this machine, or switched off"
+    if plan.rules >= 0:
+        filesystem.restrict(plan.rules)
+    active: dict[str, bool | str] = {"rlimits": True, "no new privileges": True, "capabilities dropped": True}
+    active["system call filter"] = _filter(program) if program else "not for this machine, or switched off"
     root = os.geteuid() == 0 and not program
-    found["process-count limit"] = "root is exempt from RLIMIT_NPROC" if root else True
-    return found
+    active["process-count limit"] = "root is exempt from RLIMIT_NPROC" if root else True
+    return active
 
 
 def limit(memory_mb: int, processes: int) -> None:

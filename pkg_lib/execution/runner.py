@@ -35,7 +35,8 @@ FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
 MEMORY = frozenset(("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer",
                     "ctypes.string_at", "ctypes.wstring_at", "ctypes.addressof", "ctypes.call_function",
                     "ctypes.PyObj_FromPtr"))
-LISTINGS = frozenset(("open", "os.listdir", "os.scandir"))
+LISTINGS = frozenset(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"))
+PLACES = ("/proc/", "/dev/fd/")
 CODE = frozenset(("compile", "code.__new__"))
 WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | MEMORY | LISTINGS | CODE
 GIVERS = ("/inspect.py", "/traceback.py", "/logging/__init__.py")
@@ -173,7 +174,7 @@ def _verdicts(out: int, secret: list[bytes], checks: tuple[Check, Check]) -> tup
 
 def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType], str]:
     """A function that says why an event is suspicious ("" when it is not), or refuses an import."""
-    home, allowed = rules.home, rules.allowed
+    home, allowed, whole = rules.home, rules.allowed, _place_check()
 
     def guard(event: str, args: tuple[Any, ...], caller: types.FrameType) -> str:
         if event == "import":
@@ -184,8 +185,8 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         elif event in FORBIDDEN or (event in MEMORY and _by_sample(caller, home)):
             return f"used {event}"
         elif event in LISTINGS:
-            if type(args[0]) is str and args[0].startswith(("/proc", "/dev/fd")):
-                return f"looked into {args[0][:50]}"
+            if place := whole(args[0]):
+                return f"looked into {place[:50]}"
             # importlib.import_module raises no import event: a package's __init__ does by its own imports, a lone file not.
             if event == "open" and type(args[0]) is str and (file := INSTALLED.fullmatch(args[0])):
                 _check_import(file[1], allowed)
@@ -194,6 +195,26 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         return ""
 
     return guard
+
+
+def _place_check() -> Callable[[Any], str]:
+    """A function that gives the whole path where a path, also relative or in bytes, leads into one of PLACES, else ""."""
+    getcwd = os.getcwd
+
+    def whole(path: Any) -> str:
+        text = path.decode("utf8", "replace") if type(path) is bytes else path
+        if type(text) is not str or ("proc" not in text and "fd" not in text):
+            return ""
+        parts: list[str] = []
+        for part in (text if text.startswith("/") else f"{getcwd()}/{text}").split("/"):
+            if part == "..":
+                del parts[-1:]
+            elif part not in ("", "."):
+                parts.append(part)
+        plain = "/" + "/".join(parts)
+        return plain if f"{plain}/".startswith(PLACES) else ""
+
+    return whole
 
 
 def _check_import(name: str, allowed: frozenset[str] | None) -> None:

