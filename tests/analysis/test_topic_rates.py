@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
+from checks import legible
 
 from pkg_lib.analysis import topic_figures, topic_rates
 from pkg_lib.analysis.figures import save_figure
@@ -127,15 +127,7 @@ def any_verdicts(request):
 
 @pytest.mark.parametrize(("name", "width"), [("radar", 8.5), ("differences", 8.5), ("maps", 17)])
 def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(name, width, any_verdicts):
-    figure = drawings(*any_verdicts)[name]
-    assert figure.get_size_inches()[0] * 2.54 == pytest.approx(width, abs=0.05)
-    figure.draw_without_rendering()
-    shown = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
-    assert min(t.get_fontsize() for t in shown) >= 7
-    boxes = [(t.get_text(), t.get_window_extent()) for t in shown]
-    for text, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
-    assert [(a, b) for i, (a, p) in enumerate(boxes) for b, q in boxes[i + 1 :] if p.overlaps(q)] == []
+    legible(drawings(*any_verdicts)[name], width)
 
 
 def test_radar_has_a_line_for_each_measured_column_alone():
@@ -148,16 +140,18 @@ def test_radar_has_a_line_for_each_measured_column_alone():
     assert len(line) == 11 and line[0] == line[-1] == pytest.approx(100 * strings)
 
 
-def test_maps_draw_every_task_once_and_count_them_in_the_legend():
+def test_maps_draw_every_task_once_and_count_them_in_one_legend():
     verdicts, topic = made()
     verdicts.iloc[:5, 0] = pd.NA
     figure = drawings(verdicts, topic)["maps"]
-    axes = figure.axes[0]
-    assert sum(len(line.get_xdata()) for line in axes.lines) == 200
-    assert axes.get_title(loc="left") == f"None: {int(verdicts['None'].sum())}/195 solved"
-    mine = verdicts["None"][topic == NAMES[0]].dropna()
-    assert axes.get_legend().get_texts()[0].get_text() == f"Strings {int(mine.sum())}/{len(mine)}"
-    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["solved", "not solved", "not measured"]
+    axes, solved = figure.axes[0], int(verdicts["None"].sum())
+    counts = [len(c.get_offsets()) for c in axes.collections]
+    assert (len(axes.lines[0].get_xdata()), *counts) == (5, 195 - solved, solved)
+    assert axes.get_title(loc="left") == f"None: {solved}/195 solved"
+    shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("None", "Reranked")]
+    outcomes, shapes = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
+    assert outcomes == ["solved", "not solved", "not measured"] and len(shapes) == 10 and axes.get_legend() is None
+    assert shapes[0] == f"Strings {', '.join(f'{int(s.sum())}/{len(s)}' for s in shares)}"
 
 
 def test_same_bytes_twice_whatever_the_users_settings(tmp_path):
