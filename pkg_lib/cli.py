@@ -19,7 +19,7 @@ from pkg_lib import batch, forecast, models, study, verify
 from pkg_lib import doctor as doctor_module
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.corpora import CORPORA, DEFAULT
-from pkg_lib.results import results_dir, slug
+from pkg_lib.results import results_dir, results_path, slug
 from pkg_lib.retrieval.columns import ALL
 from pkg_lib.types import UserError
 
@@ -142,7 +142,8 @@ def doctor() -> None:
 @app.command()
 def fetch(model: Annotated[str, typer.Argument(help="A model of `list`.")]) -> None:
     """Downloads, verifies and converts a model's weights."""
-    typer.echo(f"{model}: ready at {models.fetch(model)}")
+    revision = models.revision_of(models.model_spec(model), results_path())
+    typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
 
 
 @app.command("verify-cache")

@@ -210,7 +210,7 @@ class Experiment(Completions):
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,
-            "revision": self.spec.tag,
+            "revision": self.revision,
             "decoding": DECODING,
             "benchmark": self.benchmark,
             "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
