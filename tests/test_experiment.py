@@ -290,6 +290,7 @@ class Toy(NoRetrieval):
 
 @pytest.mark.parametrize("part", HERE, ids=lambda p: p.corpus)
 def test_a_column_that_is_added_changes_no_stored_result(committed, monkeypatch, part):
+    assert (committed / f"evaluations/{MODEL}/humaneval/{part.corpus}/candidates.json").exists()
     before = Experiment(MODEL, corpus=part.corpus).verdicts()
     assert before[list(CHOOSING)].notna().any().all()
     monkeypatch.setitem(columns_of(part.corpus), "Toy", lambda knowledge: Toy())
