@@ -1,7 +1,7 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | repo-tasks | doctor
-                  | fetch | verify-cache | list
+python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | repo-tasks
+                  | crosscodeeval | doctor | fetch | verify-cache | list
 """
 
 from __future__ import annotations
@@ -285,11 +285,25 @@ def repo_tasks(
     model: Annotated[str, typer.Option(help="A chat model of `list`.")] = study.MODEL,
     column: Annotated[list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option(help="Complete only the first N tasks of each package.")] = None,
+    benchmark: Annotated[str, typer.Option(help="For retrieval alone: repoeval or swebench-lite, from its directory.")] = "",
+    ranker: Annotated[list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
     from pkg_lib.repo_tasks import running
 
-    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit)
+    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
+
+
+@app.command()
+def crosscodeeval(
+    completions: Annotated[Path, typer.Argument(help="A file with task_id and completion a line.")],
+    language: Annotated[str, typer.Option(help="python, java, csharp or typescript.")] = "python",
+) -> None:
+    """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
+    from pkg_lib.repo_tasks.crosscodeeval import report
+
+    for line in report(completions, language):
+        typer.echo(line)
 
 
 @app.command("make-tasks")
