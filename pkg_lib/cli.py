@@ -1,7 +1,7 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | repo-tasks
-                  | crosscodeeval | doctor | fetch | verify-cache | list
+python -m pkg_lib run | report | graph | search | enhance | structure | replay | chunk | show | typegraph | repo-qa
+                  | repo-tasks | crosscodeeval | doctor | fetch | verify-cache | list
 """
 
 from __future__ import annotations
@@ -179,6 +179,22 @@ def graph(
         typer.echo(f"saved: {output}")
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
+
+
+@app.command()
+def search(
+    folder: Annotated[Path, typer.Argument(help="A directory in which `graph` has saved one.")],
+    query: Annotated[str, typer.Argument(help="What the code should do.")],
+    unit: Annotated[str, typer.Option(help="function, block, or leaf (of a graph of text).")] = "function",
+    index: Annotated[str, typer.Option(help="flat (exact) or hnsw (fast on large graphs).")] = "flat",
+    top: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 10,
+) -> None:
+    """Finds the nodes of a saved graph that are nearest to a query."""
+    from pkg_lib.retrieval import search as searching
+    from pkg_lib.retrieval.embed import Embedder
+
+    for line in searching.search(folder, query, Embedder(), unit, index, top):
+        typer.echo(line)
 
 
 @app.command()

@@ -125,6 +125,8 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     path, asked = results / "generations" / spec.name / "revision.json", {"repo": spec.repo, "asked": spec.revision}
     stored = read_json(path) if path.exists() else {}
     known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
+    if resolve:
+        check_hardware(spec)  # a machine that cannot run it need not ask for it
     if spec.directory is None:
         now = known or (hub.commit(spec.repo, f"model {spec.name}", spec.revision) if resolve else "")
     else:

@@ -21,7 +21,7 @@ from pkg_lib import corpora
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.graph.documents import Structured, reasons
 from pkg_lib.graph.llm import LLM, MAX_NEW_TOKENS, RETRIES, Backend, read_answer
-from pkg_lib.graph.structure import NAMES, STRUCTURERS, deterministic
+from pkg_lib.graph.structure import NAMES, STRUCTURERS, deterministic, structured
 from pkg_lib.models import cache_dir, fetch, model_spec, revision_of
 from pkg_lib.results import read_rows, results_dir, slug, versions, write_json, write_jsonl
 from pkg_lib.types import Document, UserError, digest
@@ -197,6 +197,13 @@ def _squeezed(text: str) -> str:
 def _lines(documents: list[Document], found: list[Structured]) -> Iterator[dict[str, Any]]:
     for document, s in zip(documents, found, strict=True):
         yield asdict(s) | {"text_sha256": digest(document.text)}
+
+
+def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
+    """The JSON of a text corpus' documents: of structured:FILE what is stored, of others by the structurer of their kind."""
+    files = [rest for prefix, rest in map(corpora.split, corpus.split("+")) if prefix == corpora.STRUCTURED]
+    stored = {s.document: s for name in files for s in load_structured(corpora.structured_file(name), documents)}
+    return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
 
 
 def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
