@@ -403,7 +403,7 @@ def list_names() -> None:
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE"],
+        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE", "structured:FILE"],
         "columns": ALL,
         "notebooks": study.notebooks(),
     }
