@@ -11,7 +11,7 @@ from pkg_lib import corpora
 from pkg_lib.graph.documents import build_text, reasons
 from pkg_lib.graph.ledger import Ledger, ledger
 from pkg_lib.graph.schema import EDGE_TYPES, NODE_TYPES, PKG, build
-from pkg_lib.graph.structure import structured
+from pkg_lib.structuring import json_of
 from pkg_lib.types import Document, UserError
 
 
@@ -43,7 +43,7 @@ def build_corpus(corpus: str, processes: int = 1) -> Built:
     documents = corpora.load_corpus(corpus)
     meta = {"corpus": corpus, "corpus_digest": corpora.corpus_digest(documents)}
     start = time.perf_counter()
-    graph = build_text(documents, structured(documents), meta) if text else build(documents, meta, processes)
+    graph = build_text(documents, json_of(corpus, documents), meta) if text else build(documents, meta, processes)
     seconds = time.perf_counter() - start
     return Built(corpus, documents, graph, None if text else ledger(documents, graph), seconds)
 

@@ -1,7 +1,7 @@
 """The command line.
 
-python -m pkg_lib run | report | graph | enhance | structure | replay | chunk | show | typegraph | repo-qa | repo-tasks | doctor
-                  | fetch | verify-cache | list
+python -m pkg_lib run | report | graph | search | enhance | structure | replay | chunk | show | typegraph | repo-qa
+                  | repo-tasks | crosscodeeval | doctor | fetch | verify-cache | list
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pkg_lib import batch, forecast, models, study, verify
 from pkg_lib import doctor as doctor_module
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.corpora import CORPORA, DEFAULT
-from pkg_lib.results import results_dir, slug
+from pkg_lib.results import results_dir, results_path, slug
 from pkg_lib.retrieval.columns import ALL
 from pkg_lib.types import UserError
 
@@ -142,7 +142,8 @@ def doctor() -> None:
 @app.command()
 def fetch(model: Annotated[str, typer.Argument(help="A model of `list`.")]) -> None:
     """Downloads, verifies and converts a model's weights."""
-    typer.echo(f"{model}: ready at {models.fetch(model)}")
+    revision = models.revision_of(models.model_spec(model), results_path())
+    typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
 
 
 @app.command("verify-cache")
@@ -178,6 +179,22 @@ def graph(
         typer.echo(f"saved: {output}")
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
+
+
+@app.command()
+def search(
+    folder: Annotated[Path, typer.Argument(help="A directory in which `graph` has saved one.")],
+    query: Annotated[str, typer.Argument(help="What the code should do.")],
+    unit: Annotated[str, typer.Option(help="function, block, or leaf (of a graph of text).")] = "function",
+    index: Annotated[str, typer.Option(help="flat (exact) or hnsw (fast on large graphs).")] = "flat",
+    top: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 10,
+) -> None:
+    """Finds the nodes of a saved graph that are nearest to a query."""
+    from pkg_lib.retrieval import search as searching
+    from pkg_lib.retrieval.embed import Embedder
+
+    for line in searching.search(folder, query, Embedder(), unit, index, top):
+        typer.echo(line)
 
 
 @app.command()
@@ -284,11 +301,25 @@ def repo_tasks(
     model: Annotated[str, typer.Option(help="A chat model of `list`.")] = study.MODEL,
     column: Annotated[list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")] = None,
     limit: Annotated[int | None, typer.Option(help="Complete only the first N tasks of each package.")] = None,
+    benchmark: Annotated[str, typer.Option(help="For retrieval alone: repoeval or swebench-lite, from its directory.")] = "",
+    ranker: Annotated[list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
     from pkg_lib.repo_tasks import running
 
-    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit)
+    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
+
+
+@app.command()
+def crosscodeeval(
+    completions: Annotated[Path, typer.Argument(help="A file with task_id and completion a line.")],
+    language: Annotated[str, typer.Option(help="python, java, csharp or typescript.")] = "python",
+) -> None:
+    """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
+    from pkg_lib.repo_tasks.crosscodeeval import report
+
+    for line in report(completions, language):
+        typer.echo(line)
 
 
 @app.command("make-tasks")
@@ -372,7 +403,7 @@ def list_names() -> None:
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE"],
+        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE", "structured:FILE"],
         "columns": ALL,
         "notebooks": study.notebooks(),
     }

@@ -20,7 +20,7 @@ from pkg_lib.benchmarks import benchmark_digest, load_benchmark
 from pkg_lib.generation.cache import GenerationCache, generation_key
 from pkg_lib.generation.extract import defines, extract
 from pkg_lib.generation.prompts import TEMPLATES
-from pkg_lib.models import ModelSpec, check_hardware, model_spec
+from pkg_lib.models import ModelSpec, model_spec, revision_of
 from pkg_lib.results import read_json, read_rows, results_dir, slug, versions, write_json, write_jsonl
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.columns import columns_of, knowledge_of
@@ -62,6 +62,11 @@ class Completions:
     @cached_property
     def knowledge(self) -> Knowledge:
         return knowledge_of(self.corpus)
+
+    @cached_property
+    def revision(self) -> str:
+        """What stands for the weights; "" where no completion was ever made with this model here."""
+        return revision_of(self.spec, self.results)
 
     @cached_property
     def cache(self) -> GenerationCache:
@@ -155,7 +160,7 @@ class Completions:
 
     def key(self, prompt: str) -> str:
         """The cache key of a prompt under this model and these decoding parameters."""
-        return generation_key(self.model, self.spec.tag, prompt, DECODING | {"style": self.spec.style})
+        return generation_key(self.model, self.revision, prompt, DECODING | {"style": self.spec.style})
 
     def unpublished(self, column: str, context: Context) -> bool:
         """Whether the authors published no context for the task. Its prompt would be None's, so the column is not asked."""
@@ -191,15 +196,23 @@ class Completions:
 
     def generate(self, columns: list[str]) -> int:
         """Completes what is missing in the columns and returns how many prompts that was; resumes after any stop."""
-        if not self.cache.rows:
-            check_hardware(self.spec)  # before retrieval, which takes minutes
-        missing = self.missing(columns)
+        if all(map(self._complete, columns)):
+            return 0
+        from pkg_lib.models import fetch
+
+        # Weights that cannot be had are told before retrieval, which takes minutes.
+        self.revision = revision_of(self.spec, self.results, resolve=True)
+        weights, missing = fetch(self.model, self.revision), self.missing(columns)
         if missing:
             from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached runs
-            from pkg_lib.models import fetch
 
-            self.run(TransformersBackend(fetch(self.model), chat=self.spec.style == "chat"), missing)
+            self.run(TransformersBackend(weights, chat=self.spec.style == "chat"), missing)
         return len(missing)
+
+    def _complete(self, column: str) -> bool:
+        """Whether every task has its completion, or needs none, by what is stored; retrieves nothing."""
+        have = self.completions(column)
+        return len(self.tasks) == sum(c.task_id in have or self.unpublished(column, c) for c in self.known_contexts(column))
 
     def missing(self, columns: list[str]) -> dict[str, tuple[Request, str, dict[str, Any]]]:
         """key -> (request, cache file, what the line records beside the text), for prompts that have no completion."""
@@ -213,6 +226,7 @@ class Completions:
                 if task.id not in have and not self.unpublished(column, context):
                     text = self.prompt(task, context)
                     meta = {"settings": self.key(""), "context_sha256": context.sha256, "prompt_sha256": digest(text)}
+                    meta["revision"] = self.revision
                     found.setdefault(self.key(text), (Request(task.id, text, task.entry_point), name, meta))
         return found
 

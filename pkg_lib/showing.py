@@ -15,6 +15,7 @@ from pkg_lib.analysis.cases import Case, Compared, Hidden, Side, chosen, page
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment import VERDICT, Experiment, StoredExperiment, open_experiment
+from pkg_lib.graph.structure import structured
 from pkg_lib.results import read_rows, results_dir, slug, stem, write_text
 from pkg_lib.retrieval.trace import Traced, trace
 from pkg_lib.study import STUDY
@@ -105,7 +106,8 @@ class Gatherer:
         if isinstance(self._documents, Hidden):
             return self._documents
         try:
-            return trace(context, self._documents)
+            structure = getattr(self.experiment.knowledge, "structure", structured)
+            return trace(context, self._documents, structure)
         except UserError as e:
             return Hidden(f"not at hand ({e})")
 

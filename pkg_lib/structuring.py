@@ -21,8 +21,8 @@ from pkg_lib import corpora
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.graph.documents import Structured, reasons
 from pkg_lib.graph.llm import LLM, MAX_NEW_TOKENS, RETRIES, Backend, read_answer
-from pkg_lib.graph.structure import NAMES, STRUCTURERS, deterministic
-from pkg_lib.models import cache_dir, fetch, model_spec
+from pkg_lib.graph.structure import NAMES, STRUCTURERS, deterministic, structured
+from pkg_lib.models import cache_dir, fetch, model_spec, revision_of
 from pkg_lib.results import read_rows, results_dir, slug, versions, write_json, write_jsonl
 from pkg_lib.types import Document, UserError, digest
 
@@ -63,7 +63,7 @@ def structure(
         documents = qualifying(documents)
         log = {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
         documents = documents[:limit]
-        found, about = _by_model(documents, corpus, model, folder, backend)
+        found, about = _by_model(documents, corpus, model, results, folder, backend)
         log |= about
     else:
         documents, log = documents[:limit], {}
@@ -93,16 +93,17 @@ def _check(corpus: str, structurer: str, model: str, limit: int | None) -> None:
 
 
 def _by_model(
-    documents: list[Document], corpus: str, model: str, folder: Path, backend: Backend | None
+    documents: list[Document], corpus: str, model: str, results: Path, folder: Path, backend: Backend | None
 ) -> tuple[list[Structured], dict[str, Any]]:
     """The `llm` structurer's results, and its part of the log."""
-    spec = model_spec(model)
-    cache = GenerationCache(folder / "answers" / slug(model))
-    llm = LLM(_Lazy(model, spec.style == "chat") if backend is None else backend, cache, model, spec.tag, f"{slug(corpus)}.jsonl")
+    style, cache = model_spec(model).style, GenerationCache(folder / "answers" / slug(model))
+    revision = revision_of(model_spec(model), results, resolve=backend is None)
+    backend = _Lazy(model, revision, style == "chat") if backend is None else backend
+    llm = LLM(backend, cache, model, revision, style, f"{slug(corpus)}.jsonl")
     found = llm.structure(documents)
     answers = [a for row in llm.answers.values() for a in row]
     return found, {
-        "model": model, "revision": spec.tag, "retries_allowed": RETRIES, "max_new_tokens": MAX_NEW_TOKENS,
+        "model": model, "revision": revision, "retries_allowed": RETRIES, "max_new_tokens": MAX_NEW_TOKENS,
         "answers": len(answers), "asked_in_this_run": llm.asked, "retries": len(answers) - len(documents),
         "valid_at_first_answer": llm.first, "validity_rate": _share(llm.first, len(documents)),
         "validity_rate_with_retries": _share(sum(s.value is not None for s in found), len(documents)),
@@ -115,13 +116,14 @@ def _by_model(
 class _Lazy:
     """Loads the model when something is left to ask."""
 
-    def __init__(self, model: str, chat: bool) -> None:
-        self.model, self.chat = model, chat
+    def __init__(self, model: str, revision: str, chat: bool) -> None:
+        self.model, self.revision, self.chat = model, revision, chat
 
     def generate(self, requests: list[Any], done: Any) -> None:
         from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached answers
 
-        TransformersBackend(fetch(self.model), chat=self.chat, slots=16, max_new_tokens=MAX_NEW_TOKENS).generate(requests, done)
+        weights = fetch(self.model, self.revision)
+        TransformersBackend(weights, chat=self.chat, slots=16, max_new_tokens=MAX_NEW_TOKENS).generate(requests, done)
 
 
 def _invalid(llm: LLM) -> Iterator[tuple[str, str]]:
@@ -195,6 +197,13 @@ def _squeezed(text: str) -> str:
 def _lines(documents: list[Document], found: list[Structured]) -> Iterator[dict[str, Any]]:
     for document, s in zip(documents, found, strict=True):
         yield asdict(s) | {"text_sha256": digest(document.text)}
+
+
+def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
+    """The JSON of a text corpus' documents: of structured:FILE what is stored, of others by the structurer of their kind."""
+    files = [rest for prefix, rest in map(corpora.split, corpus.split("+")) if prefix == corpora.STRUCTURED]
+    stored = {s.document: s for name in files for s in load_structured(corpora.structured_file(name), documents)}
+    return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
 
 
 def load_structured(path: Path, documents: list[Document]) -> list[Structured]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pkg_lib.completions import Completions
 from pkg_lib.corpora import CORPORA
-from pkg_lib.models import fetch, model_spec
+from pkg_lib.models import fetch, model_spec, revision_of
 from pkg_lib.results import results_dir
 from pkg_lib.types import Generation, Request, UserError
 
@@ -42,14 +42,14 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
 
     Raises UserError when fewer than `sample` completions are stored with their prompts.
     """
-    style = model_spec(model).style
-    stored = cached_prompts(model, results_dir())
+    spec, results = model_spec(model), results_dir()
+    stored = cached_prompts(model, results)
     if len(stored) < sample or sample < 1:
         raise UserError(f"{len(stored)} completions of {model} can be verified, asked for {sample}; choose --sample within that")
     chosen = random.Random(seed).sample(sorted(stored, key=lambda pair: pair[1].key), sample)
     from pkg_lib.generation.backends import TransformersBackend
 
-    backend = TransformersBackend(fetch(model), chat=style == "chat")
+    backend = TransformersBackend(fetch(model, revision_of(spec, results)), chat=spec.style == "chat")
     live: dict[str, list[int]] = {}
     backend.generate([r for r, _ in chosen], lambda row, raw, finish: live.update({_name(row.request): row.tokens}))
     different = [(r, g) for r, g in chosen if live[_name(r)] != g.tokens]

@@ -77,5 +77,5 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr("pkg_lib.models.fetch", lambda name: pytest.fail("asked for weights"))
+    monkeypatch.setattr("pkg_lib.models.fetch", lambda name, revision="": pytest.fail("asked for weights"))
     return tmp_path / "results"

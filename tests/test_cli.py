@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -229,3 +230,32 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsy
     assert "2 edges: injects 2" in shown and "skipped: 1 empty (Empty.java)" in shown and " s (scan " in shown
     assert [n["id"] for n in json.loads(output.read_text())["nodes"]] == ["A", "B"]
     assert (tmp_path / "results" / "repo_qa" / "small" / "index.json").exists()
+
+
+@pytest.mark.parametrize("index", ["flat", "hnsw"])
+def test_a_saved_graph_is_searched_without_its_corpus(monkeypatch, capsys, tmp_path, source, own_cache, index):
+    folder = tmp_path / "graph"
+    assert call(monkeypatch, "graph", source, "--output", str(folder)) == 0
+    shutil.rmtree(tmp_path / "src")
+    capsys.readouterr()
+    asked = ["search", str(folder), "return two", "--index", index, "--top", "2"]
+    assert call(monkeypatch, *asked) == 0
+    first = capsys.readouterr().out
+    assert [line.split("  ")[1:] for line in first.splitlines()] == [
+        ["source/a.py:6-7", "def g():"], ["source/a.py:1-3", "def f(x):"]
+    ]  # fmt: skip
+    assert len(list(folder.glob("*.hnsw"))) == (index == "hnsw")
+    assert call(monkeypatch, *asked) == 0 and capsys.readouterr().out == first  # vectors and index as they were kept
+    assert call(monkeypatch, "search", str(folder), "x", "--unit", "leaf") == 2
+    assert "has no leaf nodes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["nowhere", "x"], "no graph in"), (["{graph}", "x", "--index", "tree"], "unknown index 'tree'; choose from: flat, hnsw")],
+)
+def test_a_search_that_cannot_be_made_is_one_line(monkeypatch, capsys, tmp_path, source, own_cache, arguments, message):
+    assert call(monkeypatch, "graph", source, "--output", str(tmp_path / "graph")) == 0
+    capsys.readouterr()
+    assert call(monkeypatch, "search", *(a.format(graph=tmp_path / "graph") for a in arguments)) == 2
+    assert message in capsys.readouterr().err

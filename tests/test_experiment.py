@@ -17,7 +17,7 @@ from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
 from pkg_lib.forecast import forecast
 from pkg_lib.published import context_id
 from pkg_lib.retrieval.columns import columns_of
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge, NoRetrieval
 from pkg_lib.retrieval.text import TextKnowledge
 from pkg_lib.study import MODEL, STUDY
 from pkg_lib.types import Document, Task, UserError
@@ -280,3 +280,40 @@ def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkey
     monkeypatch.setitem(BENCHMARKS, "mbpp", lambda protocol: [task])
     controls = Experiment(MODEL, "mbpp", "pkg-contexts").controls()
     assert controls["canonical solution"].all() and not controls["return None"].any()
+
+
+class Toy(NoRetrieval):
+    """A column that is registered and was never run."""
+
+    column = "Toy"
+
+
+@pytest.mark.parametrize("part", HERE, ids=lambda p: p.corpus)
+def test_a_column_that_is_added_changes_no_stored_result(committed, monkeypatch, part):
+    assert (committed / f"evaluations/{MODEL}/humaneval/{part.corpus}/candidates.json").exists()
+    before = Experiment(MODEL, corpus=part.corpus).verdicts()
+    assert before[list(CHOOSING)].notna().any().all()
+    monkeypatch.setitem(columns_of(part.corpus), "Toy", lambda knowledge: Toy())
+    experiment = Experiment(MODEL, corpus=part.corpus)
+    after = experiment.verdicts()
+    assert list(after) == [*columns_of(part.corpus), *CHOOSING] and after["Toy"].isna().all()
+    pd.testing.assert_frame_equal(after.drop(columns="Toy"), before)
+    assert "Toy" not in experiment.candidates
+
+
+def test_a_column_that_is_run_later_is_scored_and_not_chosen(committed, monkeypatch):
+    """Until the candidates are named anew, by `--fresh` or by taking candidates.json away."""
+    before = Experiment(MODEL, corpus="pkg-contexts", limit=12).verdicts()
+    monkeypatch.setitem(RETRIEVERS, "Toy", lambda knowledge: Toy())
+    right = lambda self, column, whole=Experiment.solutions: (  # noqa: E731
+        {t.id: t.solution for t in self.tasks} if column == "Toy" else whole(self, column)
+    )
+    monkeypatch.setattr(Experiment, "solutions", right)
+    experiment = Experiment(MODEL, corpus="pkg-contexts", limit=12)
+    after = experiment.verdicts()
+    assert after["Toy"].all() and not before["Ideal"].all()
+    pd.testing.assert_frame_equal(after.drop(columns="Toy"), before)
+    rows = experiment._stored("evaluations", "reranked", ("candidates",))
+    assert all(r["candidates"]["Toy"]["runs"] for i, r in rows.items() if i in after.index)
+    (experiment.results / experiment.place("evaluations", "candidates")).with_suffix(".json").unlink()
+    assert Experiment(MODEL, corpus="pkg-contexts", limit=12).verdicts()["Ideal"].all()

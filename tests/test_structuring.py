@@ -7,9 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from pkg_lib import cli
+from pkg_lib.experiment import Experiment
 from pkg_lib.graph.documents import Structured
 from pkg_lib.graph.structure import deterministic
 from pkg_lib.results import read_json, read_rows
+from pkg_lib.retrieval import columns
+from pkg_lib.retrieval.trace import trace
 from pkg_lib.structuring import kept, load_structured, qualifying, structure
 from pkg_lib.types import Document, UserError
 
@@ -131,3 +135,30 @@ def test_what_a_model_lost_and_made_up():
     found = kept([document], [Structured("d", other)])
     assert (found["code_examples"], found["words_added"]) == (1.0, round(2 / 6, 4))
     assert kept([document], [Structured("d", None, "why")])["words"] is None
+
+
+def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedder, capsys):
+    """From `structure` to the graph, the contexts of JSON-PKG and back to where one stands."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "r"))
+    backend = Fake(docs, {docs[2].id: 99})
+    backend.good[docs[0].id] = {"Written by the model": {"explanation": "close elements of numbers threshold"}}
+    structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend)
+    corpus = f"structured:python-docs/llm-{MODEL}"
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "graph", corpus])
+    assert cli.main() == 0
+    shown = capsys.readouterr().out
+    assert "3 documents" in shown and "skipped: no JSON 1" in shown
+    knowledge = columns.knowledge_of(corpus)
+    knowledge.embedder = embedder
+    monkeypatch.setattr(Experiment, "knowledge", knowledge)
+    context = Experiment(MODEL, corpus=corpus, limit=1).contexts("JSON-PKG")[0]
+    assert context.text == "path = Written by the model/explanation ; value = close elements of numbers threshold"
+    documents = {d.id: d for d in knowledge.documents}
+    assert trace(context, documents, knowledge.structure).text == context.text
+    rows = Experiment(MODEL, corpus=corpus, limit=1).contexts("BM25")[0]
+    assert rows.source in documents and rows.text in documents[rows.source].text  # the rows are the pages' own
+    (tmp_path / "docs" / "tutorial" / "p0.rst").write_text(page(9))
+    with pytest.raises(UserError, match="has changed since it was structured"):
+        columns.knowledge_of(corpus).graph  # noqa: B018
+    with pytest.raises(UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"):
+        Experiment(MODEL, corpus="structured:no/thing", limit=1)

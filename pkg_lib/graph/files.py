@@ -24,7 +24,7 @@ from pkg_lib.types import UserError
 
 MARKER = "graph.json"
 AGAIN = "delete the directory and build it again"
-_OURS = ("nodes-", "edges-", "documents-", "payloads-", "vectors-", "tmp-")
+_OURS = ("nodes-", "edges-", "documents-", "payloads-", "vectors-", "index-", "tmp-")
 
 
 def damaged(path: Path, why: object) -> UserError:

@@ -57,7 +57,7 @@ class Cache(Protocol):
 
 @dataclass
 class LLM:
-    """The structurer `llm`. `model` and `revision` name the weights in the cache's keys; lines go to `file` of the cache.
+    """The structurer `llm`. `model`, `revision` and `style` stand in the cache's keys; lines go to `file` of the cache.
 
     Every answer is appended as soon as it is there, so a stopped run goes on where it was. `asked` counts the prompts sent
     to the backend, `first` the documents whose first answer was valid.
@@ -67,6 +67,7 @@ class LLM:
     cache: Cache
     model: str
     revision: str = ""
+    style: str = "chat"
     file: str = "structured.jsonl"
     retries: int = RETRIES
     max_new_tokens: int = MAX_NEW_TOKENS
@@ -96,7 +97,8 @@ class LLM:
         return PROMPT.format(text=document.text.strip("\n")) + AGAIN.format(reason=reason)
 
     def _key(self, prompt: str, attempt: int) -> str:
-        params = {"attempt": attempt, "do_sample": False, "max_new_tokens": self.max_new_tokens, "stage": "structure"}
+        params = {"attempt": attempt, "do_sample": False, "dtype": "bfloat16", "max_new_tokens": self.max_new_tokens}
+        params |= {"sample": 0, "stage": "structure", "style": self.style}
         return digest(self.model, self.revision, prompt, json.dumps(params, sort_keys=True))[:32]
 
     def _ask(self, requests: dict[str, Request], attempt: int) -> None:

@@ -6,13 +6,12 @@ what the model took. A batch shares its steps, so the seconds of one answer alon
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.cache import GenerationCache, generation_key
 from pkg_lib.models import fetch, model_spec
 from pkg_lib.types import Generation, Request, digest
 
@@ -28,8 +27,8 @@ class Backend(Protocol):
 class Lazy:
     """Loads the model when something is left to ask; the model alone decides where an answer ends."""
 
-    def __init__(self, model: str, max_new_tokens: int) -> None:
-        self.model, self.most = model, max_new_tokens
+    def __init__(self, model: str, revision: str, max_new_tokens: int) -> None:
+        self.model, self.revision, self.most = model, revision, max_new_tokens
         self._loaded: Backend | None = None
 
     def generate(self, requests: list[Request], done: Callable[[Any, str, str], None]) -> None:
@@ -38,32 +37,36 @@ class Lazy:
 
             chat = model_spec(self.model).style == "chat"
             self._loaded = TransformersBackend(
-                fetch(self.model), chat=chat, slots=SLOTS, stop=lambda text: False, max_new_tokens=self.most
+                fetch(self.model, self.revision),
+                chat=chat,
+                slots=SLOTS,
+                stop=lambda text: False,
+                max_new_tokens=self.most,
             )
         self._loaded.generate(requests, done)
 
 
 @dataclass
 class Asker:
-    """A model with its cache. `stage` and `max_new_tokens` are part of the key; `asked` counts prompts sent in this run."""
+    """A model with its cache. `revision`, `stage` and `max_new_tokens` are part of the key; `asked` counts this run's prompts."""
 
     model: str
+    revision: str
     cache: GenerationCache
     file: str
     stage: str
     max_new_tokens: int
     backend: Backend | None = None
     asked: int = 0
-    params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.revision = model_spec(self.model).tag
-        self.backend = self.backend or Lazy(self.model, self.max_new_tokens)
+        decoding = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": self.max_new_tokens}
+        self.params = decoding | {"stage": self.stage, "style": model_spec(self.model).style}
+        self.backend = self.backend or Lazy(self.model, self.revision, self.max_new_tokens)
 
     def key(self, prompt: str) -> str:
         """The cache key of a prompt's greedy answer."""
-        params = self.params | {"do_sample": False, "max_new_tokens": self.max_new_tokens, "stage": self.stage}
-        return digest(self.model, self.revision, prompt, json.dumps(params, sort_keys=True))[:32]
+        return generation_key(self.model, self.revision, prompt, self.params)
 
     def known(self, prompt: str) -> Generation | None:
         """The stored answer, None where there is none."""

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.models import cache_dir
+from pkg_lib.models import cache_dir, model_spec, revision_of
 from pkg_lib.repo_qa import extraction, knowledge, prompts
 from pkg_lib.repo_qa.asking import Asker, Backend
 from pkg_lib.repo_qa.pipelines import DEPTH, TOP_K, Budget, GraphPipeline, NoGraph, Pipeline, Repository
@@ -230,7 +230,8 @@ def variants(opened: Opened, k: int = TOP_K, depth: int = DEPTH) -> list[Pipelin
 def asker_of(opened: Opened, model: str, stage: str, most: int, backend: Backend | None = None) -> Asker:
     """The model with what it has answered so far for this repository and stage."""
     cache = GenerationCache(opened.folder / "answers" / slug(model))
-    return Asker(model, cache, f"{stage}.jsonl", stage, most, backend)
+    revision = revision_of(model_spec(model), opened.results, resolve=backend is None)
+    return Asker(model, revision, cache, f"{stage}.jsonl", stage, most, backend)
 
 
 def extract(

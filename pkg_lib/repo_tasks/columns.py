@@ -68,8 +68,8 @@ def chunked(chunker: Chunker, files: Mapping[str, str]) -> list[Chunk]:
 
 def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
     """The chunks that share no line with the task's function, from its first decorator to its body's end."""
-    first = task.def_lineno + 1 if task.def_lineno >= 0 else task.lineno
-    return [c for c in chunks if c.document != task.path or c.last < first or c.first > task.gold[1]]
+    path, first, last = task.span
+    return [c for c in chunks if c.document != path or c.last < first or c.first > last]
 
 
 def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:

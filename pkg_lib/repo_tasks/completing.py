@@ -15,13 +15,13 @@ from tqdm.auto import tqdm
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.chunking.retrieval import Ranker, make_ranker
 from pkg_lib.generation.cache import GenerationCache, generation_key
-from pkg_lib.models import fetch, model_spec
+from pkg_lib.models import fetch, model_spec, revision_of
 from pkg_lib.repo_tasks import prompts, store
 from pkg_lib.repo_tasks.columns import CHUNKERS, chunked, column, masked, retrieve
 from pkg_lib.repo_tasks.functions import read_package
 from pkg_lib.repo_tasks.packages import named
 from pkg_lib.repo_tasks.tasks import RepoTask
-from pkg_lib.results import write_json, write_jsonl
+from pkg_lib.results import read_rows, write_json, write_jsonl
 from pkg_lib.types import Generation, Request, UserError, digest
 
 SLOTS = 16
@@ -46,21 +46,32 @@ class Completing:
     def __init__(self, results: Path, model: str, limit: int | None = None) -> None:
         check_limit(limit)
         self.results, self.model, self.spec, self.limit = results, model, model_spec(model), limit
-        self.tasks = store.load_tasks(results)
+        self.revision = revision_of(self.spec, results)
         self.cache = GenerationCache(store.home(results) / "generations" / model)
         self._rankers: dict[str, Ranker] = {}
         self._chunks: dict[tuple[str, str], list[Chunk]] = {}
+
+    @cached_property
+    def tasks(self) -> dict[str, list[RepoTask]]:
+        """Package -> its tasks, from its source archive."""
+        return store.load_tasks(self.results)
+
+    @cached_property
+    def weights(self) -> Path:
+        """The model's directory, asked for where a prompt without a completion is to be made."""
+        self.revision = revision_of(self.spec, self.results, resolve=True)
+        return fetch(self.model, self.revision)
 
     @cached_property
     def measure(self) -> Callable[[str], int]:
         """A text's length in the model's tokens."""
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(fetch(self.model))
+        tokenizer = AutoTokenizer.from_pretrained(self.weights)
         return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def key(self, prompt: str, style: str) -> str:
-        return generation_key(self.model, self.spec.tag, prompt, DECODING | {"stop": STOP[style][0], "style": style})
+        return generation_key(self.model, self.revision, prompt, DECODING | {"stop": STOP[style][0], "style": style})
 
     def prompts(self, name: str) -> dict[str, str]:
         """Task -> the user's turn of the column; what it holds is stored in contexts/."""
@@ -100,12 +111,15 @@ class Completing:
         """Completes what is missing and returns how many prompts that was. Prompts that two columns share are asked once."""
         made = 0
         for name in columns:
-            asked, chosen, style = self.prompts(name), self._chosen(), self._style(name)
+            style, chosen = self._style(name), self._chosen()
+            if self._complete_as_stored(name, chosen):
+                continue
+            asked = self.prompts(name)
             missing = {i: text for i, text in asked.items() if i in chosen and self.key(text, style) not in self.cache}
             if missing:
                 self._complete(self.backend, name, missing)
                 made += len(missing)
-            self._note(name)
+            write_json(store.context_file(self.results, name).with_suffix(".meta.json"), self._about(name))
         return made
 
     def _style(self, name: str) -> str:
@@ -114,14 +128,25 @@ class Completing:
         return "chat" if column(name).chat else "plain"
 
     def _chosen(self) -> set[str]:
-        return {t.id for own in self.tasks.values() for t in sorted(own, key=lambda t: digest(t.id))[: self.limit]}
+        ids: dict[str, list[str]] = {}
+        for row in store.stored_rows(self.results):
+            ids.setdefault(row["package"], []).append(row["id"])
+        return {i for own in ids.values() for i in sorted(own, key=digest)[: self.limit]}
+
+    def _complete_as_stored(self, name: str, chosen: set[str]) -> bool:
+        """Whether each chosen task's prompt, as contexts/ has it of these very settings, has its completion."""
+        path = store.context_file(self.results, name)
+        if not path.exists() or store.load_meta(self.results, f"contexts/{path.stem}.meta.json") != self._about(name):
+            return False
+        made = {g.meta.get("prompt_sha256") for g in self.cache.rows.values()}
+        return chosen <= {r["task_id"] for r in read_rows(path, ("task_id", "prompt_sha256")) if r["prompt_sha256"] in made}
 
     @cached_property
     def backend(self) -> Any:
         """The model, loaded at the first prompt without a completion."""
         from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for what is complete
 
-        return TransformersBackend(fetch(self.model), slots=SLOTS, max_new_tokens=prompts.MAX_NEW_TOKENS)
+        return TransformersBackend(self.weights, slots=SLOTS, max_new_tokens=prompts.MAX_NEW_TOKENS)
 
     def _complete(self, backend: Any, name: str, missing: dict[str, str]) -> None:
         style = self._style(name)
@@ -130,19 +155,20 @@ class Completing:
 
             def done(row: Any, raw: str, finish: str) -> None:
                 text = row.request.text
-                meta = {"prompt_sha256": digest(text)}
+                meta = {"prompt_sha256": digest(text), "revision": self.revision}
                 made = Generation(self.key(text, style), row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta)
                 self.cache.append(f"{store.slug_of(name)}.jsonl", made)
                 bar.update()
 
             backend.generate([Request(i, text, "") for i, text in missing.items()], done)
 
-    def _note(self, name: str) -> None:
-        about = {
+    def _about(self, name: str) -> dict[str, Any]:
+        """What the column's prompts and completions are made with."""
+        return {
             "model": self.model,
-            "revision": self.spec.tag,
+            "revision": self.revision,
             "decoding": DECODING,
             "style": self._style(name),
             "budgets": BUDGETS,
+            "tasks": digest((store.home(self.results) / "tasks.jsonl").read_text("utf8")),
         }
-        write_json(store.context_file(self.results, name).with_suffix(".meta.json"), about)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from pkg_lib.analysis.code_match import Match, match
 from pkg_lib.chunking.languages import parse, parse_errors
@@ -83,6 +85,25 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
         if found and not parse_errors(parse((prompt + found).encode("utf8", "replace"), "python").root_node):
             return found
     return text
+
+
+def report(path: Path, language: str) -> Iterator[str]:
+    """The means of the measures in percent, one a line, of the completions in a file: task_id and completion a line.
+
+    UserError for a line that is none, or a file of which no line is of a task of this language.
+    """
+    tasks = load_crosscodeeval(language)
+    try:
+        rows = [json.loads(line) for line in path.read_text("utf8").split("\n") if line.strip()]
+        made = {str(row["task_id"]): str(row["completion"]) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise UserError(f"{path} is no file with task_id and completion a line: {type(e).__name__}: {e}") from e
+    scores = score(tasks, made)
+    if not scores:
+        raise UserError(f"{path} holds no completion of a task of CrossCodeEval's {language}")
+    yield f"{len(scores)} of {len(tasks)} tasks measured; {len(made) - len(scores)} completions are of no task"
+    for name, value in pd.DataFrame(map(asdict, scores.values())).mean().items():
+        yield f"{name}: {100 * value:.1f}"
 
 
 def score(tasks: Sequence[CrossFileTask], completions: dict[str, str]) -> dict[str, Match]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.repo_tasks.packages import Package, tree
 from pkg_lib.repo_tasks.tasks import RepoTask
+from pkg_lib.types import UserError
 
 MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
 PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
@@ -27,11 +29,23 @@ class Function:
 
 def read_package(package: Package) -> dict[str, str]:
     """path -> text of every Python file of the archive that is UTF-8, tests among them, in order (RepoEval's corpus)."""
-    root = tree(package)
-    found = {}
-    for path in sorted(root.rglob("*.py")):
+    return read_tree(tree(package))
+
+
+def read_tree(root: Path) -> dict[str, str]:
+    """path -> text of every Python file of a directory or zip archive that is UTF-8, in order. UserError where it is neither."""
+    if root.is_dir():
+        files = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.py")}
+    else:
         try:
-            found[path.relative_to(root).as_posix()] = path.read_text("utf8")
+            with zipfile.ZipFile(root) as archive:
+                files = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
+        except (OSError, zipfile.BadZipFile) as e:
+            raise UserError(f"{root} is neither a directory of Python files nor a zip archive of them ({e})") from e
+    found = {}
+    for path in sorted(files, key=lambda p: p.split("/")):
+        try:
+            found[path] = files[path].decode("utf8").replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError:
             continue
     return found

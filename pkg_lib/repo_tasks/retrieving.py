@@ -5,25 +5,30 @@ is, the query what precedes the body, and gold are the chunks that share a line 
 fixed-size baseline are measured on the baseline's chunks, through scores of lines (Appendix A.2; analysis/ranking.py).
 The paper does not say how a chunk's lines become its score: the mean is taken, and beside it for cAST and split-only the
 greatest ("max"), and the ranking of their own chunks without any mapping ("own"). Nothing retrieved here reaches a prompt.
+
+RepoEval's own tasks and SWE-bench Lite's are measured in the same way, from the directories of their variables: their
+repositories lie in repositories/NAME, a directory or a .zip. What is measured of them is kept as retrieval.BENCHMARK.csv.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis.ranking import evaluate, map_scores, relevant
+from pkg_lib.analysis.ranking import Span, evaluate, map_scores, relevant
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunk, Chunker
-from pkg_lib.chunking.retrieval import make_ranker
-from pkg_lib.repo_tasks import store
+from pkg_lib.chunking.retrieval import Ranker, make_ranker
+from pkg_lib.repo_tasks import store, swebench, tasks
 from pkg_lib.repo_tasks.columns import CHUNKERS, chunked
-from pkg_lib.repo_tasks.functions import read_package
+from pkg_lib.repo_tasks.functions import read_package, read_tree
 from pkg_lib.repo_tasks.packages import named
-from pkg_lib.repo_tasks.tasks import RepoTask
-from pkg_lib.results import versions, write_json, write_text
+from pkg_lib.results import slug, versions, write_json, write_text
+from pkg_lib.types import UserError
 
 RANKERS = ("BM25", "MiniLM")
 BASELINE = "fixed-size"
@@ -38,26 +43,81 @@ OWN, MEAN = "own", "mean"
 COLUMNS = ("task_id", "package", "ranker", "chunking", "mapping", "chunks", "gold")
 
 
-def measure(results: Path, say: Callable[[str], None]) -> pd.DataFrame:
-    """Writes retrieval.csv, a row a task, ranker and chunking, and what it was made from; returns it."""
-    tasks = store.load_tasks(results)
-    rankers = {name: make_ranker(name) for name in RANKERS}
-    frames = []
-    for package, own in tasks.items():
-        files = read_package(named(package))
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of a repository, and the lines that answer it."""
+
+    id: str
+    text: str
+    gold: tuple[Span, ...]
+
+
+Repository = tuple[str, Mapping[str, str], Sequence[Query]]  # name, path -> text of its Python files, what is asked of it
+
+
+def _of_packages(results: Path) -> Iterator[Repository]:
+    for package, own in store.load_tasks(results).items():
+        yield package, read_package(named(package)), [Query(t.id, t.query, (t.span,)) for t in own]
+
+
+def _of_repoeval() -> Iterator[Repository]:
+    by_name: dict[str, list[Query]] = {}
+    for task in tasks.load_repoeval():
+        by_name.setdefault(task.repository, []).append(Query(task.id, task.query, (task.span,)))
+    for name, queries in by_name.items():
+        yield name, _repository(tasks.VARIABLE, name), queries
+
+
+def _of_swebench() -> Iterator[Repository]:
+    """One repository a problem, since each is of a commit of its own."""
+    for issue in swebench.load_swebench():
+        yield issue.id, _repository(swebench.VARIABLE, issue.id), [Query(issue.id, issue.query, issue.gold)]
+
+
+BENCHMARKS: dict[str, Callable[[], Iterator[Repository]]] = {"repoeval": _of_repoeval, "swebench-lite": _of_swebench}
+
+
+def _repository(variable: str, name: str) -> dict[str, str]:
+    place = Path(os.environ[variable], "repositories", name)
+    for path in (place, place.with_name(f"{name}.zip")):
+        if path.exists() and (files := read_tree(path)):
+            return files
+    raise UserError(f"{place} (or .zip) with Python files is not there; put the repository there ({variable})")
+
+
+def measure(results: Path, say: Callable[[str], None], benchmark: str = "", rankers: Sequence[str] = RANKERS) -> pd.DataFrame:
+    """Writes retrieval.csv, a row a task, ranker and chunking, and what it was made from; returns it.
+
+    `benchmark` is a name of BENCHMARKS, "" the packages' tasks. UserError for an unknown name or what is not at hand.
+    """
+    if benchmark and benchmark not in BENCHMARKS:
+        raise UserError(f"unknown benchmark '{benchmark}'; choose from: {', '.join(BENCHMARKS)}")
+    scorers = {name: make_ranker(name) for name in rankers}
+    repositories = BENCHMARKS[benchmark]() if benchmark else _of_packages(results)
+    found = pd.concat(_measured(repositories, scorers, say), ignore_index=True)
+    path = store.home(results) / (f"retrieval.{slug(benchmark)}.csv" if benchmark else "retrieval.csv")
+    write_text(path, found.to_csv(index=False, lineterminator="\n", float_format="%.6f"))
+    about = {"max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
+    write_json(path.with_suffix(".meta.json"), about | {"versions": versions()})
+    shown = [c for c in found if "@" in c]
+    for (ranker, chunking, mapping), rows in found.groupby(["ranker", "chunking", "mapping"], sort=False):
+        figures = ", ".join(f"{name} {100 * value:.1f}" for name, value in rows[shown].mean().items())
+        say(f"{ranker}, {chunking} ({mapping}), {rows[shown].notna().all(axis=1).sum()} tasks: {figures}")
+    return found
+
+
+def _measured(
+    repositories: Iterable[Repository], rankers: Mapping[str, Ranker], say: Callable[[str], None]
+) -> Iterator[pd.DataFrame]:
+    for repository, files, queries in repositories:
         pools = {name: chunked(chunker, files) for name, chunker in VARIANTS.items()}
         for name, pool in pools.items():
-            say(f"{package}: {name}, {len(pool)} chunks")
+            say(f"{repository}: {name}, {len(pool)} chunks")
             for ranker, scorer in rankers.items():
-                scores = scorer.scores([t.query for t in own], pool)
+                scores = scorer.scores([q.text for q in queries], pool)
                 for mapping in mappings(name):
-                    about = {"package": package, "ranker": ranker, "chunking": name, "mapping": mapping, "chunks": len(pool)}
-                    frames.append(_evaluated(own, scores, pool, pools[BASELINE], about))
-    found = pd.concat(frames, ignore_index=True)
-    write_text(store.home(results) / "retrieval.csv", found.to_csv(index=False, lineterminator="\n", float_format="%.6f"))
-    about = {"max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
-    write_json(store.home(results) / "retrieval.meta.json", about | {"versions": versions()})
-    return found
+                    about = {"package": repository, "ranker": ranker, "chunking": name, "mapping": mapping, "chunks": len(pool)}
+                    yield _evaluated(queries, scores, pool, pools[BASELINE], about)
 
 
 def mappings(chunking: str) -> tuple[str, ...]:
@@ -68,14 +128,14 @@ def mappings(chunking: str) -> tuple[str, ...]:
 
 
 def _evaluated(
-    tasks: Sequence[RepoTask], scores: np.ndarray, pool: list[Chunk], baseline: list[Chunk], about: Mapping[str, object]
+    queries: Sequence[Query], scores: np.ndarray, pool: list[Chunk], baseline: list[Chunk], about: Mapping[str, object]
 ) -> pd.DataFrame:
     mapping = str(about["mapping"])
     target = pool if mapping == OWN else baseline
-    golds = [relevant(target, [(t.path, t.def_lineno + 1, t.gold[1])]) for t in tasks]
+    golds = [relevant(target, q.gold) for q in queries]
     mapped = scores if mapping == OWN else map_scores(pool, scores, baseline, mapping)
     rows = evaluate(mapped, golds)
-    rows.insert(0, "task_id", [t.id for t in tasks])
+    rows.insert(0, "task_id", [q.id for q in queries])
     for place, (name, value) in enumerate(about.items(), 1):
         rows.insert(place, name, value)
     rows.insert(len(COLUMNS) - 1, "gold", [len(g) for g in golds])

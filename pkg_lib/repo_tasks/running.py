@@ -46,12 +46,23 @@ def complete(results: Path, say: Say, model: str, columns: Sequence[str] = (), l
         say(f"{name}: {study.run([name])} completions generated")
 
 
-def run(results: Path, say: Say, steps: Sequence[str], model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:
+def run(
+    results: Path,
+    say: Say,
+    steps: Sequence[str],
+    model: str,
+    columns: Sequence[str] = (),
+    limit: int | None = None,
+    benchmark: str = "",
+    rankers: Sequence[str] = (),
+) -> None:
     """The named steps in order, all of them where none is named. UserError, before the first, for an unknown step, model or
-    column or a limit below 1."""
+    column or a limit below 1. `benchmark` and `rankers` are of the step retrieval (retrieving.py)."""
     unknown = [s for s in steps if s not in STEPS]
     if unknown:
         raise UserError(f"unknown step '{unknown[0]}'; choose from: {', '.join(STEPS)}")
+    if (benchmark or rankers) and list(steps) != ["retrieval"]:
+        raise UserError("--benchmark and --ranker are of the step retrieval; name it alone")
     model_spec(model)
     check_limit(limit)
     for name in columns:
@@ -64,9 +75,9 @@ def run(results: Path, say: Say, steps: Sequence[str], model: str, columns: Sequ
 
             trees.measure(results, say)
         elif step == "retrieval":
-            from pkg_lib.repo_tasks.retrieving import measure
+            from pkg_lib.repo_tasks.retrieving import RANKERS, measure
 
-            measure(results, say)
+            measure(results, say, benchmark, rankers or RANKERS)
         elif step == "completions":
             complete(results, say, model, columns, limit)
         elif step == "verdicts":

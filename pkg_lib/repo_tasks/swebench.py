@@ -1,8 +1,9 @@
 """SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that the accepted patch changed.
 
-From PKG_SWEBENCH_DIR (test.jsonl, a record a line) or the hub (princeton-nlp/SWE-bench_Lite). The retrieval side is measured
-here: the query is the issue, gold are the changed lines of the files before the patch. Executing a patch needs SWE-bench's
-own containers and is not attempted.
+From PKG_SWEBENCH_DIR: test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub, a record a line), and each problem's
+repository at its commit as repositories/INSTANCE_ID, a directory or .zip. The retrieval side is measured (retrieving.py): the
+query is the issue, gold are the changed lines of the files before the patch. Executing a patch needs SWE-bench's own
+containers and is not attempted.
 """
 
 from __future__ import annotations
@@ -17,11 +18,9 @@ from typing import Any
 
 from unidiff import Hunk, PatchSet, UnidiffParseError
 
-from pkg_lib import hub
-from pkg_lib.types import UserError
+from pkg_lib.types import BenchmarkMissing, UserError
 
 VARIABLE = "PKG_SWEBENCH_DIR"
-HUB = "princeton-nlp/SWE-bench_Lite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +36,10 @@ class Issue:
 
 
 def load_swebench() -> list[Issue]:
-    """The 300 problems. UserError where they cannot be had."""
-    folder = os.environ.get(VARIABLE)
-    if folder:
-        return read_swebench(Path(folder) / "test.jsonl")
-    hub.require("SWE-bench Lite", f"set {VARIABLE} to a directory with test.jsonl")
-    from datasets import load_dataset
-
-    return [issue(dict(row), f"{HUB}:{i}") for i, row in enumerate(load_dataset(HUB, split="test"))]
+    """The 300 problems. BenchmarkMissing where they are not at hand."""
+    if not (folder := os.environ.get(VARIABLE)):
+        raise BenchmarkMissing(f"SWE-bench Lite is not at hand: set {VARIABLE} to a directory with test.jsonl and repositories/")
+    return read_swebench(Path(folder) / "test.jsonl")
 
 
 def read_swebench(path: Path) -> list[Issue]:

@@ -5,8 +5,10 @@ A task is a function without its body. `prompt` is what precedes the body in its
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,8 @@ class RepoTask:
     """One function to complete. Line numbers count from 0, as RepoEval's do.
 
     `fpath_tuple` is (repository, *path); `context_start_lineno` the line at which `prompt` starts, `lineno` the first line of
-    the body; `def_lineno` the line at which the function starts, decorators included (-1: not known, RepoEval does not say).
+    the body; `def_lineno` the line at which the function starts, decorators included (-1: not known). RepoEval does not say it:
+    it is read from the prompt, which holds the function's head.
     `tests` decide (empty for RepoEval's own records, which name none).
     """
 
@@ -53,6 +56,11 @@ class RepoTask:
         return self.lineno + 1, self.lineno + len(self.ground_truth.rstrip("\n").split("\n"))
 
     @property
+    def span(self) -> tuple[str, int, int]:
+        """(path, first line, last line) of the whole function, from 1; of its body and the line before that without a head."""
+        return self.path, self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1), self.gold[1]
+
+    @property
     def query(self) -> str:
         """The last WINDOW_LINES lines of the prompt (RepoCoder, Section 3)."""
         return "\n".join(self.prompt.rstrip("\n").split("\n")[-WINDOW_LINES:])
@@ -71,7 +79,7 @@ class RepoTask:
 
 
 def read_repoeval(path: Path) -> list[RepoTask]:
-    """The tasks of a file in RepoEval's function-level form. UserError names a line without a field.
+    """The tasks of a file in RepoEval's function-level form, gzip or plain. UserError names a line without a field.
 
     The published file gives all tasks of a repository the id "owner--repository/idx". As CodeRAG-Bench does, "--" becomes "_"
     and idx the task's number in its repository.
@@ -79,9 +87,10 @@ def read_repoeval(path: Path) -> list[RepoTask]:
     seen: Counter[str] = Counter()
     tasks = []
     try:
-        lines = path.read_text("utf8").split("\n")
-    except OSError as e:
-        raise UserError(f"RepoEval's tasks cannot be read: {path}: {e.strerror}") from e
+        data = path.read_bytes()
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf8").split("\n")
+    except (OSError, ValueError, EOFError) as e:
+        raise UserError(f"RepoEval's tasks cannot be read: {path}: {e}") from e
     for number, line in enumerate(lines, 1):
         if line.strip():
             task = _task(line, f"{path}:{number}")
@@ -97,12 +106,29 @@ def read_repoeval(path: Path) -> list[RepoTask]:
 def load_repoeval(file: str = REPOEVAL) -> list[RepoTask]:
     """RepoEval's function level from PKG_REPOEVAL_DIR. BenchmarkMissing where it is not there."""
     folder = os.environ.get(VARIABLE)
-    if not folder or not (Path(folder) / file).exists():
-        raise BenchmarkMissing(
-            f"RepoEval is not at hand: unpack datasets.zip of RepoCoder (github.com/microsoft/CodeT) and set {VARIABLE} to the "
-            f"directory that holds {file}"
-        )
-    return read_repoeval(Path(folder) / file)
+    for path in (Path(folder) / file, Path(folder) / f"{file}.gz") if folder else ():
+        if path.exists():
+            return read_repoeval(path)
+    raise BenchmarkMissing(
+        f"RepoEval is not at hand: unpack datasets.zip of RepoCoder (github.com/microsoft/CodeT) and set {VARIABLE} to the "
+        f"directory that holds {file}"
+    )
+
+
+def _head(prompt: str, function: str, start: int) -> int:
+    """The line, from 0, at which the last function of that name in the prompt starts, its decorators included; -1 for none."""
+    lines = prompt.split("\n")
+    defs = [i for i, line in enumerate(lines) if re.match(rf"\s*(async\s+)?def\s+{re.escape(function)}\b", line)]
+    if not defs:
+        return -1
+    first, indent = defs[-1], re.match(r"\s*", lines[defs[-1]])[0]
+    for i in range(defs[-1] - 1, -1, -1):
+        rest = lines[i].removeprefix(indent)
+        if lines[i].startswith(f"{indent}@"):
+            first = i
+        elif rest.strip() and not rest[:1].isspace() and not rest.startswith(")"):
+            break  # neither a decorator nor a line inside one
+    return start + first
 
 
 def _with_id(task: RepoTask, name: str) -> RepoTask:
@@ -115,9 +141,11 @@ def _task(line: str, where: str) -> RepoTask:
         about = row["metadata"]
         values = {name: about[name] for name in FIELDS}
         lines = {n: int(values[n]) for n in ("context_start_lineno", "lineno")}
+        prompt, name = str(row["prompt"]), str(values["function_name"])
+        head = about["def_lineno"] if "def_lineno" in about else _head(prompt, name, lines["context_start_lineno"])
         return RepoTask(
-            str(values["task_id"]), str(row["prompt"]), str(values["ground_truth"]), tuple(map(str, values["fpath_tuple"])),
-            **lines, function_name=str(values["function_name"]), def_lineno=int(about.get("def_lineno", -1)),
+            str(values["task_id"]), prompt, str(values["ground_truth"]), tuple(map(str, values["fpath_tuple"])),
+            **lines, function_name=name, def_lineno=int(head),
             tests=tuple(about.get("tests", ())),
         )  # fmt: skip
     except (ValueError, TypeError) as e:

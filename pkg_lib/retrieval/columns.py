@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pkg_lib import corpora, published
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
@@ -50,4 +51,8 @@ def columns_of(corpus: str) -> Columns:
 def knowledge_of(corpus: str) -> Knowledge:
     """A corpus' documents, ready for its columns."""
     documents = corpora.load_corpus(corpus)
-    return TextKnowledge(documents) if corpora.is_text(corpus) else Knowledge(documents)
+    if not corpora.is_text(corpus):
+        return Knowledge(documents)
+    from pkg_lib.structuring import json_of  # docutils and its like are not needed for a corpus of code
+
+    return TextKnowledge(documents, structure=partial(json_of, corpus))

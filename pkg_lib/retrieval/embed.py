@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,19 +30,6 @@ def _minilm() -> str:
     return str(get_model_path())
 
 
-def _from_hub(name: str, repository: str) -> Callable[[], str]:
-    """The hub's repository, once it is known that it is stored here or that the hub answers."""
-
-    def where() -> str:
-        from huggingface_hub import try_to_load_from_cache
-
-        if not isinstance(try_to_load_from_cache(repository, "config.json"), str):
-            hub.require(f"embedder {name}", f"choose {DEFAULT}, which needs none")
-        return repository
-
-    return where
-
-
 # The retrievers of cAST (its Tables 5 and 9). Those in OWN_CODE run the Python code of their repository.
 HUB = {
     "BGE-base": "BAAI/bge-base-en",
@@ -54,12 +40,13 @@ HUB = {
     "Jina-v2-code": "jinaai/jina-embeddings-v2-base-code",
 }
 OWN_CODE = {"CodeSage-small-v2", "Jina-v2-code"}
-EMBEDDERS: dict[str, Callable[[], str]] = {DEFAULT: _minilm, **{name: _from_hub(name, place) for name, place in HUB.items()}}
+EMBEDDERS = (DEFAULT, *HUB)
 
 
 class Embedder:
     """Texts -> float32 unit vectors [n, dimension]. The model is loaded at the first text that is not in the cache.
 
+    Of a hub repository the cache is that of one commit. UserError where neither the hub nor its local cache knows it.
     all-MiniLM-L6-v2 reads the first 256 word pieces of a text; what follows does not move its vector.
     """
 
@@ -67,7 +54,10 @@ class Embedder:
         if name not in EMBEDDERS:
             raise UserError(f"unknown embedder '{name}'; choose from: {', '.join(EMBEDDERS)}")
         self.name = name
-        self.cache = VectorCache((cache or cache_dir() / "vectors") / name)
+        instead = f"choose {DEFAULT}, which needs none"
+        self.revision = hub.commit(HUB[name], f"embedder {name}", otherwise=instead) if name in HUB else None
+        folder = f"{name}-{self.revision[:12]}" if self.revision else name
+        self.cache = VectorCache((cache or cache_dir() / "vectors") / folder)
         self._model = None
 
     def encode(self, texts: list[str]) -> np.ndarray:
@@ -89,11 +79,11 @@ class Embedder:
         return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
 
     def _loaded(self) -> SentenceTransformer:
-        place = EMBEDDERS[self.name]()  # first, since the library below takes seconds to load
         from sentence_transformers import SentenceTransformer
 
+        place = HUB.get(self.name) or _minilm()
         try:
-            return SentenceTransformer(place, trust_remote_code=self.name in OWN_CODE)
+            return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
         except (OSError, ValueError) as e:
             how = f"the hub does not serve {place}" if self.name in HUB else "pip install -r requirements.txt brings it"
             raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {how}") from e

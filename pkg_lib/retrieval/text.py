@@ -18,21 +18,21 @@ from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.graph.structure import structured
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge, cut
-from pkg_lib.types import Context, Retriever, Task, UserError
+from pkg_lib.types import Context, Document, Retriever, Task, UserError
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class TextKnowledge(Knowledge):
-    """What the columns of a text corpus share. `json` is what a structurer made of the documents; without it every
-    document goes through the structurer of its kind (`headings`, `docstrings`) when the graph is first needed."""
+    """What the columns of a text corpus share. `structure` makes JSON of the documents when the graph is first needed:
+    the structurer of their kind (`headings`, `docstrings`), or another's, such as what a model wrote."""
 
-    json: list[Structured] | None = None
+    structure: Callable[[list[Document]], list[Structured]] = structured
 
     @cached_property
     def graph(self) -> PKG:
-        graph = build_text(self.documents, structured(self.documents) if self.json is None else self.json)
+        graph = build_text(self.documents, self.structure(self.documents))
         if graph.skipped:
             counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
             log.warning("%d of %d documents gave no JSON (%s)", len(graph.skipped), len(self.documents), counted)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pkg_lib.graph.documents import build_text, deserialize
+from pkg_lib.graph.documents import Structured, build_text, deserialize
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
 from pkg_lib.graph.structure import structured
 from pkg_lib.retrieval.prune import without
@@ -20,6 +20,7 @@ from pkg_lib.types import Context, Document, UserError, digest
 
 KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK}
 LEAVES = "JSON-PKG"
+Structure = Callable[[list[Document]], list[Structured]]
 _LINES = re.compile(r"(.+):(\d+)-(\d+)")
 
 
@@ -55,13 +56,16 @@ class Traced:
         return [(i, line, i in cut_out) for i, line in numbered]
 
 
-def trace(context: Context, documents: Mapping[str, Document]) -> Traced:
-    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there or reads otherwise."""
+def trace(context: Context, documents: Mapping[str, Document], structure: Structure = structured) -> Traced:
+    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there or reads otherwise.
+
+    `structure` makes JSON of text documents, as in `TextKnowledge`.
+    """
     place = _LINES.fullmatch(context.source) if context.column in KINDS else None
     if place:
         found = _nodes(context, _document(place[1], documents), int(place[2]), int(place[3]))
     elif context.column == LEAVES:
-        found = _leaves(context, documents)
+        found = _leaves(context, documents, structure)
     else:
         text = _document(context.source, documents).text
         found = [Traced(text), Traced(cut(text)[0])]
@@ -90,12 +94,12 @@ def _nodes(context: Context, document: Document, first: int, last: int) -> list[
     return found
 
 
-def _leaves(context: Context, documents: Mapping[str, Document]) -> list[Traced]:
+def _leaves(context: Context, documents: Mapping[str, Document], structure: Structure) -> list[Traced]:
     """The leaf at a path of a text document's JSON; `source` is document#path, and ids of sections have a # of their own."""
     parts = context.source.split("#")
     pairs = [("#".join(parts[:i]), "#".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
     name, path = next((p for p in pairs if p[0] in documents), pairs[-1] if pairs else (context.source, ""))
     document = _document(name, documents)
-    graph = build_text([document], structured([document]))
+    graph = build_text([document], structure([document]))
     nodes = [int(v) for v in graph.of_type(PATHVALUE) if deserialize(graph.payload(v))[0] == path]
     return [Traced(cut(graph.payload(v))[0], graph, v) for v in nodes]

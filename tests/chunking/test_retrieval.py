@@ -89,15 +89,15 @@ def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
     seen = []
 
     class Model:
-        def __init__(self, place, trust_remote_code):
-            seen.append((place, trust_remote_code))
+        def __init__(self, place, revision, trust_remote_code):
+            seen.append((place, revision, trust_remote_code))
 
         def encode(self, texts, **options):
             return np.ones((len(texts), 1), np.float32)
 
     monkeypatch.setattr(hub, "reachable", lambda: False)
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: "/somewhere/config.json")
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: "/snapshots/abc/config.json")
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
     for name in ("BGE-base", "Jina-v2-code"):
         assert retrieval.make_ranker(name).scores(["a query"], CHUNKS).shape == (1, 3)
-    assert seen == [("BAAI/bge-base-en", False), ("jinaai/jina-embeddings-v2-base-code", True)]
+    assert seen == [("BAAI/bge-base-en", "abc", False), ("jinaai/jina-embeddings-v2-base-code", "abc", True)]

@@ -82,12 +82,13 @@ def test_a_stopped_run_goes_on(tmp_path, stop):
 
 
 def test_another_model_text_or_limit_asks_again(tmp_path):
-    cache, backend = GenerationCache(tmp_path), Fake({"d/good": ANSWERS["d/good"] * 5})
+    cache, backend = GenerationCache(tmp_path), Fake({"d/good": ANSWERS["d/good"] * 6})
     same = Document("d/good", "other text", "rst")
     asked = [({}, DOCUMENTS[0]), ({}, DOCUMENTS[0]), ({"revision": "2"}, DOCUMENTS[0]), ({}, same), ({"max_new_tokens": 9}, same)]
+    asked += [({"style": "codellama"}, same)]
     for options, document in asked:
         LLM(backend, cache, "made-up", **options).structure([document])
-    assert len(backend.requests) == 4
+    assert len(backend.requests) == 5
 
 
 @pytest.mark.parametrize(

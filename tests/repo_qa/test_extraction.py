@@ -135,7 +135,7 @@ class Answering:
 
 def asker(folder, answer):
     backend = Answering(answer)
-    return Asker(MODEL, GenerationCache(folder), "extraction.jsonl", "extraction", 700, backend), backend
+    return Asker(MODEL, "r", GenerationCache(folder), "extraction.jsonl", "extraction", 700, backend), backend
 
 
 def names(prompt):
@@ -200,3 +200,15 @@ def test_a_request_has_no_entry_point_that_could_settle_it(tmp_path):
     backend.generate = lambda requests, done: seen.extend(requests) or Answering(lambda p: "x").generate(requests, done)
     one.ask({"q": "prompt"})
     assert [type(r) for r in seen] == [Request] and seen[0].entry_point == "<answer>"
+
+
+def test_the_key_of_an_answer_holds_all_that_decides_it(tmp_path):
+    first, _ = asker(tmp_path, str)
+    assert first.key("p") != first.key("q")
+    others = [Asker(MODEL, "r2", first.cache, "f", "extraction", 700), Asker(MODEL, "r", first.cache, "f", "questions", 700)]
+    others.append(Asker(MODEL, "r", first.cache, "f", "extraction", 70))
+    assert first.key("p") not in {o.key("p") for o in others}
+    first.params["dtype"] = "float32"
+    changed = first.key("p")
+    first.params |= {"dtype": "bfloat16", "style": "codellama"}
+    assert len({changed, first.key("p"), asker(tmp_path, str)[0].key("p")}) == 3

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zipfile
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib import cli
 from pkg_lib.repo_tasks import crosscodeeval, swebench
+from pkg_lib.repo_tasks.tasks import REPOEVAL
 from pkg_lib.types import BenchmarkMissing, UserError
 
 RECORD = {
@@ -186,10 +190,9 @@ def test_a_swebench_record_without_a_field_is_named(tmp_path, missing):
         swebench.read_swebench(lines(tmp_path / "test.jsonl", row))
 
 
-def test_swebench_without_a_directory_or_hub_says_what_to_set(monkeypatch):
+def test_swebench_without_a_directory_says_what_to_set(monkeypatch):
     monkeypatch.delenv("PKG_SWEBENCH_DIR", raising=False)
-    monkeypatch.setattr("pkg_lib.hub.reachable", lambda: False)
-    with pytest.raises(UserError, match="PKG_SWEBENCH_DIR"):
+    with pytest.raises(BenchmarkMissing, match="PKG_SWEBENCH_DIR"):
         swebench.load_swebench()
 
 
@@ -212,3 +215,76 @@ def test_gold_lines_are_those_that_differ(before, after):
     inside = {n for _, first, last in gold for n in range(first, last + 1)}
     assert removed <= inside and bool(gold) == (before != after)
     assert all(path == "m.py" and first <= last for path, first, last in gold)
+
+
+SOURCE = "".join(f"def f{i}(x):\n    y = x * {i}\n    return y\n\n\n" for i in range(80))
+SOURCE += "def grow(tree):\n    t = tree\n    return t\n"
+
+
+def measured(results, benchmark, capsys, monkeypatch):
+    """The command's own way: exit code, its last lines, and what it has stored."""
+    import pandas as pd
+
+    monkeypatch.setenv("PKG_RESULTS", str(results))
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--benchmark", benchmark, "--ranker", "BM25"])
+    code, out = cli.main(), capsys.readouterr()
+    path = results / "repo_tasks" / f"retrieval.{benchmark}.csv"
+    return code, out, pd.read_csv(path) if path.exists() else None
+
+
+def test_retrieval_on_repoeval(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PKG_REPOEVAL_DIR", str(tmp_path))
+    first = SOURCE[: SOURCE.index("    t = tree")]
+    about = {
+        "task_id": "o--r/idx", "ground_truth": "    t = tree\n    return t\n", "fpath_tuple": ["o_r", "m.py"],
+        "context_start_lineno": 0, "lineno": first.count("\n"), "function_name": "grow",
+    }  # fmt: skip
+    with gzip.open(tmp_path / f"{REPOEVAL}.gz", "wt") as f:
+        f.write(json.dumps({"prompt": first, "metadata": about}) + "\n")
+    code, out, _ = measured(tmp_path / "results", "repoeval", capsys, monkeypatch)
+    assert code == 2 and "o_r" in out.err and len(out.err.strip().splitlines()) == 1
+    (tmp_path / "repositories").mkdir()
+    with zipfile.ZipFile(tmp_path / "repositories" / "o_r.zip", "w") as archive:
+        archive.writestr("m.py", SOURCE)
+    code, out, rows = measured(tmp_path / "results", "repoeval", capsys, monkeypatch)
+    own = rows[rows["chunking"] == "fixed-size"].iloc[0]
+    assert code == 0 and "BM25, fixed-size (own), 1 tasks: nDCG@5 100.0" in out.out
+    assert (own["task_id"], own["gold"], own["chunks"]) == ("o_r/0", 1, 7)  # seven windows of 60 lines, the last one holds it
+
+
+def test_retrieval_on_swebench(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PKG_SWEBENCH_DIR", str(tmp_path))
+    patch = "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -401,3 +401,3 @@\n def grow(tree):\n-    t = tree\n+    t = 2\n     return t\n"
+    lines(tmp_path / "test.jsonl", ISSUE | {"patch": patch, "problem_statement": "The tree does not grow"})
+    (tmp_path / "repositories" / "o__r-1" / "pkg").mkdir(parents=True)
+    (tmp_path / "repositories" / "o__r-1" / "pkg" / "m.py").write_text(SOURCE)
+    code, _, rows = measured(tmp_path / "results", "swebench-lite", capsys, monkeypatch)
+    own = rows[rows["chunking"] == "fixed-size"].iloc[0]
+    assert (code, own["gold"], own["nDCG@5"]) == (0, 1, 1)
+
+
+def test_completions_of_crosscodeeval_are_measured(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PKG_CCEVAL_DIR", str(tmp_path))
+    other = RECORD | {"metadata": RECORD["metadata"] | {"task_id": "2"}}
+    lines(tmp_path / "python" / "line_completion.jsonl", RECORD, other)
+    lines(tmp_path / "made.jsonl", {"task_id": "project_cc_python/1", "completion": "b.make(1)\nprint(2)"})
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(tmp_path / "made.jsonl")])
+    assert cli.main() == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 of 2 tasks measured; 0 ") and "exact: 100.0" in out
+    lines(tmp_path / "made.jsonl", {"task_id": "2"})
+    assert cli.main() == 2 and "made.jsonl is no file with task_id and completion" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["retrieval", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'; choose from: repoeval, swebench-lite"),
+        (["retrieval", "--benchmark", "repoeval", "--ranker", "nosuch"], "unknown ranker 'nosuch'"),
+        (["chunks", "--benchmark", "repoeval"], "name it alone"),
+    ],
+)
+def test_a_mistake_in_a_name_is_one_line(tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "repo-tasks", *arguments])
+    assert cli.main() == 2 and message in capsys.readouterr().err

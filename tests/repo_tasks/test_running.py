@@ -179,3 +179,16 @@ def test_a_place_that_is_not_there_or_decides_nothing_is_one_line(shapes, tmp_pa
     with pytest.raises(UserError, match="gives no task"):
         running.write_tasks(packages.local(shapes, ["shapes/constants.py"], ["tests"]), tmp_path / "x.jsonl", str)
     assert not (tmp_path / "x.jsonl").exists()
+
+
+def test_where_nothing_is_missing_neither_weights_nor_sources_are_asked_for(study, monkeypatch):
+    names = ["None", "cast, BM25", CHAT]
+    complete(study, {"area": BODY, "size": BODY}, names, monkeypatch)
+    monkeypatch.setattr(completing.Completing, "measure", property(lambda self: self.weights))
+    monkeypatch.setattr(completing, "fetch", lambda *a: pytest.fail("asked for weights"))
+    monkeypatch.setattr(store, "read_package", lambda package: pytest.fail("asked for a source archive"))
+    assert completing.Completing(study, MODEL).run(names) == 0
+    monkeypatch.undo()
+    path = store.home(study) / "tasks.jsonl"
+    path.write_text(path.read_text() + "\n")  # tasks chosen anew: what is stored may be of others
+    assert not completing.Completing(study, MODEL)._complete_as_stored("None", set())

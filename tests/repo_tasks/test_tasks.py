@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -137,3 +141,30 @@ def test_the_prompt_is_cut_at_a_line_but_not_in_the_signature(package):
     task = as_task(package, function, text, ())
     assert len(task.prompt) <= 8000 and task.prompt.endswith("def f(\n    a,\n):\n")
     assert "".join(f"{x}\n" for x in text.split("\n")[task.context_start_lineno : task.lineno]) == task.prompt
+
+
+def test_the_span_of_a_record_is_the_function(tmp_path):
+    """RepoEval's records do not say where the function starts; this one is of its form, and the file is whole."""
+    text = "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
+    text += "    def size(self):\n        n = 1\n        return n\n"
+    prompt = "\n".join(text.split("\n")[:10])
+    about = METADATA | {"lineno": 10, "function_name": "size", "ground_truth": "        n = 1\n        return n\n"}
+    (task,) = read_repoeval(write(tmp_path / "t.jsonl", {"prompt": prompt, "metadata": about}))
+    assert task.span == ("a/b.py", 6, 12) and task.def_lineno == 5
+    (headless,) = read_repoeval(write(tmp_path / "t.jsonl", {"prompt": "", "metadata": about}))
+    assert headless.span == ("a/b.py", 10, 12)
+
+
+@pytest.mark.skipif("PKG_REPOEVAL_DIR" not in os.environ, reason="needs RepoEval (PKG_REPOEVAL_DIR)")
+def test_the_span_of_every_published_record_is_its_function():
+    tasks = load_repoeval()
+    assert len(tasks) == 455
+    files: dict[tuple[str, str], ast.Module] = {}
+    for task in tasks:
+        if (task.repository, task.path) not in files:
+            place = Path(os.environ["PKG_REPOEVAL_DIR"], "repositories", f"{task.repository}.zip")
+            with zipfile.ZipFile(place) as archive:
+                files[task.repository, task.path] = ast.parse(archive.read(task.path))
+        nodes = (n for n in ast.walk(files[task.repository, task.path]) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        spans = {(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno): n.name for n in nodes}
+        assert spans[task.span[1:]] == task.function_name, task.id

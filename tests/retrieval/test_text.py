@@ -65,7 +65,7 @@ def test_every_column_of_a_text_corpus(knowledge, column):
 
 
 def test_a_given_structure_is_used_as_it_is(embedder):
-    knowledge = TextKnowledge(DOCUMENTS[:2], embedder, [Structured("t/lists", {"a": {"b": "append"}})])
+    knowledge = TextKnowledge(DOCUMENTS[:2], embedder, lambda documents: [Structured("t/lists", {"a": {"b": "append"}})])
     found = JsonPKG(knowledge).retrieve(TASKS)
     assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
     assert knowledge.graph.skipped == [("t/primes", "not structured")]

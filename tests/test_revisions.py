@@ -1,0 +1,241 @@
+"""Models of a directory or of the hub through the real loading: which bytes are loaded, and what the cache says of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlsplit
+
+import pytest
+import torch
+
+from pkg_lib import completions, forecast, models
+from pkg_lib.experiment import Experiment
+from pkg_lib.generation import backends
+from pkg_lib.models import MODELS, ModelSpec, fetch, model_spec
+from pkg_lib.study import STUDY
+from pkg_lib.types import BenchmarkMissing, UserError
+
+REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
+
+
+def changed(folder: Path, target: Path) -> Path:
+    """The same model with other weights."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, target)
+    weights = {name: -tensor for name, tensor in load_file(target / "model.safetensors").items()}
+    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    return target
+
+
+@pytest.fixture(scope="session")
+def other_model(tiny_model, tmp_path_factory) -> Path:
+    return changed(tiny_model, tmp_path_factory.mktemp("other") / "model")
+
+
+@pytest.fixture
+def results(own_cache, tmp_path, monkeypatch):
+    """An empty results directory, short completions, and retrieval out of reach."""
+    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 8)
+    monkeypatch.setattr(completions, "knowledge_of", lambda corpus: pytest.fail("retrieved"))
+    return tmp_path / "results"
+
+
+def complete(results: Path, limit: int = 2) -> dict[str, completions.Generation]:
+    """Task -> completion without retrieval, made or stored."""
+    experiment = Experiment("tiny", limit=limit, results=results)
+    experiment.generate(["None"])
+    return experiment.completions("None")
+
+
+def lines(results: Path) -> list[dict]:
+    return [json.loads(x) for x in (results / "generations/tiny/humaneval/none/none.jsonl").read_text().splitlines()]
+
+
+def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monkeypatch):
+    folder = shutil.copytree(tiny_model, tmp_path / "mine")
+    monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(folder), "chat", 0.001))
+    first = complete(results)
+    assert len(first) == 2 and len(lines(results)) == 2
+    assert complete(results) == first and len(lines(results)) == 2  # nothing is made twice
+    shutil.copy(other_model / "model.safetensors", folder / "model.safetensors")
+    second = complete(results)
+    assert len(lines(results)) == 4 and {g.key for g in first.values()}.isdisjoint(g.key for g in second.values())
+    assert [g.tokens for g in first.values()] != [g.tokens for g in second.values()]
+    revisions = [{g.meta["revision"] for g in made.values()} for made in (first, second)]
+    assert all(len(r) == 1 for r in revisions) and revisions[0] != revisions[1]
+    shutil.rmtree(folder)  # a reader without the weights sees what was made with them last
+    assert Experiment("tiny", limit=2, results=results).completions("None") == second
+
+
+def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, other_model, tmp_path):
+    same = shutil.copytree(tiny_model, tmp_path / "same")
+    (same / "README.md").write_text("not loaded")
+    assert models.directory_digest(same) == models.directory_digest(tiny_model) != models.directory_digest(other_model)
+    (same / "generation_config.json").write_text("{}")
+    assert models.directory_digest(same) != models.directory_digest(tiny_model)
+
+
+def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path, monkeypatch):
+    for place in (tmp_path, tmp_path / "nowhere"):
+        monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
+        with pytest.raises(UserError, match=r"no directory with a model"):
+            Experiment("tiny", limit=2, results=results).generate(["None", "Func-PKG"])
+
+
+def test_a_hub_that_does_not_answer_is_told_before_retrieval(results, hub, monkeypatch):
+    hub.close()
+    with pytest.raises(UserError, match="does not answer"):
+        Experiment("tiny", limit=2, results=results).generate(["None", "Func-PKG"])
+    monkeypatch.setitem(MODELS, "tiny", replace(model_spec("tiny"), needs_gpu=True))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="needs a GPU"):
+        fetch("tiny")
+
+
+class Hub:
+    """A hub with one repository: commit -> directory, and the commit that main means."""
+
+    def __init__(self, commits: dict[str, Path]) -> None:
+        self.commits, self.main, self.sent = commits, OLD, []
+        hub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                hub.answer(self, body=False)
+
+            def do_GET(self) -> None:
+                hub.answer(self, body=True)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def answer(self, request: BaseHTTPRequestHandler, body: bool) -> None:
+        path = urlsplit(request.path).path
+        found, headers = self.content(path)
+        request.send_response(200 if found is not None else 404)
+        for name, value in (headers | {"Content-Length": str(len(found or b""))}).items():
+            request.send_header(name, value)
+        request.end_headers()
+        if body and found:
+            self.sent += [path] if "/resolve/" in path else []
+            request.wfile.write(found)
+
+    def content(self, path: str) -> tuple[bytes | None, dict[str, str]]:
+        if path == "/":
+            return b"", {}
+        resolve = path.removeprefix(f"/{REPO}/resolve/").split("/", 1)
+        commit = self.main if resolve[0] == "main" else resolve[0]
+        if len(resolve) == 2 and commit in self.commits and (file := self.commits[commit] / resolve[1]).is_file():
+            return file.read_bytes(), {"ETag": f'"{commit[:8]}-{file.name}"', "X-Repo-Commit": commit}
+        rest = path.removeprefix(f"/api/models/{REPO}")
+        commit = rest.rpartition("/")[2] if rest else self.main
+        if rest == path or commit not in self.commits:
+            return None, {}
+        paths = self.commits[commit].iterdir()
+        files = [{"type": "file", "path": p.name, "size": p.stat().st_size, "oid": p.name} for p in paths]
+        about = {"id": REPO, "sha": commit, "siblings": [{"rfilename": f["path"]} for f in files]}
+        return json.dumps(files if "/tree/" in rest else about).encode(), {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def hub(tiny_model, other_model, tmp_path, monkeypatch):
+    """A hub whose main branch is the tiny model's old commit; the model `tiny` is its repository."""
+    from huggingface_hub import constants
+
+    made = Hub({OLD: tiny_model, NEW: other_model})
+    for name, value in {"ENDPOINT": made.address, "HF_HUB_CACHE": str(tmp_path / "hub")}.items():
+        monkeypatch.setattr(constants, name, value)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", made.address + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setenv("HF_ENDPOINT", made.address)
+    monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001))
+    yield made
+    made.close()
+
+
+def test_all_completions_of_a_results_directory_are_of_one_commit(results, hub, tmp_path):
+    first = complete(results, limit=1)
+    assert {g.meta["revision"] for g in first.values()} == {OLD}
+    hub.main = NEW
+    both = complete(results, limit=2)
+    assert {g.meta["revision"] for g in both.values()} == {OLD} and both.items() >= first.items()
+    assert not any(NEW in path for path in hub.sent)
+    elsewhere = complete(tmp_path / "elsewhere", limit=2)
+    assert {g.meta["revision"] for g in elsewhere.values()} == {NEW}
+    assert {g.key for g in elsewhere.values()}.isdisjoint(g.key for g in both.values())
+    assert [g.tokens for g in elsewhere.values()] != [g.tokens for g in both.values()]
+
+
+def test_a_pinned_commit_is_the_one_that_is_loaded(results, hub, monkeypatch):
+    monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision=NEW))
+    assert fetch("tiny").name == NEW
+    assert {g.meta["revision"] for g in complete(results).values()} == {NEW}
+    assert not any(OLD in path for path in hub.sent)
+    monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision="c" * 40))
+    with pytest.raises(UserError, match=r"commit cccccccccccc of someone/tiny cannot be had"):
+        complete(results)
+
+
+def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
+    first = complete(results, limit=1)
+    hub.close()
+    assert complete(results, limit=2).items() >= first.items()
+    assert {g.meta["revision"] for g in complete(tmp_path / "elsewhere", limit=1).values()} == {OLD}
+
+
+def test_reading_asks_no_hub(results, hub, monkeypatch):
+    monkeypatch.setattr("pkg_lib.hub.reachable", lambda: pytest.fail("asked the hub"))
+    unknown = Experiment("tiny", limit=2, results=results)
+    assert unknown.completions("None") == {} and unknown.revision == ""
+    assert forecast.forecast(unknown, ["None"], set())[0].todo == 2
+
+
+FROZEN = {  # keys of the two default models' first prompt; a change would lose every committed completion
+    "qwen2.5-coder-0.5b-instruct": "054b655f00373b3c5d7e75b0d4c0deee",
+    "qwen2.5-coder-1.5b-instruct": "82267e3192b9ce5e597716b057cf8f9b",
+}
+
+
+@pytest.mark.parametrize("model", FROZEN)
+def test_committed_keys_are_as_they_were(committed, model):
+    experiment = Experiment(model, limit=1)
+    (context,) = experiment.known_contexts("None")
+    assert experiment.key(experiment.prompt(experiment.tasks[0], context)) == FROZEN[model]
+    assert FROZEN[model] in experiment.cache
+
+
+@pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}.{p.benchmark}.{p.corpus}")
+def test_no_completion_of_the_committed_study_is_missing(committed, part):
+    try:
+        experiment = Experiment(part.model, part.benchmark, part.corpus)
+    except BenchmarkMissing as e:
+        pytest.skip(str(e))
+    for column in forecast.forecast(experiment, list(part.columns or experiment.retrievers), set()):
+        assert (column.missing, column.todo) == (0, 0), column
+    assert experiment.generate(list(part.columns or experiment.retrievers)) == 0
+
+
+def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monkeypatch):
+    from pkg_lib.retrieval import embed
+
+    monkeypatch.setitem(embed.HUB, "tiny", REPO)
+    monkeypatch.setattr(embed, "EMBEDDERS", ("tiny",))
+    first = embed.Embedder("tiny")
+    hub.main = NEW
+    second = embed.Embedder("tiny")
+    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.folder != second.cache.folder
+    hub.close()
+    assert embed.Embedder("tiny").revision == NEW
