@@ -366,6 +366,14 @@ def _absolute_or_named(repository: str) -> str:
     return str(Path(repository).resolve()) if Path(repository).exists() else repository
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def lab(context: typer.Context) -> None:
+    """Starts JupyterLab in notebooks/; what follows are its own options."""
+    from pkg_lib import lab as jupyter
+
+    jupyter.start(context.args)
+
+
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""

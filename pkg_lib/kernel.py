@@ -69,7 +69,7 @@ def _papermill(source: Path, target: Path, parameters: dict[str, Any]) -> str:
     from papermill.exceptions import PapermillExecutionError
 
     try:
-        papermill.execute_notebook(source, target, parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
+        papermill.execute_notebook(source, target, parameters, cwd=str(source.parent), progress_bar=False, **KERNEL)
     except PapermillExecutionError as e:
         said = " ".join(e.evalue.split()) if e.ename in MISTAKES else (e.evalue.splitlines() or [""])[0]
         return f"{e.ename}: {said}"
