@@ -25,12 +25,16 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         options = ["--no-browser", "--allow-root", f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={TOKEN}"]
-        options += [f"--LabApp.user_settings_dir={log.parent / 'settings'}", f"--LabApp.workspaces_dir={log.parent / 'workspaces'}"]
+        options += [f"--LabApp.{name}_dir={log.parent / name}" for name in ("user_settings", "workspaces")]
         self.address, self.log = f"127.0.0.1:{port}", log
+        # Every cell is in the page, also those that are not in view.
+        tracker = log.parent / "user_settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+        tracker.parent.mkdir(parents=True)
+        tracker.write_text('{"windowingMode": "none"}')
         with log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [python, "-m", "jupyterlab", *options], cwd=folder, env=environment, stdout=out, stderr=out, start_new_session=True
-            )
+            command = [python, "-m", "jupyterlab", *options]
+            about = {"cwd": folder, "env": environment, "stdout": out, "stderr": out, "start_new_session": True}
+            self.process = subprocess.Popen(command, **about)
         deadline = time.monotonic() + 120
         while not self._answers():
             assert self.process.poll() is None and time.monotonic() < deadline, log.read_text()

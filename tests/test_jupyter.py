@@ -85,7 +85,7 @@ def test_run_all_in_the_browser(server, browser, clean, notebook):
     click(browser, ".lm-MenuBar-itemLabel", "Run")
     click(browser, ".lm-Menu-itemLabel", "Run All Cells")
     count = len(code_cells(server, notebook))
-    wait(browser, f"document.body.innerText.includes('[{count}]:')", 300)
+    wait(browser, f"document.body.innerText.includes('[{count}]:')", 180)
     assert browser.run("document.querySelectorAll('.jp-OutputArea [data-mime-type*=stderr], .jp-RenderedError').length") == 0
 
 

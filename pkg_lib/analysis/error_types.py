@@ -48,22 +48,31 @@ def table7(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) -> Grid
     """
     columns: dict[tuple[str, str], dict[str, str]] = {}
     for setting, outcomes in settings.items():
+        unknown = sum(o.status == "not_measured" for o in outcomes.values())
+        if unknown == len(outcomes):
+            columns[setting] = {"not measured": str(unknown)}
+            continue
         counts = error_counts(outcomes)
         column = {e: str(n) for e, n in as_published(counts).items()} | {"all failed": str(int(counts.sum()))}
-        column |= {"not measured": str(sum(o.status == "not_measured" for o in outcomes.values()))}
+        column |= {"not measured": str(unknown)}
         columns[setting] = column | {OF_OTHERS + e: str(counts[e]) for e in BEYOND}
     if benchmark == "mbpp":
         for name, counts in published().items():
             column = {str(e): str(n) for e, n in counts.items()}
             columns["Published (Table 7)", str(name)] = column | {"all failed": str(counts.sum())}
     frame = pd.DataFrame(columns).fillna(DASH).rename_axis("error")
-    note = f"Others holds what is none of the five types; the last rows say what of it is beyond the table. {DASH} not published."
+    note = "Others holds what is none of the five types; the last rows say what of it is beyond the table. "
+    note += f"{DASH} not measured, or not published."
     return Grid(f"Failed solutions by error on {TITLES.get(benchmark, benchmark)}", frame, (note,))
 
 
 def count_frame(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) -> pd.DataFrame:
-    """setting x TABLE7 counts for `figures.error_bars`; a second setting of a model is named by what it adds."""
-    rows = {name: as_published(error_counts(outcomes)) for (_, name), outcomes in settings.items()}
+    """setting x TABLE7 counts for `figures.error_bars`, without settings of which nothing is measured.
+
+    A second setting of a model is named by what it adds.
+    """
+    measured = {n: found for (_, n), found in settings.items() if any(o.status != "not_measured" for o in found.values())}
+    rows = {name: as_published(error_counts(outcomes)) for name, outcomes in measured.items()}
     if benchmark == "mbpp":
         rows |= {str(name): counts for name, counts in published().items()}
     return pd.DataFrame(rows).T.rename(index=lambda n: f"+ {n.partition(' + ')[2]}" if " + " in n else n)
@@ -74,6 +83,8 @@ def shift(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> Grid:
     a, b = (as_published(error_counts(o)) for o in _both(without, with_))
     rows = {e: (str(a[e]), str(b[e]), _signed(b[e] - a[e])) for e in TABLE7}
     rows["all failed"] = (str(a.sum()), str(b.sum()), _signed(b.sum() - a.sum()))
+    if not any(_both(without, with_)):
+        rows = dict.fromkeys(rows, (DASH, DASH, DASH))
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "change"]).rename_axis("error")
     return Grid(f"Failed solutions: {names[1]} against {names[0]}", frame)
 
