@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sets up (once) and runs the study. Works from any directory.
 #   ./run_all.sh                       the committed study, re-rendered from stored completions
-#   ./run_all.sh --model M --limit 20  what `python -m pkg_lib run` takes
+#   ./run_all.sh --model M --limit 20  options without a command are those of `run`
+#   ./run_all.sh COMMAND ...           any command of `./run_all.sh --help`
 #   ./run_all.sh --setup               only the set-up
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +17,7 @@ find_python() {
     fail "Python 3.11 or newer is needed and none was found on PATH"
 }
 
-set_up() {
+install_requirements() {
     local stamp want python
     stamp=$venv/.requirements.sha256
     want=$(sha256sum "$root/requirements.txt" | cut -d' ' -f1)
@@ -37,15 +38,23 @@ set_up() {
     echo "$want" >"$stamp"
 }
 
-set_up
+# A kernel of JupyterLab starts in notebooks/, so the package must be installed and not only lie beside it.
+install_package() {
+    local stamp want
+    stamp=$venv/.pkg_lib
+    want="$root $(sha256sum "$root/pyproject.toml" | cut -d' ' -f1)"
+    [ "$(cat "$stamp" 2>/dev/null || true)" = "$want" ] && return
+    # Without build isolation no network is asked: setuptools is one of the pins.
+    "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps -e "$root" >&2 \
+        || fail "the package cannot be installed into $venv; see above"
+    # Notebooks are stored without outputs, also when JupyterLab saves them by itself.
+    mkdir -p "$venv/etc/jupyter"
+    echo '{"ContentsManager": {"pre_save_hook": "pkg_lib.lab.without_outputs"}}' >"$venv/etc/jupyter/jupyter_server_config.json"
+    echo "$want" >"$stamp"
+}
+
+install_requirements
+install_package
 [ "${1:-}" = --setup ] && exit 0
-# Notebooks run in the checkout, so the caller's relative paths are made absolute once, here.
-for name in PKG_RESULTS PKG_CACHE PKG_PAPER_DIR PKG_MBPP_DIR PKG_PYTHON_DOCS PKG_JAVA_SOURCE; do
-    [ -z "${!name:-}" ] || export "$name=$(realpath -m -- "${!name}")"
-done
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
-case "${1:-}" in
-    run | report | show | graph | enhance | structure | replay | chunk | doctor | fetch | verify-cache | list | typegraph | repo-qa) ;;
-    *) set -- run "$@" ;;
-esac
 exec "$venv/bin/python" -m pkg_lib "$@"

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from pkg_lib import forecast, kernel, made, processes, study
-from pkg_lib.experiment import Experiment
+from pkg_lib import kernel, made, processes, study
 from pkg_lib.results import results_dir, results_path
-from pkg_lib.types import UserError
+from pkg_lib.study import label
+from pkg_lib.types import NotAtHand, UserError
 
-Planned = list[tuple[Experiment, study.Part]]
-Work = list[tuple[Experiment | None, study.Cell]]
+if TYPE_CHECKING:
+    from pkg_lib.experiment import Experiment
+    from pkg_lib.forecast import Rates
+
+Work = list[tuple["Experiment | None", study.Cell]]
+
+
+@dataclass
+class Done:
+    """What became of a run's notebooks, by label: the error of those that failed, what those that were skipped lack.
+
+    `executed` counts the others; `reported` says whether one of them is a part of the report.
+    """
+
+    failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    executed: int = 0
+    reported: bool = False
 
 
 def run(
@@ -23,96 +40,125 @@ def run(
     say: Callable[[str], None],
     jobs: int | None = None,
     rerun: bool = False,
-) -> dict[str, str]:
-    """Generates and judges what is missing, executes the notebooks, `jobs` at once; returns label -> error of those that failed.
+) -> Done:
+    """Generates and judges what is missing, and executes the notebooks, `jobs` at once.
 
     Experiments are prepared one after the other, and their notebooks run together once no more completions are being
     written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`) execute those that are
-    unchanged, too.
+    unchanged, too. What cannot be had here is left out by name, as long as something remains.
     """
+    from pkg_lib import forecast
+
     at_once = processes.workers(jobs)
-    planned, work = study.plan(chosen, names, limit, fresh, own)
+    plan = study.plan(chosen, names, limit, fresh, own)
+    for line in plan.left_out:
+        say(f"left out: {line}")
     results_dir()  # made here, or refused before anything is computed
     ready: Work = []
-    errors: dict[str, str] = {}
+    done = Done()
 
     def flush() -> None:
-        errors.update(_executed(ready, at_once, fresh or rerun, say))
+        _execute(ready, at_once, fresh or rerun, say, done)
         ready.clear()
 
-    for experiment, part in planned:
+    lacking: list[NotAtHand] = []
+    for experiment, part in plan.experiments:
         columns = list(part.columns or experiment.retrievers)
         if ready and forecast.missing(experiment, columns):
             flush()
         try:
             say(study.prepare(experiment, columns))
+        except NotAtHand as e:
+            lacking.append(e)
+            say(f"left out: {experiment.model} | {experiment.benchmark} | {experiment.corpus}: {e}")
+            continue
         except UserError:
             flush()  # what is complete is shown all the same
             raise
         experiment.fresh = False  # from here on what is stored is what was computed now
         say(study.summary(experiment.verdicts()))
-        ready += [(e, c) for e, c in work if e is experiment]
-    ready += [(e, c) for e, c in work if e is None]
+        ready += [(e, c) for e, c in plan.notebooks if e is experiment]
+    ready += [(e, c) for e, c in plan.notebooks if e is None]
+    if lacking and not ready:
+        raise lacking[0]
     flush()
-    failed = {name: error for name, error in errors.items() if error}
-    if failed:
-        say(f"{len(failed)} of {len(errors)} notebooks failed: {'; '.join(failed)}")
-    return failed
+    if done.failed:
+        say(f"{len(done.failed)} of {done.executed + len(done.failed)} notebooks failed: {'; '.join(done.failed)}")
+    return done
 
 
-def told(failed: dict[str, str]) -> tuple[int, str]:
-    """The exit code and one line about all notebooks that failed. 0: none; 1: one did; 2: all did by a user's mistake."""
-    line = "; ".join(f"{name}: {kernel.mistake(error) or error}" for name, error in failed.items())
-    return (0 if not failed else 2 if all(map(kernel.mistake, failed.values())) else 1), " ".join(line.split())
+def told(done: Done) -> tuple[int, list[str]]:
+    """The exit code and a line about each notebook that went wrong.
+
+    0: none; 1: one failed; 2: all that failed did by a user's mistake, or all were skipped.
+    """
+    wrong = done.failed or ({} if done.executed else done.skipped)
+    lines = [" ".join(f"{name}: {kernel.mistake(error) or error}".split()) for name, error in wrong.items()]
+    return (0 if not wrong else 2 if all(map(kernel.mistake, wrong.values())) else 1), lines
 
 
-def dry_run(planned: Planned, work: Work, again: bool, rates: forecast.Rates) -> list[str]:
-    """What `run` would do with this `plan`, in lines; nothing is loaded, retrieved or written."""
+def dry_run(plan: study.Plan, again: bool, rates: Rates) -> list[str]:
+    """What `run` would do with this plan, in lines; nothing is loaded, retrieved or written."""
+    from pkg_lib import forecast
+
     results, files, seen = results_path(), made.Files(), set[str]()
-    found = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
+    lines = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
+    lines += [f"left out: {line}" for line in plan.left_out]
     behind, costs = set(), []
-    for experiment, part in planned:
+    for experiment, part in plan.experiments:
         columns = forecast.forecast(experiment, list(part.columns or experiment.retrievers), seen)
-        found += forecast.lines(experiment, columns, rates)
+        lines += forecast.lines(experiment, columns, rates)
         costs.append(forecast.cost(experiment, columns, rates))
         behind |= {id(experiment)} if costs[-1].todo else set()
     due = []
-    for experiment, cell in work:
+    for experiment, cell in plan.notebooks:
         now = made.made_from(cell.source, cell.parameters, results, files)
         same = not again and id(experiment) not in behind and made.unchanged(results, cell.stem, now)
         due += [] if same else [f"  {label(experiment, cell)}"]
     if len(costs) > 1:
-        found.append(f"in all to complete: {forecast.total(costs)}")
-    return [*found, f"notebooks: {len(due)} to execute, {len(work) - len(due)} unchanged", *due]
+        lines.append(f"in all to complete: {forecast.total(costs)}")
+    return [*lines, f"notebooks: {len(due)} to execute, {len(plan.notebooks) - len(due)} unchanged", *due]
 
 
-def label(experiment: Experiment | None, cell: study.Cell) -> str:
-    """A notebook and its experiment in a progress line."""
-    names = [experiment.model, experiment.benchmark, experiment.corpus] if experiment else []
-    return " | ".join([cell.notebook, *names])
-
-
-def _executed(work: Work, at_once: int, again: bool, say: Callable[[str], None]) -> dict[str, str]:
-    """Executes those notebooks that are not as they would be made now; label -> error, "" for none."""
+def _execute(work: Work, at_once: int, again: bool, say: Callable[[str], None], told_in: Done) -> None:
+    """Executes those notebooks that are not as they would be made now, and adds to `told_in` what became of them."""
     results, files = results_dir(), made.Files()
-    errors, todo, now = {}, {}, {}
+    todo, now = {}, {}
     for experiment, cell in work:
         name, job = label(experiment, cell), processes.Job(cell.source, cell.target, cell.parameters)
         now[job] = made.made_from(cell.source, cell.parameters, results, files)
         if not again and made.unchanged(results, cell.stem, now[job]):
-            errors[name] = ""
-            say(f"  {name}: unchanged")
+            told_in.executed += 1
+            told_in.reported |= not cell.own
+            say(f"  {name}: unchanged{_page(cell)}")
         else:
-            todo[job] = (name, cell.stem)
+            todo[job] = (name, cell)
 
     def done(job: processes.Job, error: str, seconds: float) -> None:
-        name, stem = todo[job]
-        errors[name] = error
-        if not error:
-            made.keep(results, stem, now[job])
-        elif not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
-            made.forget(results, stem)
-        say(f"  {name}: {error or f'{seconds:.0f} s'}")
+        name, cell = todo[job]
+        told_in.reported |= not cell.own
+        if lack := kernel.not_at_hand(error):
+            told_in.skipped[name] = error
+            say(f"  {name}: skipped, {lack}")
+            return
+        if error:
+            told_in.failed[name] = error
+            if not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
+                made.forget(results, cell.stem)
+        else:
+            told_in.executed += 1
+            made.keep(results, cell.stem, now[job])
+        say(f"  {name}: {error or f'{seconds:.0f} s'}{'' if error else _page(cell)}")
 
+    if todo:
+        say(f"executing {len(todo)} notebooks, {min(at_once, len(todo))} at once")
+    for _, cell in todo.values():
+        study.warm(cell)
     processes.run_jobs(todo, at_once, done)
-    return errors
+
+
+def _page(cell: study.Cell) -> str:
+    """Where a notebook with parameters of the user's own can be read, since it is no part of the report."""
+    from pkg_lib.analysis.report import render_notebook
+
+    return f", {render_notebook(cell.target)}" if cell.own else ""

@@ -1,22 +1,20 @@
-"""The command line.
+"""The command line. Options without a command, or nothing, are those of `run`.
 
-python -m pkg_lib run | report | graph | search | enhance | structure | replay | chunk | show | typegraph | repo-qa
-                  | repo-tasks | crosscodeeval | doctor | fetch | verify-cache | list
+Imports that take long stand in the commands that need them, so that each says at once what it is doing.
 """
 
 from __future__ import annotations
 
 import ast
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from tqdm import tqdm
 
-from pkg_lib import batch, forecast, models, study, verify
-from pkg_lib import doctor as doctor_module
+from pkg_lib import models, study
 from pkg_lib.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.corpora import CORPORA, DEFAULT
 from pkg_lib.results import results_dir, results_path, slug
@@ -26,7 +24,8 @@ from pkg_lib.types import UserError
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
+HELP = "Programming knowledge graphs for code generation. Options without a command, or nothing at all, are those of `run`."
+app = typer.Typer(add_completion=False, help=HELP, rich_markup_mode=None)
 
 Models = Annotated[list[str] | None, typer.Option("--model", help="A model of `list`; repeatable.")]
 Benchmarks = Annotated[list[str] | None, typer.Option("--benchmark", help="A benchmark of `list`; repeatable.")]
@@ -42,7 +41,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run
 Jobs = Annotated[int | None, typer.Option("--jobs", help="Notebooks at once; else one a core, 1.5 GB of free memory each.")]
 Speed = Annotated[float | None, typer.Option(help="For --dry-run: new tokens a second, where another speed is known.")]
 Prices = Annotated[
-    Path | None, typer.Option(help="For --dry-run: a CSV with model,input_usd_per_million,output_usd_per_million.")
+    Path | None, typer.Option(help="For --dry-run: a CSV as notebooks/prices.csv, a sample, is one.")
 ]
 
 
@@ -68,6 +67,8 @@ def run(
     whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
     executed again (--rerun does, and rebuilds every table and figure).
     """
+    from pkg_lib import batch
+
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
     own = dict(_parameter(p) for p in parameter or [])
     study.check_choice(notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column})
@@ -77,20 +78,29 @@ def run(
         return
     if tokens_per_second is not None or prices is not None:
         raise UserError("--tokens-per-second and --prices go with --dry-run, which computes and writes nothing")
-    failed = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
-    code, line = batch.told(failed)
-    if code:
+    say("reading what is stored")
+    done = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
+    code, lines = batch.told(done)
+    for line in lines:
         typer.echo(f"error: {line}", err=True)
-    _report()
+    if done.reported:
+        _report()
     if code:
         raise typer.Exit(code)
 
 
+def say(doing: str) -> None:
+    """What the command is doing, on standard error."""
+    typer.echo(f"{doing} ...", err=True)
+
+
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
+    from pkg_lib import batch, forecast
+
     if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
         raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
     rates = forecast.Rates(tokens_per_second, forecast.read_prices(prices) if prices else None)
-    for line in batch.dry_run(*study.plan(*asked), again, rates):
+    for line in batch.dry_run(study.plan(*asked), again, rates):
         typer.echo(line)
 
 
@@ -135,7 +145,9 @@ def _report() -> None:
 @app.command()
 def doctor() -> None:
     """Says what is at hand here, and where the rest would come from."""
-    for line in doctor_module.lines():
+    from pkg_lib import doctor as facts
+
+    for line in facts.lines():
         typer.echo(line)
 
 
@@ -153,6 +165,8 @@ def verify_cache(
     seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
 ) -> None:
     """Completes cached prompts again, live, and compares the tokens."""
+    from pkg_lib import verify
+
     same, lines = verify.verify(model, sample, seed)
     for line in lines:
         typer.echo(line)
@@ -251,6 +265,9 @@ def replay(
     protocol: Annotated[str, typer.Option(help="pkg-paper or standard.")] = "pkg-paper",
 ) -> None:
     """Executes completions from elsewhere, and lists where they carry another verdict."""
+    say(f"reading the samples of {folder}")
+    from tqdm import tqdm
+
     from pkg_lib.execution.replay import replay as run_replay
 
     if not folder.is_dir():
@@ -269,6 +286,8 @@ def replay(
     for row in found.disagreements.itertuples():
         typer.echo(f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}")
     typer.echo(found.table.to_string(index=False, na_rep="–"))
+    if not found.table[["passed", "failed"]].to_numpy().any():
+        raise UserError(f"nothing of {folder} could be measured; the problems above say why")
 
 
 @app.command()
@@ -347,6 +366,7 @@ def show(
     output: Annotated[Path | None, typer.Option(help="The file to write, instead of one in results/shown.")] = None,
 ) -> None:
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
+    say(f"reading what is stored of {task}")
     from pkg_lib import showing
 
     typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
@@ -397,6 +417,14 @@ def _absolute_or_named(repository: str) -> str:
     return str(Path(repository).resolve()) if Path(repository).exists() else repository
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def lab(context: typer.Context) -> None:
+    """Starts JupyterLab in notebooks/; what follows are its own options."""
+    from pkg_lib import lab as jupyter
+
+    jupyter.start(context.args)
+
+
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
@@ -411,14 +439,25 @@ def list_names() -> None:
         typer.echo(f"{name}: {', '.join(values)}")
 
 
+def _places_made_absolute() -> None:
+    """Directories in PKG_ variables, where they are relative to the caller's: notebooks run in another one."""
+    for name, value in os.environ.items():
+        if name.startswith("PKG_") and name.endswith(("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE")) and value:
+            os.environ[name] = str(Path(value).expanduser().resolve())
+
+
 def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    _places_made_absolute()
+    words = sys.argv[1:]
+    if not words or (words[0].startswith("-") and words[0] != "--help"):
+        words = ["run", *words]
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(words, standalone_mode=False) or 0
     except (UserError, UsageFault) as e:
-        message = e.format_message() if isinstance(e, UsageFault) else str(e)
-        typer.echo(f"error: {' '.join(message.split())}", err=True)
+        for message in e.args if isinstance(e, UserError) else [e.format_message()]:
+            typer.echo(f"error: {' '.join(message.split())}", err=True)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         code = 130

@@ -46,6 +46,7 @@ class Experiment(Completions):
     limits = Limits()
     protocol = "pkg-paper"
     remark = ""  # what a reader of the progress lines has to know
+    stored_only = False  # whether nothing can be generated or executed
 
     @property
     def stem(self) -> str:
@@ -298,6 +299,7 @@ class StoredExperiment(Experiment):
     """
 
     why: str = ""
+    stored_only = True
 
     @property
     def remark(self) -> str:  # type: ignore[override]

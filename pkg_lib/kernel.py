@@ -16,20 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.results import ROOT
-from pkg_lib.types import BenchmarkMissing, UserError
+from pkg_lib.types import NotAtHand, UserError
 
 # The kernel's remark that it talks over TCP, on each start, would stand between the progress lines. A busy machine can take
 # longer to start one than papermill's minute; one that has died is noticed at once.
 KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"], "start_timeout": 300}
-MISTAKES = {c.__name__ for c in (UserError, BenchmarkMissing)}  # of a notebook's error the name alone is known
+# How a mistake begins in a notebook -> how its error begins here. IPython tells the name of a class and not of its bases.
+MISTAKES = {f"{c.label}: ": f"{c.__name__}: " for c in (UserError, NotAtHand)}
 # One thread a kernel, so that several at once share the cores and sums are formed in the same order however many run.
 THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def mistake(error: str) -> str:
     """What a notebook's error says of a user's mistake; "" for an error of another kind."""
-    kind, _, words = error.partition(": ")
-    return words if kind in MISTAKES else ""
+    return next((error.removeprefix(kind) for kind in MISTAKES.values() if error.startswith(kind)), "")
+
+
+def not_at_hand(error: str) -> str:
+    """What a notebook's error says that it lacks; "" for an error of another kind."""
+    kind = f"{NotAtHand.__name__}: "
+    return error.removeprefix(kind) if error.startswith(kind) else ""
 
 
 def running_copy(target: Path) -> Path:
@@ -69,10 +75,13 @@ def _papermill(source: Path, target: Path, parameters: dict[str, Any]) -> str:
     from papermill.exceptions import PapermillExecutionError
 
     try:
-        papermill.execute_notebook(source, target, parameters, cwd=str(ROOT), progress_bar=False, **KERNEL)
+        papermill.execute_notebook(source, target, parameters, cwd=str(source.parent), progress_bar=False, **KERNEL)
     except PapermillExecutionError as e:
-        said = " ".join(e.evalue.split()) if e.ename in MISTAKES else (e.evalue.splitlines() or [""])[0]
-        return f"{e.ename}: {said}"
+        (line, *others) = e.traceback or [""]
+        for label, kind in MISTAKES.items():
+            if not others and line.startswith(label):
+                return kind + line.removeprefix(label)
+        return f"{e.ename}: {(e.evalue.splitlines() or [''])[0]}"
     except DeadKernelError:
         return "DeadKernelError: the kernel was killed, perhaps for want of memory; try fewer --jobs"
     return ""

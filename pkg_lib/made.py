@@ -23,6 +23,7 @@ from pkg_lib.types import digest
 SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # what every notebook may read
 ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
 LONGEST = 255  # characters of a file's name; a longer text is no path
+TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
 NONE = "none"  # the corpus of the column that needs none
 
 
@@ -59,7 +60,7 @@ class Files:
 
     def below(self, folders: Iterable[Path], base: Path) -> list[str]:
         """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left out."""
-        found = {p for f in folders for p in f.rglob("*") if p.is_file() and p.suffix != ".tmp" and p.name[0] != "."}
+        found = {p for f in folders for p in f.rglob("*") if p.is_file() and p.suffix not in TEMPORARY and p.name[0] != "."}
         return [f"{p.relative_to(base).as_posix()} {self.sha256(p)}" for p in sorted(found)]
 
 
@@ -97,7 +98,7 @@ def record(results: Path, stem: str) -> Path:
 
 def _outputs(results: Path, stem: str) -> dict[str, str]:
     """What the notebook has left: the executed one, its tables and its figures."""
-    found = [p for folder in ("tables", "figures") for p in (results / folder).glob(f"{stem}.*") if p.suffix != ".tmp"]
+    found = [p for folder in ("tables", "figures") for p in (results / folder).glob(f"{stem}.*") if p.suffix not in TEMPORARY]
     executed = results / "notebooks" / f"{stem}.ipynb"
     found += [executed] if executed.exists() else []
     return {p.relative_to(results).as_posix(): digest_of(p) for p in sorted(found)}

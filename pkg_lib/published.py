@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.types import Document, UserError, digest
+from pkg_lib.types import Document, NotAtHand, UserError, digest
 
 # column -> benchmark -> file below contexts/
 FILES = {
@@ -33,7 +33,7 @@ def paper_dir() -> Path:
     """The authors' published data (PKG_PAPER_DIR: contexts/ and samples/ below it); UserError when it is not set."""
     value = os.environ.get("PKG_PAPER_DIR", "")
     if not value or not (Path(value) / "contexts").is_dir():
-        raise UserError(
+        raise NotAtHand(
             "the authors' published data: set PKG_PAPER_DIR to a directory with contexts/ and samples/ "
             "(from their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph)"
         )

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pkg_lib import kernel
-from pkg_lib.analysis.metrics import pass_at_1
-from pkg_lib.analysis.tables import percent
 from pkg_lib.corpora import is_text
-from pkg_lib.experiment import Experiment, open_experiment
 from pkg_lib.results import ROOT, results_dir, results_path, slug
 from pkg_lib.retrieval.columns import ALL
-from pkg_lib.types import UserError, digest
+from pkg_lib.types import BenchmarkMissing, UserError, digest
+
+if TYPE_CHECKING:
+    from pkg_lib.experiment import Experiment
 
 NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
+OWN = "own/"  # what the names of a run with parameters of the user's own start with; git ignores such folders, the report too
+SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
+COLUMN_PARAMETERS = ("column", "left", "right", "sets")  # of notebooks; the last joins columns by "+"
 MOST_NAMED = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
 
@@ -61,6 +65,11 @@ class Cell:
     stem: str
 
     @property
+    def own(self) -> bool:
+        """Whether it has parameters of the user's own, so that it is no part of the report."""
+        return self.stem.startswith(OWN)
+
+    @property
     def source(self) -> Path:
         return NOTEBOOKS / f"{self.notebook}.ipynb"
 
@@ -70,13 +79,17 @@ class Cell:
 
 
 def stem_of(notebook: str, experiment: Experiment | None, **own: Any) -> str:
-    """What a notebook's files start with: its experiment, and those of its own parameters that are not the defaults."""
+    """What a notebook's files start with: its experiment, and those of its own parameters that are not the defaults.
+
+    With such parameters they stand in a folder `own`. A limit is no such parameter: it makes another experiment.
+    """
     defaults = declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
     parts = [experiment.stem] if experiment else []
     named = [slug(f"{n}-{v}").replace(".", "_") for n, v in own.items() if v != defaults[n]]
     if sum(map(len, named)) > MOST_NAMED:
         named = [f"parameters-{digest(*named)[:8]}"]
-    return ".".join([*parts, *named, notebook])
+    aside = OWN if any(n != "limit" and v != defaults[n] for n, v in own.items()) else ""
+    return aside + ".".join([*parts, *named, notebook])
 
 
 def notebooks() -> list[str]:
@@ -110,21 +123,25 @@ def _parts_of(model: str, benchmarks: list[str]) -> list[Part]:
 
 
 def cells(
-    names: list[str], planned: list[tuple[Experiment, Part]], own: dict[str, Any], limit: int | None = None
+    names: list[str],
+    planned: list[tuple[Experiment, Part]],
+    own: dict[str, Any],
+    limit: int | None = None,
+    alone: bool = True,
 ) -> list[tuple[Experiment | None, Cell]]:
     """The notebooks in the order in which they run, each with the experiment that it shows.
 
     An experiment is shown by those of its part's notebooks, or of the named ones, that are for its kind of corpus and its
     benchmark. A notebook that declares no model is about none and runs once (experiment None); it takes what is SHARED by the
-    others, a corpus for instance, as a parameter of its own. UserError for an unknown notebook, one that is for no experiment
-    chosen, or a parameter that none has.
+    others, a corpus for instance, as a parameter of its own; without `alone` those run only where they are named. UserError for
+    an unknown notebook, one that is for no experiment chosen, or a parameter that none has.
     """
     declared = _declared(names)
     for name, value in own.items():
         _check_own(name, value, declared)
     found: list[tuple[Experiment | None, Cell]] = []
     for experiment, part in [*planned, (None, Part("", ""))]:
-        wanted = names or part.notebooks or tuple(declared)
+        wanted = names or part.notebooks or (tuple(declared) if experiment or alone else ())
         fitting = [n for n in declared if n in wanted and fits(n, experiment)]
         found += [(experiment, _cell(n, declared[n], experiment, own, limit)) for n in fitting]
     shown = {c.notebook for _, c in found}
@@ -224,18 +241,87 @@ def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
         raise UserError(f"notebook {notebook.stem} has no parameter '{unknown[0]}'; it takes: {', '.join(known)}")
 
 
-def plan(
-    chosen: list[Part], names: list[str], limit: int | None, fresh: bool, own: dict[str, Any]
-) -> tuple[list[tuple[Experiment, Part]], list[tuple[Experiment | None, Cell]]]:
-    """The experiments of a run and its notebooks. A mistake in the last name is found before the first hours are spent."""
-    wanted = chosen if needs_experiments(names) else []
-    planned = [(open_experiment(p.model, p.benchmark, p.corpus, limit, fresh, results_path()), p) for p in wanted]
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The experiments of a run, its notebooks, and one line for each experiment or notebook that is left out."""
+
+    experiments: list[tuple[Experiment, Part]]
+    notebooks: list[tuple[Experiment | None, Cell]]
+    left_out: list[str]
+
+
+def plan(chosen: list[Part], names: list[str], limit: int | None, fresh: bool, own: dict[str, Any]) -> Plan:
+    """What a run will do. A mistake in the last name is found before the first hours are spent.
+
+    Left out are experiments whose benchmark cannot be had here and notebooks about a column that an experiment does not
+    measure. UserError where nothing remains.
+    """
+    planned, left_out = _opened(chosen if needs_experiments(names) else [], limit, fresh)
+    if left_out and not planned:
+        raise BenchmarkMissing(*left_out)
     beyond = bool(planned) and all(e.limit is None for e, _ in planned)  # a limit that takes every task is none
-    work = cells(names, planned, own, None if beyond else limit)
+    whole = [(p.model, p.benchmark, p.corpus) for p in chosen] == [(p.model, p.benchmark, p.corpus) for p in STUDY]
+    work = cells(names, planned, own, None if beyond else limit, alone=whole)
     for _, cell in work:
         check_parameters(cell.source, cell.parameters)
+    columns = {id(e): measured_columns(e, p) for e, p in planned}
+    lacking = [lacks(cell, columns[id(e)]) if e else "" for e, cell in work]
+    left_out += [f"{label(*w)}: {why}" for w, why in zip(work, lacking, strict=True) if why]
+    work = [w for w, why in zip(work, lacking, strict=True) if not why]
+    if not work:
+        raise UserError(*(f"nothing to show of {line}" for line in left_out))
     shown = {id(e) for e, _ in work}
-    return [(e, p) for e, p in planned if id(e) in shown], work
+    return Plan([(e, p) for e, p in planned if id(e) in shown], work, left_out)
+
+
+def _opened(chosen: list[Part], limit: int | None, fresh: bool) -> tuple[list[tuple[Experiment, Part]], list[str]]:
+    """The experiments whose tasks are here or whose verdicts are stored; a line about each other one."""
+    from pkg_lib.experiment import open_experiment
+
+    planned, left_out = [], []
+    for part in chosen:
+        try:
+            experiment = open_experiment(part.model, part.benchmark, part.corpus, limit, fresh, results_path())
+        except BenchmarkMissing as e:
+            left_out.append(f"{part.model} | {part.benchmark}: {e}")
+        else:
+            planned.append((experiment, part))
+    return planned, list(dict.fromkeys(left_out))
+
+
+def measured_columns(experiment: Experiment, part: Part) -> list[str]:
+    """The columns that the experiment has or will have completions of: those that are asked for, and what is stored."""
+    asked = () if experiment.stored_only else part.columns or tuple(experiment.retrievers)
+    return [c for c in experiment.retrievers if c in asked or experiment.completions(c)]
+
+
+def lacks(cell: Cell, measured: list[str]) -> str:
+    """Why a notebook has nothing to show of an experiment with these columns; "" where it has. UserError: unknown column."""
+    defaults = declared_parameters(cell.source)
+    for name in (n for n in COLUMN_PARAMETERS if cell.parameters.get(n, defaults.get(n))):
+        value = cell.parameters.get(name, defaults[name])
+        for column in value.split("+"):
+            if column not in (*ALL, *SELECTED):
+                raise UserError(f"parameter {name}: unknown column '{column}'; choose from: {', '.join((*ALL, *SELECTED))}")
+            if column not in (*measured, *SELECTED):
+                return f"column {column} is not measured (measured are {', '.join(measured)})"
+    return ""
+
+
+def label(experiment: Experiment | None, cell: Cell) -> str:
+    """A notebook and its experiment in a progress line."""
+    names = [experiment.model, experiment.benchmark, experiment.corpus] if experiment else []
+    return " | ".join([cell.notebook, *names])
+
+
+def warm(cell: Cell) -> None:
+    """Encodes here, with a progress bar, what the notebook would encode out of sight; the notebook tells of a mistake."""
+    if cell.notebook == "explore":
+        from pkg_lib.retrieval.explain import explain, knowledge_of_code
+
+        asked = declared_parameters(cell.source) | cell.parameters
+        with suppress(UserError):
+            explain(knowledge_of_code(asked.pop("corpus")), **asked)
 
 
 def prepare(experiment: Experiment, columns: list[str]) -> str:
@@ -249,6 +335,9 @@ def prepare(experiment: Experiment, columns: list[str]) -> str:
 
 def summary(frame: Any) -> str:
     """pass@1 of each column in percent, one line each, as run_all.sh prints it."""
+    from pkg_lib.analysis.metrics import pass_at_1
+    from pkg_lib.analysis.tables import percent
+
     lines = [f"  {'column':<12}{'pass@1':>8}{'passed':>9}{'measured':>10}"]
     for column in frame:
         rate = pass_at_1(frame[column])

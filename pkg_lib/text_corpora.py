@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from pkg_lib import hub
-from pkg_lib.types import Document, UserError
+from pkg_lib.types import Document, NotAtHand, UserError
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def docs_dir() -> Path:
     folder = Path(value).expanduser() if value else DEBIAN_DOCS
     if not folder.is_dir():
         missing = f"PKG_PYTHON_DOCS={value} is no directory" if value else "Python's documentation is not installed"
-        raise UserError(
+        raise NotAtHand(
             f"corpus python-docs: {missing}; apt-get install python3.11-doc, or unpack an HTML archive of "
             "docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
         )

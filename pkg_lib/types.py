@@ -15,10 +15,28 @@ Status = Literal["passed", "failed", "not_measured"]
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: one line that says what is wrong and what to do (exit code 2)."""
+    """A mistake that the user can mend: one line that says what is wrong and what to do (exit code 2).
+
+    Of several mistakes at once each is an argument, and a line of its own.
+    """
+
+    label = "error"
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: the line, and no traceback."""
+        return [f"{self.label}: {' '.join(str(self).split())}"]
 
 
-class BenchmarkMissing(UserError):
+class NotAtHand(UserError):
+    """What a notebook or an experiment needs is not here: stored results, a corpus, a benchmark. A run leaves it out by name."""
+
+    label = "not at hand"
+
+
+class BenchmarkMissing(NotAtHand):
     """A benchmark's tasks cannot be had here: neither its directory is given nor the hub answers."""
 
 

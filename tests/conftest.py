@@ -21,6 +21,14 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory):
+    """A checkout of its own, set up by run_all.sh (`checkout.make`)."""
+    import checkout
+
+    return checkout.make(tmp_path_factory.mktemp("clone"))
+
+
 @pytest.fixture
 def embedder() -> WordEmbedder:
     return WordEmbedder()

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from pkg_lib import batch, processes, study
+from pkg_lib.experiment import open_experiment
 from pkg_lib.forecast import Rates
 from pkg_lib.types import UserError
 
@@ -35,8 +36,8 @@ FAILS: dict[str, str] = {}
 
 def run(said, *names, parts=(FIRST,), limit=2, fresh=False, **options):
     """The exit code; what is written on standard error is said, too."""
-    code, line = batch.told(batch.run(list(parts), list(names), limit, fresh, {}, said.append, **options))
-    said += [line] if line else []
+    code, lines = batch.told(batch.run(list(parts), list(names), limit, fresh, {}, said.append, **options))
+    said += lines
     return code
 
 
@@ -74,7 +75,6 @@ def test_changed_verdicts_execute_their_notebook_again(executed, committed):
     [
         ({"rq1_code_pkg": "ZeroDivisionError: x", "closed_models": "UserError: y"}, 1),
         ({"rq1_code_pkg": "UserError: x"}, 2),
-        ({"closed_models": "BenchmarkMissing: x"}, 2),
         ({"rq1_code_pkg": "UserError: x", "closed_models": "UserError: y"}, 2),
     ],
 )
@@ -82,12 +82,22 @@ def test_failed_notebooks_are_named_and_executed_again(executed, monkeypatch, fa
     monkeypatch.setattr("test_batch.FAILS", fails)
     said = []
     assert run(said, "rq1_code_pkg", "closed_models") == code
-    assert said[-2].startswith(f"{len(fails)} of 2 notebooks failed: {next(iter(fails))}")
-    assert said[-1].count(": x") + said[-1].count(": y") == len(fails) and "UserError" not in said[-1]
+    *_, summary = (line for line in said if "notebooks failed: " in line)
+    assert summary.startswith(f"{len(fails)} of 2 notebooks failed: {next(iter(fails))}")
+    told = said[said.index(summary) + 1 :]
+    assert len(told) == len(fails) and not any("UserError" in line for line in told)
     assert all(any(error in line for line in said) for error in fails.values())
     monkeypatch.setattr("test_batch.FAILS", {})
     assert run(said, "rq1_code_pkg", "closed_models") == 0
     assert len(executed) == 2 + len(fails)
+
+
+def test_a_notebook_that_lacks_its_input_is_skipped_by_name_and_is_a_mistake_only_when_nothing_else_ran(executed, monkeypatch):
+    monkeypatch.setattr("test_batch.FAILS", {"closed_models": "NotAtHand: nothing is replayed"})
+    said = []
+    assert run(said, "rq1_code_pkg", "closed_models") == 0
+    assert "  closed_models: skipped, nothing is replayed" in said
+    assert run(said, "closed_models") == 2 and said[-1] == "closed_models: nothing is replayed"
 
 
 def test_notebooks_run_before_the_next_experiment_writes_completions(executed, committed, monkeypatch):
@@ -116,10 +126,11 @@ def test_what_is_ready_is_shown_when_a_later_experiment_cannot_be_prepared(execu
 
 
 def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch):
-    monkeypatch.setattr(study, "open_experiment", lambda *a: pytest.fail("opened an experiment"))
+    monkeypatch.setattr("pkg_lib.experiment.open_experiment", lambda *a: pytest.fail("opened an experiment"))
+    monkeypatch.setattr(study, "warm", lambda cell: None)
     said = []
     assert run(said, "explore", "build_graphs", parts=study.STUDY, limit=None) == 0
-    assert said == ["  explore: 1 s", "  build_graphs: 1 s"]
+    assert said[-2:] == ["  explore: 1 s", "  build_graphs: 1 s"]
 
 
 def test_experiments_that_no_named_notebook_shows_are_not_prepared(executed, monkeypatch):
@@ -132,8 +143,7 @@ def test_experiments_that_no_named_notebook_shows_are_not_prepared(executed, mon
 
 def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
     def dry():
-        planned, work = study.plan([FIRST], ["rq1_code_pkg", "closed_models"], 2, False, {})
-        return batch.dry_run(planned, work, False, Rates())
+        return batch.dry_run(study.plan([FIRST], ["rq1_code_pkg", "closed_models"], 2, False, {}), False, Rates())
 
     label = f"rq1_code_pkg | {study.MODEL} | humaneval | {FIRST.corpus}"
     assert dry()[-3:] == ["notebooks: 2 to execute, 0 unchanged", f"  {label}", "  closed_models"]
@@ -144,7 +154,7 @@ def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
 
 
 def test_notebooks_at_once_leave_what_one_alone_leaves(committed):
-    experiment = study.open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)
+    experiment = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)
     ((_, alone),) = study.cells(["rq1_code_pkg"], [(experiment, FIRST)], {})
     assert study.execute(alone) == ""
     kept = {p: p.read_bytes() for folder in ("tables", "figures", "notebooks") for p in (committed / folder).iterdir()}

@@ -65,7 +65,8 @@ def test_a_new_file_decides_and_that_of_another_experiment_does_not(results):
     made.keep(results, STEM, now(results))
     for name in OTHERS:
         (results / name).write_text("else")
-    (results / "contexts/humaneval/textbook/dense.jsonl.tmp").write_text("half")
+    for suffix in (".tmp", ".part"):
+        (results / f"contexts/humaneval/textbook/dense.jsonl{suffix}").write_text("half")
     assert made.unchanged(results, STEM, now(results))
     (results / "contexts/humaneval/textbook/dense.jsonl").write_text("whole")
     assert not made.unchanged(results, STEM, now(results))

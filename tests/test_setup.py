@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import yaml
@@ -34,11 +35,12 @@ def test_conda_environment_has_the_same_pins_but_for_faiss():
 
 
 def test_second_start_needs_no_installation(tmp_path):
-    """The stamp of an installed environment is all that set-up looks at, from any directory."""
+    """The stamps of an installed environment are all that set-up looks at, from any directory."""
     venv = tmp_path / "venv"
     venv.mkdir()
-    digest = subprocess.run(["sha256sum", ROOT / "requirements.txt"], capture_output=True, text=True).stdout.split()[0]
-    (venv / ".requirements.sha256").write_text(digest)
+    digest = {name: sha256((ROOT / name).read_bytes()).hexdigest() for name in ("requirements.txt", "pyproject.toml")}
+    (venv / ".requirements.sha256").write_text(digest["requirements.txt"])
+    (venv / ".pkg_lib").write_text(f"{ROOT} {digest['pyproject.toml']}")
     done = subprocess.run(
         [ROOT / "run_all.sh", "--setup"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)}, timeout=5
     )

@@ -81,6 +81,25 @@ def test_own_parameters_reach_their_notebook_and_its_file_name(committed):
     assert max(map(len, long)) < 60 and len({*long}) == 2
 
 
+def test_an_experiment_that_does_not_measure_a_column_is_left_out_by_name(committed):
+    found = study.plan([FIRST, study.Part("humaneval", "python-docs")], ["error_types"], 2, False, {"column": "Func-PKG"})
+    assert [e.corpus for e, _ in found.notebooks] == [e.corpus for e, _ in found.experiments] == [FIRST.corpus]
+    assert ["python-docs: column Func-PKG is not measured" in line for line in found.left_out] == [True]
+    narrow = study.Part(FIRST.benchmark, "stdlib", ("None", "Block-PKG"))
+    with pytest.raises(UserError, match="Func-PKG is not measured"):
+        study.plan([narrow], ["error_types"], 2, False, {"column": "Func-PKG"})
+    with pytest.raises(UserError, match="unknown column 'nosuch'"):
+        study.plan([FIRST], ["error_types"], 2, False, {"column": "nosuch"})
+
+
+def test_notebooks_about_no_model_run_with_the_whole_study_or_by_name(committed):
+    def names(parts, *named):
+        return {c.notebook for e, c in study.plan(parts, list(named), 2, False, {}).notebooks if e is None}
+
+    assert names([FIRST]) == set() and names([FIRST], "claims", "rq1_code_pkg") == {"claims"}
+    assert "claims" in names(list(study.STUDY))
+
+
 @pytest.mark.parametrize(
     ("own", "words"), [({"nosuch": 1}, "no notebook of .* has a parameter 'nosuch'"), ({"column": 3}, "must be str")]
 )

@@ -21,7 +21,7 @@ from pkg_lib.repo_tasks.retrieving import load as load_retrieval
 from pkg_lib.repo_tasks.retrieving import mappings
 from pkg_lib.repo_tasks.verdicts import stored
 from pkg_lib.results import read_rows
-from pkg_lib.types import UserError
+from pkg_lib.types import NotAtHand
 
 BASELINE = "None"
 MEASURES = ("exact", "edit", "identifiers_exact", "identifiers_f1")
@@ -159,4 +159,4 @@ def judged(study: Study, names: Iterable[str]) -> list[str]:
 def require_columns(study: Study) -> None:
     """UserError where no column was judged for the model."""
     if not study.rows:
-        raise UserError(f"no verdicts of {study.model} are stored: run python -m pkg_lib repo-tasks --model {study.model}")
+        raise NotAtHand(f"no verdicts of {study.model} are stored: run python -m pkg_lib repo-tasks --model {study.model}")

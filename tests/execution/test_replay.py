@@ -42,18 +42,17 @@ def row(task: str, completion: str, **more) -> str:
 
 def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
     good = row("HumanEval/1", "    pass", passed=False, result="failed")
-    lines = [good, '{"task_id": "HumanEv', "", "[1]", '{"task_id": "HumanEval/2"}', row("HumanEval/999", "x"), good,
+    lines = [good, '{"task_id": "HumanEv', "", "[1]", '{"task_id": "HumanEval/2"}', row("HumanEval/999", "x"),
+             row("HumanEval/1", "    return 1"),
              row("HumanEval/0", "x"), '{"task_id": "HumanEval/2", "completion": null}', "\udcff"]  # fmt: skip
     path = tmp_path / "humaneval" / "m.jsonl"
     path.parent.mkdir()
     path.write_bytes("\n".join(lines).encode("utf8", "surrogateescape"))
     samples = read_samples(path, three)
-    assert samples.completions == {"HumanEval/1": "    pass", "HumanEval/0": "x"}
-    assert samples.published == {"HumanEval/1": False}
-    assert [p.line for p in samples.problems] == [2, 4, 5, 6, 7, 9, 10, 0]
+    assert samples.completions == {"HumanEval/1": [("    pass", False), ("    return 1", None)], "HumanEval/0": [("x", None)]}
+    assert [p.line for p in samples.problems] == [2, 4, 5, 6, 9, 10, 0]
     named = [str(p) for p in samples.problems]
     assert f"{path}:6: unknown task_id 'HumanEval/999'" in named
-    assert "second completion for HumanEval/1" in named[4]
     assert named[-1] == f"{path}: 1 of 3 tasks have no completion: HumanEval/2"
 
 
@@ -68,8 +67,10 @@ def test_replay_table_ideal_and_disagreements(tmp_path, three):
     assert list(table.index) == ["block", "none", "reranked", "ideal"]
     assert table.passed.to_dict() == {"block": 1, "none": 1, "reranked": 3, "ideal": 2}
     assert table.not_measured.to_dict() == {"block": 1, "none": 0, "reranked": 0, "ideal": 1}
-    assert table.published["none"] == 2
+    assert table["pass@1"].to_dict() == {"block": 50.0, "none": 33.3, "reranked": 100.0, "ideal": 100.0}
+    assert table.published["none"] == 2 and pd.isna(table.published["block"])
     assert table.disagree["none"] == 1
+    assert [c for c in table if c.startswith("pass@")] == ["pass@1"]
     assert done.disagreements.task_id.tolist() == [three[1].id]
     assert [p.what for p in done.problems] == [f"1 of 3 tasks have no completion: {three[2].id}"]
     assert (tmp_path / "out" / "table.csv").is_file()
@@ -87,7 +88,7 @@ def test_a_finished_file_is_read_back_and_a_changed_one_run_again(tmp_path, thre
     pd.testing.assert_frame_equal(first.outcomes, again.outcomes)
     assert not calls
     path.write_text(path.read_text().replace("return", "return None and"))
-    assert replay(tmp_path, tmp_path / "out").table.passed.tolist() == [0, 0]
+    assert replay(tmp_path, tmp_path / "out").table.passed.tolist() == [0]
     (tmp_path / "out" / "humaneval" / "none.done.json").unlink()
     replay(tmp_path, tmp_path / "out")
     assert len(calls) == 2
@@ -116,8 +117,30 @@ def test_mbpp_ids_may_be_numbers():
     assert task_id_of("humaneval", "HumanEval/0") == "HumanEval/0"
 
 
-def test_ideal_prefers_passed_then_not_measured():
-    rows = [("b", m, t, s, None) for t, pair in {"1": ("failed", "passed"), "2": ("failed", "not_measured"),
+def test_several_samples_a_task_give_pass_at_k_as_far_as_every_task_has_them(tmp_path, three):
+    samples = {0: "RW", 1: "WW", 2: "RWR"}
+    text = {"R": lambda t: t.solution, "W": lambda t: "    return 0\n"}
+    lines = [row(three[i].id, text[c](three[i])) for i, letters in samples.items() for c in letters]
+    write(tmp_path, "none", lines)
+    done = replay(tmp_path, tmp_path / "out")
+    (method,) = done.table.to_dict("records")
+    assert (method["method"], method["tasks"], method["passed"], method["failed"]) == ("none", 3, 3, 4)
+    assert method["pass@1"] == pytest.approx(100 * (1 / 2 + 0 + 2 / 3) / 3, abs=0.05)
+    assert method["pass@2"] == pytest.approx(100 * (1 + 0 + 1) / 3, abs=0.05)
+    assert "pass@5" not in method and "published" not in method
+    again = replay(tmp_path, tmp_path / "out")
+    pd.testing.assert_frame_equal(done.outcomes, again.outcomes)
+    assert sorted(again.outcomes["sample"]) == [0, 0, 0, 1, 1, 1, 2]
+
+
+def test_one_method_has_no_ideal(tmp_path, three):
+    write(tmp_path, "none", [row(t.id, t.solution) for t in three])
+    write(tmp_path, "reranked", [row(t.id, t.solution) for t in three])
+    assert replay(tmp_path, tmp_path / "out").table.method.tolist() == ["none", "reranked"]
+
+
+def test_ideal_is_not_measured_where_a_candidate_is_not():
+    rows = [("b", m, t, s, None) for t, pair in {"1": ("failed", "passed"), "2": ("passed", "not_measured"),
             "3": ("failed", "failed")}.items() for m, s in zip("xy", pair, strict=True)]  # fmt: skip
     table = tabulate(pd.DataFrame(rows, columns=["benchmark", "method", "task_id", "status", "published"]))
     ideal = table[table.method == "ideal"].iloc[0]

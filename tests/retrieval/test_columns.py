@@ -10,8 +10,12 @@ from pkg_lib import published
 from pkg_lib.corpora import check_name, load_corpus
 from pkg_lib.retrieval.columns import ALL, columns_of, knowledge_of
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
-from pkg_lib.retrieval.text import TextKnowledge
+from pkg_lib.retrieval.text import TEXT_RETRIEVERS, TextKnowledge
 from pkg_lib.types import Task, UserError
+
+
+def test_all_names_every_retriever():
+    assert set(ALL) == {*RETRIEVERS, *TEXT_RETRIEVERS}
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""JupyterLab on the notebooks: they run there as they stand, and are stored without outputs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.results import ROOT
+
+NOTEBOOKS = ROOT / "notebooks"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def start(arguments: list[str]) -> None:
+    """Becomes JupyterLab in notebooks/; `arguments` are its own."""
+    os.chdir(NOTEBOOKS)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *arguments])
+
+
+def without_outputs(model: dict[str, Any], path: str, contents_manager: Any, **_: Any) -> None:
+    """Jupyter's hook before a notebook is saved: one of this checkout keeps no outputs and nothing of the machine.
+
+    JupyterLab saves by itself every two minutes. What it shows stays on the screen; git sees the change of a cell alone.
+    """
+    place = Path(contents_manager.root_dir, path.strip("/")).resolve()
+    if model["type"] != "notebook" or place.parent != NOTEBOOKS:
+        return
+    model["content"]["metadata"] |= METADATA
+    for cell in model["content"]["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
