@@ -78,7 +78,7 @@ def run(
         return
     if tokens_per_second is not None or prices is not None:
         raise UserError("--tokens-per-second and --prices go with --dry-run, which computes and writes nothing")
-    say("reading what is stored")
+    typer.echo("reading what is stored ...")
     done = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
     code, lines = batch.told(done)
     for line in lines:
@@ -87,11 +87,6 @@ def run(
         _report()
     if code:
         raise typer.Exit(code)
-
-
-def say(doing: str) -> None:
-    """What the command is doing, on standard error."""
-    typer.echo(f"{doing} ...", err=True)
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
@@ -265,7 +260,7 @@ def replay(
     protocol: Annotated[str, typer.Option(help="pkg-paper or standard.")] = "pkg-paper",
 ) -> None:
     """Executes completions from elsewhere, and lists where they carry another verdict."""
-    say(f"reading the samples of {folder}")
+    typer.echo(f"reading the samples of {folder} ...")
     from tqdm import tqdm
 
     from pkg_lib.execution.replay import replay as run_replay
@@ -366,7 +361,8 @@ def show(
     output: Annotated[Path | None, typer.Option(help="The file to write, instead of one in results/shown.")] = None,
 ) -> None:
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
-    say(f"reading what is stored of {task}")
+    if sys.stderr.isatty():  # elsewhere the path is all that is wanted
+        typer.echo(f"reading what is stored of {task} ...", err=True)
     from pkg_lib import showing
 
     typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))

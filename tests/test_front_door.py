@@ -30,7 +30,7 @@ class Typed:
     words: tuple[str, ...] = ()
 
 
-NONE, ONE, TWO = range(0, 1), range(1, 2), range(2, 3)
+NONE, ONE = range(0, 1), range(1, 2)
 QUICK = [
     Typed("--help", 0, range(15, 50), NONE, ("repo-tasks", "make-tasks", "lab")),
     Typed("list", 0, range(5, 6), NONE, (MODEL, "Block-PKG")),
@@ -39,19 +39,19 @@ QUICK = [
     Typed("repo-tasks nosuch", 2, NONE, ONE, ("unknown step 'nosuch'",)),
     Typed("make-tasks /no/such --source a --tests b --output x.jsonl", 2, NONE, ONE, ("/no/such",)),
     Typed("lab --version", 0, ONE, NONE),
-    Typed("--notebook error_types --parameter column=nosuch", 2, NONE, TWO, ("unknown column 'nosuch'",)),
+    Typed("--notebook error_types --parameter column=nosuch", 2, ONE, ONE, ("unknown column 'nosuch'",)),
     Typed("--dry-run --model codellama-7b-instruct", 0, range(10, 80), NONE, ("left out: codellama-7b-instruct | mbpp",)),
     Typed("--dry-run --model codellama-7b-instruct --benchmark mbpp", 2, NONE, ONE, ("PKG_MBPP_DIR",)),
     Typed("--dry-run --model codellama-7b-instruct --tokens-per-second 400 --prices notebooks/prices.csv", 0, range(10, 80),
           NONE, ("US dollars",)),
-    Typed(f"show {MODEL} humaneval HumanEval/20", 0, ONE, ONE, ("results/shown/",)),
-    Typed("replay {samples}/none", 2, range(2, 9), TWO, ("nothing of", "could be measured")),
-    Typed("replay {samples}/several", 0, range(2, 9), ONE, ("pass@1", "pass@2", "100.0")),
+    Typed(f"show {MODEL} humaneval HumanEval/20", 0, ONE, NONE, ("results/shown/",)),
+    Typed("replay {samples}/none", 2, range(3, 9), ONE, ("nothing of", "could be measured")),
+    Typed("replay {samples}/several", 0, range(3, 9), NONE, ("pass@1", "pass@2", "100.0")),
 ]  # fmt: skip
 SLOW = [
-    Typed("--notebook error_types --parameter column=Func-PKG --benchmark humaneval", 0, range(20, 60), ONE,
+    Typed("--notebook error_types --parameter column=Func-PKG --benchmark humaneval", 0, range(20, 60), NONE,
           ("left out: error_types | " + MODEL + " | humaneval | python-docs: column Func-PKG is not measured",)),
-    Typed("--notebook explore --parameter query=sort --parameter corpus=source:{corpus}", 0, TWO, ONE, ("notebooks/own/",)),
+    Typed("--notebook explore -p query=sort -p corpus=source:{corpus}", 0, range(3, 4), NONE, ("notebooks/own/",)),
 ]  # fmt: skip
 
 
