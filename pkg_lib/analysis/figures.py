@@ -16,6 +16,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from PIL import Image
 
 from pkg_lib.analysis.metrics import BASELINE, LEAST, compare, wilson
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published_rates
@@ -24,6 +25,7 @@ from pkg_lib.types import UserError
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"
 BAR, BASE, INK, QUIET = "#9CC3D5", "#C9CDD2", "#222222", "#6B6B6B"
+DPI = 300
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # Without these a file would hold the time it was made or the program's version.
 METADATA = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}, "png": {"Software": None}}
@@ -41,15 +43,22 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 
 
 def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
-    """Writes STEM.pdf and STEM.png (300 dpi); same figure, same bytes. UserError where they cannot be written."""
+    """Writes STEM.pdf and STEM.png; same figure, same bytes. UserError where they cannot be written."""
     paths = {}
     for kind, metadata in METADATA.items():
         data = io.BytesIO()
         with matplotlib.style.context(STYLE, after_reset=True):
-            figure.savefig(data, format=kind, metadata=metadata, dpi=300)
+            figure.savefig(data, format=kind, metadata=metadata, dpi=DPI)
         paths[kind] = stem.with_name(f"{stem.name}.{kind}")
-        _replace(paths[kind], data.getvalue())
+        _replace(paths[kind], data.getvalue() if kind == "pdf" else _palette(data))
     return paths
+
+
+def _palette(png: io.BytesIO) -> bytes:
+    """The picture in 256 colours, which drawings do not exceed to the eye: a third of the bytes."""
+    small = io.BytesIO()
+    Image.open(png).convert("RGB").quantize(256).save(small, "png", optimize=True, dpi=(DPI, DPI))
+    return small.getvalue()
 
 
 def _replace(path: Path, data: bytes) -> None:
