@@ -29,7 +29,7 @@ from pkg_lib.analysis import replays
 from pkg_lib.analysis.claim_study import Args, Run, Study, columns_of
 from pkg_lib.analysis.claims import BUILT, PRINTED, REPLAYED, RUNS, Claim, Evidence
 from pkg_lib.analysis.error_types import published as published_errors
-from pkg_lib.analysis.metrics import CONFIDENCE, helped_and_hurt, mcnemar, paired_bootstrap, wilson
+from pkg_lib.analysis.metrics import CONFIDENCE, helped_and_hurt, mcnemar, paired_bootstrap, paired_score, wilson
 from pkg_lib.analysis.paper_checks import CHECKS, table
 from pkg_lib.analysis.tables import CODE, PUBLISHED_AS, TEXT, TITLES, kind, published_rates
 from pkg_lib.analysis.topic_rates import share_above
@@ -71,8 +71,11 @@ def _claimed(args: Args, published: pd.Series) -> tuple[float, tuple[float, floa
 def _difference(
     subject: str, where: str, column: pd.Series, against: pd.Series, args: Args, published: pd.Series, family: str, pair: str = ""
 ) -> Evidence:
-    """Two boolean series as evidence: the paired difference, its bootstrap interval and McNemar's p."""
-    found = paired_bootstrap(column, against)
+    """Two boolean series as evidence: the paired difference, its interval and McNemar's p.
+
+    The interval is a bootstrap's over a run's tasks; a part of the run or a rare event (`pair` names it) gets a score interval.
+    """
+    found = (paired_score if pair else paired_bootstrap)(column, against)
     target, spread = _claimed(args, published)
     if found is None:
         return Evidence(subject, where, 0, math.nan, target=target, spread=spread)

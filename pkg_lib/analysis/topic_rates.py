@@ -18,7 +18,7 @@ from pkg_lib.analysis.metrics import (
     holm,
     mcnemar,
     not_measured,
-    paired_bootstrap,
+    paired_score,
     pass_at_1,
     wilson,
 )
@@ -57,7 +57,7 @@ def common(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 def by_topic(verdicts: pd.DataFrame, topic: pd.Series) -> pd.DataFrame:
     """Index (topic, column), all topics in their order and then ALL: passed, measured, total, rate, low, high (Wilson), and
-    against None on tasks measured in both: n, difference, d_low, d_high (paired bootstrap), helped, hurt, p (McNemar) and
+    against None on tasks measured in both: n, difference, d_low, d_high (Tango's score interval), helped, hurt, p (McNemar) and
     p_holm, corrected over the topics of a column. Fractions; NaN where not measured. `topic`: task id -> topic.
     """
     mine = topic.reindex(verdicts.index)
@@ -78,7 +78,7 @@ def _row(verdicts: pd.DataFrame, column: str) -> dict[str, float]:
     low, high = wilson(rate.passed, rate.measured) or (math.nan, math.nan)
     value = math.nan if rate.value is None else rate.value
     row = {"passed": rate.passed, "measured": rate.measured, "total": rate.total, "rate": value, "low": low, "high": high}
-    paired = paired_bootstrap(verdicts[column], verdicts[BASELINE]) if column != BASELINE else None
+    paired = paired_score(verdicts[column], verdicts[BASELINE]) if column != BASELINE else None
     if paired is None:
         return row | {"n": 0} | dict.fromkeys(("difference", "d_low", "d_high", "helped", "hurt", "p"), math.nan)
     helped, hurt = map(len, helped_and_hurt(verdicts[column], verdicts[BASELINE]))
@@ -97,8 +97,8 @@ def grid(found: pd.DataFrame, benchmark: str) -> Grid:
     frame = pd.DataFrame(cells).loc[order].rename_axis("topic")
     notes = (
         "pass@1 in percent with its 95 % Wilson interval; n where fewer tasks were measured. Against None: points on the tasks "
-        "measured in both, with the 95 % interval of a paired bootstrap; 0.0 to 0.0 says that no task changed, not that none "
-        f"could. {DASH} not measured.",
+        "measured in both, with Tango's 95 % score interval for paired proportions (1998), which has a width also where no task "
+        f"changed. {DASH} not measured.",
         "The tenth topic is ours: the paper names nine in its text and prints no number, so there is no published column.",
     )
     return Grid(f"pass@1 by topic on {TITLES.get(benchmark, benchmark)}", frame, notes)

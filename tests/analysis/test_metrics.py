@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
 from pkg_lib.analysis import metrics
@@ -79,6 +80,41 @@ def test_bootstrap_interval_covers_the_true_difference_about_as_often_as_it_says
         found = metrics.paired_bootstrap(series(u < 0.65), series((u < 0.5) ^ (rng.random(150) < 0.1)), resamples=1000)
         covered += found.low <= 0.15 <= found.high
     assert 178 <= covered <= 200  # 95 % of 200 is 190
+
+
+def standard_errors(helped, hurt, n, difference):
+    """How far what was seen lies from a difference, by the likeliest shares that have it, sought among all such shares."""
+    low, high = max(0.0, -difference), (1 - difference) / 2
+
+    def unlikely(lost):
+        shares = np.array([lost + difference, lost, 1 - difference - 2 * lost])
+        return -float(np.array([helped, hurt, n - helped - hurt]) @ np.log(np.clip(shares, 1e-300, None)))
+
+    lost = minimize_scalar(unlikely, bounds=(low, high), method="bounded", options={"xatol": 1e-12}).x
+    return (helped - hurt - n * difference) / math.sqrt(n * (2 * lost + difference - difference**2))
+
+
+@pytest.mark.parametrize(("helped", "hurt", "n"), [(1, 3, 10), (0, 2, 19), (5, 5, 17), (30, 12, 339), (150, 86, 1600)])
+def test_the_score_interval_holds_what_a_score_test_does_not_reject(helped, hurt, n):
+    low, high = metrics.score_interval(helped, hurt, n)
+    assert standard_errors(helped, hurt, n, low) == pytest.approx(1.96, abs=1e-3)
+    assert standard_errors(helped, hurt, n, high) == pytest.approx(-1.96, abs=1e-3)
+    assert metrics.score_interval(hurt, helped, n) == pytest.approx((-high, -low))
+
+
+@pytest.mark.parametrize("n", [1, 10, 17, 339])
+def test_the_score_interval_has_a_width_at_the_edges(n):
+    most = metrics.wilson(0, n)[1]
+    assert metrics.score_interval(0, 0, n) == pytest.approx((-most, most))
+    assert metrics.score_interval(0, n, n)[0] == -1 and metrics.score_interval(n, 0, n)[1] == 1
+    assert -1 < metrics.score_interval(n, 0, n)[0] < 1
+
+
+def test_the_score_interval_is_of_the_tasks_measured_in_both():
+    column, base = series([True, False, True, None, True]), series([False, True, True, True, None])
+    found = metrics.paired_score(column, base)
+    assert (found.n, found.value, found.low, found.high) == (3, 0, *metrics.score_interval(1, 1, 3))
+    assert metrics.paired_score(series([True, None]), series([None, True])) is None
 
 
 def test_mcnemar_is_the_exact_sign_test():
