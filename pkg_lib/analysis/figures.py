@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import matplotlib.style
 import matplotlib.ticker
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.metrics import BASELINE, LEAST, compare, pass_at_1, wilson
+from pkg_lib.analysis.metrics import BASELINE, LEAST, compare, wilson
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published_rates
 from pkg_lib.types import UserError
 
@@ -64,43 +66,73 @@ def _replace(path: Path, data: bytes) -> None:
 def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """pass@1 of each column with its 95 % Wilson interval; below each bar the published models as small markers."""
     verdicts = complete(verdicts)
-    theirs, columns = published_rates(benchmark, list(verdicts)), list(verdicts)
-    height, legend = (0.34, 0.52) if len(theirs) else (0.27, 0.0)
-    figure, axes = row_axes(len(columns), height, legend, top=title_room(title))
-    for place, name in enumerate(columns):
-        _rate(axes, place, name, verdicts[name])
-    beneath, open_ = [place + 0.36 for place in range(len(columns))], {"mfc": "white", "mec": QUIET, "mew": 0.6}
+    theirs = published_rates(benchmark, list(verdicts))
+    height, legend = (0.34, 0.52) if len(theirs) else (0.29, 0.0)
+    figure, axes = row_axes(verdicts.shape[1], height, legend, top=title_room(title))
+    rate_bars(axes, verdicts)
     for marker, (name, row) in zip(MARKERS, theirs.iterrows(), strict=False):
-        axes.plot(row, beneath, marker, label=name, zorder=3, **open_)
-    axes.set(xlim=(0, 100), xlabel=f"pass@1 on {TITLES.get(benchmark, benchmark)} (%), 95 % Wilson interval")
-    axes.grid(axis="x")
-    axes.set_yticks(range(len(columns)), columns)
+        beneath = [place + 0.36 for place in range(len(row))]
+        axes.plot(row, beneath, marker, label=name, zorder=3, mfc="white", mec=QUIET, mew=0.6)
+    axes.set(xlabel=f"pass@1 on {TITLES.get(benchmark, benchmark)} (%), 95 % Wilson interval")
     axes.set_title(title, loc="left")
     if len(theirs):
-        look = {"title": "Published (other models, the paper's corpus):", "alignment": "left", "title_fontsize": 7}
-        figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0, **look)
+        legend_below(axes, ncols=3, title="Published (other models, the paper's corpus):", alignment="left", title_fontsize=7)
     return figure
 
 
-def _rate(axes: Axes, place: int, name: str, verdicts: pd.Series) -> None:
-    rate = pass_at_1(verdicts)
-    bounds = wilson(rate.passed, rate.measured)
-    if rate.value is None or bounds is None or rate.measured < LEAST * rate.total:
-        axes.text(1, place, _few(rate.measured, rate.total), va="center_baseline", color=QUIET)
-        beside(axes, place, DASH)
-        return
-    low, high = (100 * b for b in bounds)
-    axes.barh(place, 100 * rate.value, height=0.44, color=BASE if name == BASELINE else BAR)
-    axes.plot([low, high], [place, place], color=INK, linewidth=0.9, solid_capstyle="butt", zorder=4)
-    if rate.measured < rate.total:
-        axes.text(1, place, f"n={rate.measured}", va="center_baseline", fontsize=7)
-    for end in (low, high):
-        axes.plot([end, end], [place - 0.1, place + 0.1], color=INK, linewidth=0.9, zorder=4)
-    beside(axes, place, percent(rate.value))
+def rate_bars(axes: Axes, verdicts: pd.DataFrame) -> None:
+    """A bar a column with its Wilson interval and its number beside; none where less than LEAST of the tasks are measured."""
+    known, total = verdicts.notna().sum(), len(verdicts)
+    enough = list(known.index[known >= max(1, LEAST * total)])
+    colours = {c: BASE if c == BASELINE else BAR for c in verdicts}
+    look = {"palette": colours, "saturation": 1, "width": 0.5, "capsize": 0.3, "err_kws": {"color": INK, "linewidth": 0.9}}
+    sns.barplot(percents(verdicts[enough]), x="value", y="column", order=list(verdicts), hue="column", errorbar=wilson_bar,
+                legend=False, ax=axes, **look)  # fmt: skip
+    for place, (column, n) in enumerate(known.items()):
+        if column not in enough:
+            axes.text(1, place, f"{n} of {total} tasks" if n else "not measured", va="center_baseline", color=QUIET)
+        beside(axes, place, percent(verdicts[column].mean()) if column in enough else DASH)
+    names = [f"{c}\n(n={n})" if c in enough and n < total else str(c) for c, n in known.items()]
+    axes.set_yticks(range(len(names)), [n.replace(", body in corpus", ",\nbody in corpus") for n in names])
+    axes.set(xlim=(0, 100), ylim=(len(names) - 0.5, -0.5), ylabel="")
+    axes.grid(axis="x")
 
 
-def _few(measured: int, total: int) -> str:
-    return f"{measured} of {total} tasks" if measured else "not measured"
+def percents(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Verdicts as seaborn takes them: one row a measured task and column, `value` 0 or 100."""
+    known = verdicts.melt(var_name="column").dropna()
+    return known.assign(value=100 * known["value"].astype(float))
+
+
+def wilson_bar(values: pd.Series) -> tuple[float, float]:
+    """The 95 % Wilson interval of values that are 0 or 100, in percent; for seaborn's `errorbar`."""
+    low, high = wilson(int((values > 0).sum()), len(values)) or (math.nan, math.nan)
+    return 100 * low, 100 * high
+
+
+def interval_points(
+    axes: Axes, frame: pd.DataFrame, rows: Sequence[str], hue: str, looks: Mapping[str, tuple[str, str]], **how: Any
+) -> None:
+    """The mean of `value` in each row, one marker a `hue`, with `errorbar` of seaborn (`how`).
+
+    `frame`: one row a value, with the columns value, row and `hue`; `looks`: hue -> colour, marker.
+    """
+    colours, markers = ([look[i] for look in looks.values()] for i in (0, 1))
+    how = {"dodge": 0.26 * (len(looks) - 1) if len(looks) > 1 else False, "markersize": 4, "mew": 0, "linestyle": "none"} | how
+    sns.pointplot(frame, x="value", y="row", order=rows, hue=hue, hue_order=list(looks), palette=colours, markers=markers,
+                  orient="y", err_kws={"linewidth": 1.0}, ax=axes, **how)  # fmt: skip
+    axes.set(ylim=(len(rows) - 0.5, -0.5), ylabel="")
+    axes.grid(axis="x")
+
+
+def legend_below(axes: Axes, **look: Any) -> None:
+    """What is labelled on the axes, each name once, below them at the left; in the place of seaborn's own legend."""
+    if axes.get_legend():
+        axes.get_legend().remove()
+    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    if named:
+        look = {"loc": "lower left", "ncols": 2, "borderaxespad": 0.2, "handlelength": 1.0} | look
+        axes.figure.legend(list(named.values()), list(named), **look)
 
 
 def title_room(title: str) -> float:
@@ -113,9 +145,21 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     """Tasks each column solved and None did not (right, teal), and the reverse (left, orange-red); net beside them."""
     found = compare(complete(verdicts))
     figure, axes = row_axes(len(found), 0.26, legend=0.0, top=title_room(title))
-    widest = max(5, found["helped"].max(), found["hurt"].max())
-    for place, (_, row) in enumerate(found.iterrows()):
-        _diverge(axes, place, row, 0.02 * widest, len(verdicts))
+    measured = found["n"] >= max(1, LEAST * len(verdicts))
+    counts = found[["helped", "hurt"]].where(measured)
+    widest = max(5, *counts.max().fillna(0))
+    for (side, sign), colour in zip({"helped": 1, "hurt": -1}.items(), (HIGHER, LOWER), strict=True):
+        axes.barh(range(len(found)), sign * counts[side], height=0.6, color=hex_colour(colour))
+        for place, n in enumerate(counts[side].fillna(-1)):
+            at = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
+            axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **at)
+    for place, (helped, hurt) in enumerate(counts.to_numpy()):
+        net = DASH if math.isnan(helped) else f"{helped - hurt:+.0f}".replace("-", MINUS) if helped != hurt else "0"
+        beside(axes, place, net)
+        if net == DASH:
+            n = found["n"].iloc[place]
+            text = f"{n} of {len(verdicts)} tasks" if n else "not measured"
+            axes.text(0.02 * widest, place, text, va="center_baseline", color=QUIET)
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.set(xlim=(-1.25 * widest, 1.25 * widest))
@@ -127,19 +171,6 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     axes.set_title(title, loc="left")
     axes.annotate("net", (1, 1), (4, 3), xycoords="axes fraction", textcoords="offset points", fontsize=7, color=QUIET)
     return figure
-
-
-def _diverge(axes: Axes, place: int, row: pd.Series, gap: float, total: int) -> None:
-    if row["n"] < max(1, LEAST * total):
-        axes.text(gap, place, _few(int(row["n"]), total), va="center_baseline", color=QUIET)
-        beside(axes, place, DASH)
-        return
-    helped, hurt = int(row["helped"]), int(row["hurt"])
-    axes.barh(place, helped, height=0.6, color=hex_colour(HIGHER))
-    axes.barh(place, -hurt, height=0.6, color=hex_colour(LOWER))
-    axes.text(helped + gap, place, str(helped), va="center_baseline")
-    axes.text(-hurt - gap, place, str(hurt), va="center_baseline", ha="right")
-    beside(axes, place, f"{helped - hurt:+d}".replace("-", MINUS) if helped != hurt else "0")
 
 
 def row_axes(count: int, height: float, legend: float, left: float = 0.78, top: float = 0.24) -> tuple[Figure, Axes]:
@@ -170,6 +201,7 @@ def hex_colour(rgb: tuple[int, int, int]) -> str:
 
 
 # Okabe and Ito's colours, which stay apart for the common colour deficiencies; hatches keep them apart in print.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 ERROR_LOOK = {
     "AssertionError": ("#0072B2", ""), "NameError": ("#E69F00", "///"), "TypeError": ("#009E73", "..."),
     "SyntaxError": ("#CC79A7", "xxx"), "IndentationError": ("#56B4E9", "\\\\\\"), "Others": ("#C9CDD2", ""),
@@ -178,24 +210,29 @@ ERROR_LOOK = {
 
 @styled
 def error_bars(counts: pd.DataFrame, title: str) -> Figure:
-    """Stacked bars of failed solutions: settings (rows of `counts`, named by its index) x error types (columns)."""
-    figure, axes = row_axes(len(counts), 0.28, legend=0.5, left=1.1)
-    widest = max(1, int(counts.sum(axis=1).max()))
-    for place, (_, row) in enumerate(counts.iterrows()):
-        start = 0
-        for error, (colour, hatch) in ERROR_LOOK.items():
-            n = int(row[error])
-            label = error if place == 0 else None
-            axes.barh(place, n, 0.66, start, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4, label=label)
-            if n > 0.07 * widest:
-                box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
-                axes.text(start + n / 2, place, str(n), ha="center", va="center_baseline", fontsize=7, bbox=box)
-            start += n
-        beside(axes, place, str(start))
-    axes.set(xlim=(0, widest), xlabel="failed solutions")
-    axes.set_yticks(range(len(counts)), [_two_lines(str(n)) for n in counts.index])
+    """Stacked bars of failed solutions: settings (rows of `counts`, named by its index) x error types (columns).
+
+    A row of NaN is not measured.
+    """
+    figure, axes = row_axes(len(counts), 0.28, legend=0.38, left=1.1)
+    totals, places = counts.sum(axis=1, min_count=1), range(len(counts))
+    widest = max(1.0, totals.max()) if totals.notna().any() else 1.0
+    ends = counts.cumsum(axis=1)
+    for error, (colour, hatch) in ERROR_LOOK.items():
+        look = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4, "label": error}
+        bars = axes.barh(places, counts[error], 0.66, ends[error] - counts[error], **look)
+        labels = [f"{n:.0f}" if n > 0.07 * widest else "" for n in counts[error]]
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
+        for text in axes.bar_label(bars, labels, label_type="center", fontsize=7):
+            text.set_bbox(box if text.get_text() else None)
+    for place, total in enumerate(totals):
+        beside(axes, place, DASH if math.isnan(total) else f"{total:.0f}")
+        if math.isnan(total):
+            axes.text(0.01 * widest, place, "not measured", va="center_baseline", color=QUIET)
+    axes.set(xlim=(0, widest), ylim=(len(counts) - 0.5, -0.5), xlabel="failed solutions")
+    axes.set_yticks(places, [_two_lines(str(n)) for n in counts.index])
     axes.set_title(title, loc="left")
-    figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.4)
+    legend_below(axes, ncols=3, handlelength=1.4)
     return figure
 
 
@@ -212,20 +249,11 @@ def _two_lines(name: str) -> str:
 def method_points(frames: Mapping[str, pd.DataFrame], columns: Sequence[str], title: str) -> Figure:
     """pass@1 with its 95 % Wilson interval of each column, one marker a model."""
     figure, axes = row_axes(len(columns), 0.34, legend=0.2)
-    step = 0.26
-    for number, (name, frame) in enumerate(frames.items()):
-        colour, marker = list(ERROR_LOOK.values())[number % 4][0], MARKERS[number % len(MARKERS)]
-        shift = step * (number - (len(frames) - 1) / 2)
-        for place, column in enumerate(columns):
-            rate = pass_at_1(frame[column])
-            bounds = wilson(rate.passed, rate.measured)
-            if rate.value is not None and bounds is not None:
-                label = name if place == 0 else None
-                axes.plot([100 * b for b in bounds], [place + shift] * 2, color=colour, linewidth=1.0)
-                axes.plot(100 * rate.value, place + shift, marker, color=colour, markersize=4, label=label)
+    long = [percents(frame[list(columns)]).rename(columns={"column": "row"}).assign(model=m) for m, frame in frames.items()]
+    looks = {m: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, m in enumerate(frames)}
+    if long:
+        interval_points(axes, pd.concat(long), list(columns), "model", looks, errorbar=wilson_bar)
     axes.set(xlabel="pass@1 (%), 95 % Wilson interval")
-    axes.grid(axis="x")
-    axes.set_yticks(range(len(columns)), list(columns))
     axes.set_title(title, loc="left")
-    figure.legend(loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0)
+    legend_below(axes, ncols=3)
     return figure

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import INK, QUIET, beside, row_axes, styled, ticks_inside, title_room
+from pkg_lib.analysis.figures import INK, QUIET, beside, legend_below, row_axes, styled, ticks_inside, title_room
 from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, compare, holm, not_measured, pass_at_1, wilson
@@ -166,43 +166,29 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     figure, axes = row_axes(len(contrasts), 0.42, legend=0.2, left=0.98, top=title_room(title))
     x, y, width, tall = axes.get_position().bounds
     axes.set_position((x, y, width - 0.04, tall))  # the differences beside it have a sign
-    for place, contrast in enumerate(contrasts):
-        _difference(axes, place, found.loc[contrast.name])
-        _models(axes, place + 0.24, theirs.loc[contrast.name].dropna())
+    names, known = [c.name for c in contrasts], found["n"].to_numpy() > 0
+    ours, places = 100 * found.loc[names, ["difference", "low", "high"]].astype(float), np.arange(len(names)) - 0.1
+    axes.hlines(places, ours["low"], ours["high"], color="#0072B2", linewidth=1.2)
+    axes.plot(ours["difference"][known], places[known], "o", color="#0072B2", markersize=4.5, label="here, 95 % interval")
+    for place, name in enumerate(names):
+        beside(axes, place, points(found.at[name, "difference"]))
+        models = 100 * theirs.loc[name].dropna().astype(float)
+        if not known[place]:
+            axes.annotate("not measured", (1, place - 0.1), (-2, 0), color=QUIET, ha="right", va="center_baseline",
+                          xycoords=axes.get_yaxis_transform(), textcoords="offset points")  # fmt: skip
+        if len(models):
+            look = {"mec": QUIET, "mfc": "white", "mew": 0.6, "markersize": 2.6, "linestyle": "none"}
+            axes.plot(models, [place + 0.24] * len(models), "s", label="published model", **look)
+            axes.plot(models.mean(), place + 0.24, "D", color="#D55E00", markersize=4, label="their average")
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.grid(axis="x")
     axes.margins(x=0.06)
     ticks_inside(axes.xaxis)
     axes.set_xlabel("difference in pass@1 (points)")
-    axes.set_yticks(range(len(contrasts)), [f"{c.finer}\n\N{MINUS SIGN} {c.coarser}" for c in contrasts])
+    axes.set_yticks(range(len(names)), [f"{c.finer}\n\N{MINUS SIGN} {c.coarser}" for c in contrasts])
     figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
-    figure.legend(*_legend(axes), loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.0)
+    legend_below(axes, ncols=3)
     return figure
-
-
-def _difference(axes: Axes, place: int, row: pd.Series) -> None:
-    if not row["n"]:
-        look = {"color": QUIET, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}}
-        axes.text(0.02, place - 0.1, "not measured", va="center_baseline", transform=axes.get_yaxis_transform(), **look)
-        beside(axes, place, DASH)
-        return
-    at = place - 0.1
-    axes.plot([100 * row["low"], 100 * row["high"]], [at, at], color="#0072B2", linewidth=1.2)
-    axes.plot(100 * row["difference"], at, "o", color="#0072B2", markersize=4.5, zorder=4, label="here, 95 % interval")
-    beside(axes, place, points(row["difference"]))
-
-
-def _models(axes: Axes, place: float, theirs: pd.Series) -> None:
-    if len(theirs):
-        look = {"mfc": "white", "mew": 0.6, "linestyle": "none"}
-        axes.plot(100 * theirs, [place] * len(theirs), "s", mec=QUIET, markersize=2.6, label="published model", **look)
-        axes.plot(100 * theirs.mean(), place, "D", color="#D55E00", markersize=4, label="their average")
-
-
-def _legend(axes: Axes) -> tuple[list[object], list[str]]:
-    """Each kind of marker once."""
-    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    return list(named.values()), list(named)
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str, among: Mapping[str, pd.Series]) -> list[str]:

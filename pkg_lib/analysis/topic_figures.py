@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-import matplotlib.ticker
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pkg_lib.analysis.figures import INK, QUIET, hex_colour, row_axes, styled
-from pkg_lib.analysis.metrics import BASELINE
+from pkg_lib.analysis.figures import INK, QUIET, hex_colour, interval_points, legend_below, row_axes, styled, ticks_inside
+from pkg_lib.analysis.metrics import BASELINE, score_interval
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER
 from pkg_lib.analysis.topic_rates import ALL
 from pkg_lib.analysis.topics import topics
@@ -72,27 +73,20 @@ def _axis_name(axes: Axes, angle: float, text: str) -> None:
 
 @styled
 def topic_differences(found: pd.DataFrame, title: str) -> Figure:
-    """Each column's difference to None by topic, in points, with the 95 % interval of a paired bootstrap."""
-    names, columns = [*topics().index, ALL], [c for c in found.index.unique("column") if c != BASELINE]
-    figure, axes = row_axes(len(names), 0.3, legend=0.2, left=1.34, top=0.38)
-    shown = [c for c in columns if found.xs(c, level="column")["n"].any()]
-    for number, column in enumerate(columns):
-        colour, marker, _ = LOOKS[1 + number]
-        for place, name in enumerate(names):
-            row, at = found.loc[(name, column)], place + 0.24 * (columns.index(column) - (len(columns) - 1) / 2)
-            if row["n"]:
-                axes.plot([100 * row["d_low"], 100 * row["d_high"]], [at, at], color=colour, linewidth=1.0)
-                axes.plot(100 * row["difference"], at, marker, color=colour, markersize=3.6)
+    """Each measured column's difference to None by topic, in points, with Tango's 95 % score interval."""
+    order = {name: _row_name(found, name) for name in (*topics().index, ALL)}
+    figure, axes = row_axes(len(order), 0.3, legend=0.2, left=1.34, top=0.38)
+    looks = {c: look[:2] for c, look in zip(found.index.unique("column"), LOOKS, strict=False) if c != BASELINE}
+    known = found[found["n"] > 0].reset_index()
+    if len(known):
+        interval_points(axes, _steps(known, order), list(order.values()), "column", looks, errorbar=_score_bar, dodge=0.48)
     axes.axvline(0, color=INK, linewidth=0.6)
-    axes.axhline(len(names) - 1.5, color=QUIET, linewidth=0.4)
-    axes.grid(axis="x")
-    low, high = (100 * np.nanmin([found["d_low"].min(), -0.1]), 100 * np.nanmax([found["d_high"].max(), 0.1]))
-    axes.set(xlim=(low - 4, high + 4), xlabel="points against None, 95 % interval")
-    axes.set_xticks([t for t in matplotlib.ticker.MaxNLocator(nbins=5).tick_values(low, high) if low - 4 <= t <= high + 4])
-    axes.set_yticks(range(len(names)), [_row_name(found, n) for n in names])
+    axes.axhline(len(order) - 1.5, color=QUIET, linewidth=0.4)
+    axes.set(ylim=(len(order) - 0.5, -0.5), xlabel="points against None, 95 % score interval")
+    axes.set_yticks(range(len(order)), list(order.values()))
+    ticks_inside(axes.xaxis)
     figure.text(0.02, 0.99, title, va="top", fontsize=8)
-    handles = [_handle(c, *LOOKS[1 + columns.index(c)][:2]) for c in shown]
-    figure.legend(handles=handles, loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.4)
+    legend_below(axes, ncols=3)
     return figure
 
 
@@ -101,57 +95,59 @@ def _row_name(found: pd.DataFrame, name: str) -> str:
     return f"{short} ({found.at[(name, BASELINE), 'total']:.0f})"
 
 
-def _handle(label: str, colour: str, marker: str, fill: str = "full") -> Line2D:
-    return Line2D([], [], color=colour, marker=marker, linestyle="-" if fill == "full" else "", markersize=3.6, label=label)
+def _steps(known: pd.DataFrame, order: Mapping[str, str]) -> pd.DataFrame:
+    """One row a task measured in a column and in None: +100 solved by the column alone, -100 by None alone, else 0."""
+    counts = [(100, known["helped"]), (-100, known["hurt"]), (0, known["n"] - known["helped"] - known["hurt"])]
+    rows = pd.DataFrame({"column": known["column"], "row": known["topic"].map(order)})
+    return pd.concat([rows.loc[rows.index.repeat(n.astype(int))].assign(value=step) for step, n in counts])
+
+
+def _score_bar(steps: pd.Series) -> tuple[float, float]:
+    low, high = score_interval(int((steps > 0).sum()), int((steps < 0).sum()), len(steps))
+    return 100 * low, 100 * high
 
 
 @styled
 def outcome_maps(points: pd.DataFrame, verdicts: pd.DataFrame, topic: pd.Series, title: str) -> Figure:
     """One panel a column of `verdicts` on the same points: marker by topic, teal and filled where solved, orange-red and open
-    where not, a grey cross where not measured. `points`: x, y by task id. The legends count solved/measured tasks by topic."""
+    where not, a grey cross where not measured. `points`: x, y by task id. The legend counts solved/measured tasks by topic, in
+    the order of the panels."""
     figure = Figure(figsize=(6.7, 4.1))
-    width = 0.47
+    width = 0.96 / max(1, verdicts.shape[1])
     for number, column in enumerate(verdicts):
-        left = 0.02 + number * (width + 0.02)
-        axes = figure.add_axes((left, 0.235, width, 0.655))
-        _panel(axes, points, verdicts[column], topic)
-        axes.set_title(_panel_title(verdicts[column], str(column)), loc="left")
-        axes.legend(handles=_counted(verdicts[column], topic), loc="upper left", bbox_to_anchor=(0, -0.02), ncols=2,
-                    borderaxespad=0, handlelength=0.8, columnspacing=2.5, handletextpad=0.6)  # fmt: skip
+        axes = figure.add_axes((0.02 + number * width, 0.26, width - 0.02, 0.63))
+        known = verdicts[column].dropna().astype(bool)
+        tasks = points.assign(topic=topic, solved=known).loc[verdicts.index]
+        _panel(axes, tasks)
+        axes.set_title(f"{column}: {int(known.sum())}/{len(known)} solved", loc="left")
     figure.text(0.02, 0.985, title, va="top", fontsize=8)
-    figure.legend(handles=_outcome_handles(verdicts), loc="upper right", ncols=3, borderaxespad=0.4, handlelength=0.8)
+    look = {"loc": "upper left", "borderaxespad": 0, "handlelength": 0.8, "columnspacing": 3, "alignment": "left"}
+    look |= {"title_fontsize": 7}
+    figure.legend(handles=_outcome_handles(verdicts), bbox_to_anchor=(0.02, 0.235), title="Colour: outcome", **look)
+    title = f"Shape: topic; its solved/measured tasks: {', '.join(map(str, verdicts))}"
+    handles = [_topic_handle(verdicts, topic, n) for n in SHAPES]
+    figure.legend(handles=handles, bbox_to_anchor=(0.22, 0.235), title=title, ncols=2, **look)
     return figure
 
 
-def _panel(axes: Axes, points: pd.DataFrame, verdicts: pd.Series, topic: pd.Series) -> None:
-    here = points.loc[verdicts.index]
-    unknown = verdicts.isna()
-    axes.plot(here["x"][unknown], here["y"][unknown], "x", color=NO_VERDICT, markersize=2.5, markeredgewidth=0.6, zorder=1)
-    for name, marker in SHAPES.items():
-        mine = (topic.reindex(verdicts.index) == name) & ~unknown
-        solved = verdicts[mine].astype(bool)
-        for passed, colour in ((False, hex_colour(LOWER)), (True, hex_colour(HIGHER))):
-            at = here.loc[solved.index[solved == passed]]
-            face = colour if passed else "none"
-            axes.plot(at["x"], at["y"], marker, mec=colour, mfc=face, markersize=3.6, markeredgewidth=0.7, zorder=2 + passed)
-    axes.set(xticks=[], yticks=[])
+def _panel(axes: Axes, tasks: pd.DataFrame) -> None:
+    """`tasks`: x, y, topic, and solved, which is neither True nor False where it was not measured."""
+    unknown, solved = tasks[tasks["solved"].isna()], tasks[tasks["solved"] == True]  # noqa: E712
+    axes.plot(unknown["x"], unknown["y"], "x", color=NO_VERDICT, markersize=2.5, markeredgewidth=0.6, zorder=1)
+    look = {"x": "x", "y": "y", "style": "topic", "style_order": [*SHAPES], "markers": SHAPES, "legend": False, "s": 13}
+    failed = tasks[tasks["solved"] == False]  # noqa: E712
+    sns.scatterplot(failed, fc="none", ec=hex_colour(LOWER), linewidth=0.7, zorder=2, ax=axes, **look)
+    sns.scatterplot(solved, fc=hex_colour(HIGHER), ec=hex_colour(HIGHER), linewidth=0.7, zorder=3, ax=axes, **look)
+    axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     axes.margins(0.04)
     axes.spines[["top", "right"]].set_visible(True)
 
 
-def _panel_title(verdicts: pd.Series, column: str) -> str:
-    known = verdicts.dropna()
-    return f"{column}: {int(known.sum())}/{len(known)} solved"
-
-
-def _counted(verdicts: pd.Series, topic: pd.Series) -> list[Line2D]:
-    known = verdicts.dropna().astype(bool)
-    mine = topic.reindex(known.index)
-    counts = {name: known[mine == name] for name in SHAPES}
-    shares = {n: f"{int(c.sum())}/{len(c)}" if len(c) else DASH for n, c in counts.items()}
-    labels = {n: f"{topics().at[n, 'short']} {share}" for n, share in shares.items()}
-    look = {"linestyle": "", "color": INK, "mfc": "none", "mew": 0.7, "markersize": 3.8}
-    return [Line2D([], [], marker=SHAPES[n], label=label, **look) for n, label in labels.items()]
+def _topic_handle(verdicts: pd.DataFrame, topic: pd.Series, name: str) -> Line2D:
+    mine = verdicts[topic.reindex(verdicts.index) == name]
+    shares = [f"{int(v.sum())}/{v.notna().sum()}" if v.notna().any() else DASH for _, v in mine.items()]
+    label = f"{topics().at[name, 'short']} {', '.join(shares)}"
+    return Line2D([], [], linestyle="", color=INK, mfc="none", mew=0.7, markersize=3.8, marker=SHAPES[name], label=label)
 
 
 def _outcome_handles(verdicts: pd.DataFrame) -> list[Line2D]:

@@ -91,7 +91,7 @@ def test_the_forest_is_legible(verdicts, benchmark, absent):
 
 def test_the_forest_draws_the_differences_and_the_same_bytes(verdicts, tmp_path):
     figure = rq3.forest(verdicts, "humaneval", "m")
-    points = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_label() == "here, 95 % interval"]
+    points = next(line.get_xdata() for line in figure.axes[0].lines if line.get_label() == "here, 95 % interval")
     assert points == pytest.approx((100 * rq3.paired(verdicts)["difference"]).tolist())
     a, b = (save_figure(rq3.forest(verdicts, "humaneval", "m"), tmp_path / n) for n in "ab")
     assert all(a[k].read_bytes() == b[k].read_bytes() for k in a)

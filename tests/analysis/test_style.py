@@ -18,13 +18,13 @@ LEAST = 7  # pt, in the final size
 
 
 def bypasses(tree):
-    """What sets a style of its own: pyplot, seaborn or pandas plots, rcParams, another style sheet, a size below LEAST."""
+    """What sets a style of its own: pyplot, pandas plots, rcParams, a seaborn theme, another style sheet, a size below LEAST."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 modules = {n.name for n in names} | {getattr(node, "module", "") or ""}
-                yield from (m for m in modules if "pyplot" in m or m.startswith("seaborn"))
-            case ast.Attribute(attr="rcParams" | "rc_context" | "plot_style"):
+                yield from (m for m in modules if "pyplot" in m)
+            case ast.Attribute(attr="rcParams" | "rc_context" | "plot_style" | "set_theme" | "set_style" | "set_context"):
                 yield node.attr
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="style"), attr="context" | "use"), args=[given, *_]):
                 if not (isinstance(given, ast.Name) and given.id == "STYLE"):
@@ -58,8 +58,9 @@ def test_no_notebook_draws_by_itself(path):
 
 
 def test_the_check_sees_what_goes_past():
-    bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nmatplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)"
-    assert len(list(bypasses(ast.parse(bad)))) == 4
+    bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nsns.set_theme()\n"
+    bad += "matplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)"
+    assert len(list(bypasses(ast.parse(bad)))) == 5
 
 
 def test_the_styles_own_sizes_can_be_read_in_print():

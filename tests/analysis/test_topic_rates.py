@@ -148,16 +148,18 @@ def test_radar_has_a_line_for_each_measured_column_alone():
     assert len(line) == 11 and line[0] == line[-1] == pytest.approx(100 * strings)
 
 
-def test_maps_draw_every_task_once_and_count_them_in_the_legend():
+def test_maps_draw_every_task_once_and_count_them_in_one_legend():
     verdicts, topic = made()
     verdicts.iloc[:5, 0] = pd.NA
     figure = drawings(verdicts, topic)["maps"]
-    axes = figure.axes[0]
-    assert sum(len(line.get_xdata()) for line in axes.lines) == 200
-    assert axes.get_title(loc="left") == f"None: {int(verdicts['None'].sum())}/195 solved"
-    mine = verdicts["None"][topic == NAMES[0]].dropna()
-    assert axes.get_legend().get_texts()[0].get_text() == f"Strings {int(mine.sum())}/{len(mine)}"
-    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["solved", "not solved", "not measured"]
+    axes, solved = figure.axes[0], int(verdicts["None"].sum())
+    counts = [len(c.get_offsets()) for c in axes.collections]
+    assert (len(axes.lines[0].get_xdata()), *counts) == (5, 195 - solved, solved)
+    assert axes.get_title(loc="left") == f"None: {solved}/195 solved"
+    shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("None", "Reranked")]
+    outcomes, shapes = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
+    assert outcomes == ["solved", "not solved", "not measured"] and len(shapes) == 10 and axes.get_legend() is None
+    assert shapes[0] == f"Strings {', '.join(f'{int(s.sum())}/{len(s)}' for s in shares)}"
 
 
 def test_same_bytes_twice_whatever_the_users_settings(tmp_path):
