@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from pkg_lib.analysis.cost import Made, new_tokens, prompt_tokens, signed, table9
-from pkg_lib.analysis.figures import MARKERS, QUIET, row_axes, styled, ticks_inside, title_room
+from pkg_lib.analysis.figures import COLOURS, QUIET, legend_below, row_axes, styled, title_room
 from pkg_lib.analysis.graphs import GRAPH, stored, table8_rows
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import DASH, HERE, MINUS
@@ -27,7 +27,7 @@ from pkg_lib.analysis.tables import DASH, HERE, MINUS
 BM25 = Path("benchmarks", "bm25.json")
 ROWS, GRAPHS = ("Dense", "BM25"), ("Block-PKG", "Func-PKG")
 PAPER = "published"
-EDGE, BEYOND = 7e5, 1e6  # where the figure's arrows and its axis end
+BLUE = COLOURS[0]
 TABLE8 = {"Encoding": "encoding", "Overall Time": "in all", "Storage Usage": "storage"}
 
 
@@ -214,60 +214,53 @@ def _said(saving: Saving, per_second: float) -> str:
     return f"{what}; pays after {low:,} to {high:,} queries (estimate)."
 
 
+# share of a new token's time that a prompt token takes -> marker, size, face, what it says. One is a ring, so that both can be
+# seen at one place.
+BOUNDS = {
+    1.0: ("o", 4, BLUE, "(b) if reading a token takes as long as writing one"),
+    0.0: ("o", 7, "none", "(a) if reading the prompt takes no time"),
+}
+
+
 @styled
 def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: str) -> Figure:
-    """From (b) to (a) of `break_even_grid`, on a logarithmic axis; an arrow where (a) never comes; the paper's (b) as markers."""
+    """Between which numbers of queries each graph pays: (b) and (a) of `break_even_grid` on a logarithmic axis with a place for
+    "never"; the paper's (b) as squares."""
     per_second = speed["batch_tokens_per_s"] if speed else None
     found = [s for s in savings(made, results) if s.extra_s is not None] if per_second else []
-    theirs = published_savings() if found else []
-    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.36 if found else 0.0, left=0.98, top=title_room(title))
+    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.5 if found else 0.0, left=0.98, top=title_room(title))
     drawn.text(0.02, 1 - 0.06 / drawn.get_figheight(), title, fontsize=8, va="top")
     if not found or per_second is None:
         axes.text(0.5, 0.5, "not measured", ha="center", color=QUIET, transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
         return drawn
-    _ranges(axes, found, per_second)
-    _papers(axes, found, theirs, per_second)
-    axes.set(xscale="log", xlabel="queries until the graph has paid (estimate)")
-    axes.set_xlim(_decade(found, theirs, per_second), BEYOND)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    ticks_inside(axes.xaxis)
-    axes.grid(axis="x")
-    axes.set_yticks(range(len(found)), [s.name.replace(" against ", "\nagainst ") for s in found])
-    drawn.legend(*_once(axes), loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.0)
+    names = [s.name for s in found]
+    theirs = {s.name.removeprefix(f"{PAPER}: ").replace("VoyageAI", "Dense"): s for s in published_savings()}
+    queries = pd.DataFrame({share: [s.queries(per_second, share) for s in found] for share in BOUNDS}, dtype=float).clip(lower=1)
+    paper = pd.Series([theirs[n].queries(per_second, 1.0) for n in names], dtype=float).clip(lower=1)
+    never = _log_axis(axes, pd.concat([*(queries[share] for share in BOUNDS), paper]))
+    queries, paper = queries.replace(math.inf, never), paper.replace(math.inf, never)
+    axes.hlines(range(len(found)), queries.min(axis=1), queries.max(axis=1), color=BLUE, linewidth=1.4)
+    for share, (marker, size, face, label) in BOUNDS.items():
+        axes.plot(queries[share], range(len(found)), marker, color=BLUE, mfc=face, markersize=size, label=label)
+    beneath = [place + 0.3 for place in range(len(found))]
+    axes.plot(paper, beneath, "s", mfc="white", mec=QUIET, mew=0.6, label="(b) from the paper's tables")
+    axes.set(xlabel="queries until the graph has paid (estimate)")
+    axes.set_yticks(range(len(found)), [n.replace(" against ", "\nagainst ") for n in names])
+    legend_below(axes, ncols=1)
     return drawn
 
 
-def _decade(found: list[Saving], theirs: list[Saving], per_second: float) -> float:
-    """The power of ten below the smallest number of queries, at most a hundred."""
-    known = [s.queries(per_second, share) for s in (*found, *theirs) for share in (0.0, 1.0)]
-    return 10.0 ** min(2, math.floor(math.log10(max(1.0, min(n for n in known if n is not None)))))
-
-
-def _ranges(axes: Axes, found: list[Saving], per_second: float) -> None:
-    for place, saving in enumerate(found):
-        low, high = sorted(max(1.0, saving.queries(per_second, share) or 0.0) for share in (0.0, 1.0))
-        if low > EDGE:
-            said = "never" if math.isinf(low) else f"after {low:,.0f}"
-            axes.text(0.02, place, said, va="center_baseline", transform=axes.get_yaxis_transform())
-            continue
-        end, marker = (EDGE, ">") if high > EDGE else (high, "|")
-        axes.plot([low, end], [place] * 2, color="#0072B2", linewidth=1.4)
-        axes.plot(low, place, "|", color="#0072B2", markersize=7, label="here: (b) to (a)")
-        look, said = (5, "(a) later, or never") if marker == ">" else (7, None)
-        axes.plot(end, place, marker, color="#0072B2", markersize=look, label=said, linestyle="none")
-
-
-def _papers(axes: Axes, found: list[Saving], theirs: list[Saving], per_second: float) -> None:
-    names = [s.name.replace("Dense", "VoyageAI") for s in found]
-    known = [(s.queries(per_second, 1.0), s.name.removeprefix(f"{PAPER}: ")) for s in theirs]
-    # What the paper's tables give beyond the axis stands in the table alone.
-    there = [(n, names.index(name) + 0.3) for n, name in known if name in names and n is not None and n < BEYOND]
-    for at in there:
-        axes.plot(*at, MARKERS[1], mfc="white", mec=QUIET, mew=0.6, label="from the paper's tables: (b)")
-
-
-def _once(axes: Axes) -> tuple[list[Any], list[str]]:
-    handles, names = axes.get_legend_handles_labels()
-    named = dict(zip(names, handles, strict=True))
-    return list(named.values()), list(named)
+def _log_axis(axes: Axes, queries: pd.Series) -> float:
+    """Whole powers of ten around the finite numbers, and where "never" stands beyond them."""
+    known = queries[queries < math.inf]
+    low, high = (0, 2) if known.empty else (math.floor(math.log10(known.min())), math.ceil(math.log10(known.max()) + 1e-9))
+    never = 10.0 ** (high + 0.18 * (high - low))
+    step = 1 + (high - low) // 6
+    ticks = [10.0**e for e in range(low, high + 1, step)]
+    axes.set(xscale="log", xlim=(0.8 * 10.0**low, 10.0 ** (high + 0.3 * (high - low))))
+    axes.set_xticks([*ticks, never], [*map(EngFormatter(sep=""), ticks), "never"])
+    axes.set_xticks([], minor=True)
+    axes.axvline(10.0 ** (high + 0.07 * (high - low)), color=QUIET, linewidth=0.6, linestyle=":")
+    axes.grid(axis="x")
+    return never

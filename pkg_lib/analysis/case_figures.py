@@ -8,21 +8,20 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.style
 import numpy as np
-from matplotlib.axes import Axes
+import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, row_axes, styled
+from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, legend_below, row_axes, styled
 from pkg_lib.analysis.graph_figures import labels, tree
 from pkg_lib.analysis.tables import HIGHER, LOWER
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.trace import Traced
 
 MOST = 40  # nodes that are drawn
-BINS, ROOM, STEP = 70, 0.38, 0.09  # of a row of dots: places along it, half its height, from dot to dot
-LOOK = {
-    "helped": ("o", hex_colour(HIGHER)), "hurt": ("s", hex_colour(LOWER)), "both pass": ("^", QUIET), "both fail": ("v", QUIET),
-}  # fmt: skip
+ROOM = 0.38  # half the height of a median's bar, in rows
+LOOK = {"helped": hex_colour(HIGHER), "hurt": hex_colour(LOWER), "both pass": QUIET, "both fail": QUIET}
 
 
 @styled
@@ -75,44 +74,27 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     edge = 0.04 * (high - low) or 0.05
     low, high = low - edge, high + edge
-    axes.set(xlim=(low, high), xlabel=f"{measure} of the context")
+    axes.set(xlim=(low, high), ylim=(len(LOOK) - 0.5, -0.5))
     axes.set_xticks([t for t in MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= t <= high])
-    for place, (name, found) in enumerate(known.items()):
-        _dots(axes, place, found, picked, name)
+    rows = pd.DataFrame([(name, s) for name, found in known.items() for s in found.values()], columns=["group", "score"])
+    look = {"order": list(LOOK), "hue": "group", "palette": LOOK, "s": 2.6, "warn_thresh": 1, "legend": False}
+    sns.swarmplot(rows, x="score", y="group", ax=axes, **look)
+    figure.draw_without_rendering()  # the dots find their places when they are drawn
+    dots = iter([c.get_offsets() for c in axes.collections if len(c.get_offsets())])
+    for place, name in enumerate(LOOK):
         beside(axes, place, str(len(groups.get(name, {}))))
-        if not found:
+        if known[name]:
+            middle = float(np.median(list(known[name].values())))
+            axes.plot([middle, middle], [place - ROOM, place + ROOM], color=INK, linewidth=1.2, zorder=1)
+            ringed = np.array([t in picked for t in known[name]])
+            axes.plot(*next(dots)[ringed].T, "o", mfc="none", color=INK, markersize=5.5, markeredgewidth=0.8)
+        else:
             text = "no score" if groups.get(name) else "no task"
             axes.text(0.01, place, text, va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform())
-    axes.set_yticks(range(len(LOOK)), list(LOOK))
+    axes.set(xlim=(low, high), xlabel=f"{measure} of the context", ylabel="")
     axes.grid(axis="x")
     axes.set_title(title, loc="left")
     axes.plot([], [], color=INK, linewidth=1.2, label="median")
     axes.plot([], [], "o", markerfacecolor="none", color=INK, markersize=5.5, label="shown as a case")
-    figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.2)
+    legend_below(axes, handlelength=1.2)
     return figure
-
-
-def _dots(axes: Axes, place: int, found: Mapping[str, float], picked: Sequence[str], name: str) -> None:
-    if not found:
-        return
-    marker, colour = LOOK[name]
-    ordered = dict(sorted(found.items(), key=lambda pair: pair[1]))
-    heights = dict(zip(ordered, place + _stacked(list(ordered.values()), axes.get_xlim()), strict=True))
-    axes.plot(list(ordered.values()), list(heights.values()), marker, color=colour, markersize=2.6, markeredgewidth=0, alpha=0.85)
-    for task in picked:
-        if task in found:
-            axes.plot(found[task], heights[task], "o", markerfacecolor="none", color=INK, markersize=5.5, markeredgewidth=0.8)
-    middle = float(np.median(list(found.values())))
-    axes.plot([middle, middle], [place - ROOM, place + ROOM], color=INK, linewidth=1.2, zorder=1)
-
-
-def _stacked(values: Sequence[float], limits: tuple[float, float]) -> np.ndarray:
-    """How far each dot stands from the middle of its row: those of one place up and down by turns, closer where they are many."""
-    bins = np.clip(((np.array(values) - limits[0]) / (limits[1] - limits[0]) * BINS).astype(int), 0, BINS - 1)
-    heights, seen = np.zeros(len(values)), np.zeros(BINS, int)
-    for i, b in enumerate(bins):
-        seen[b] += 1
-        heights[i] = (seen[b] // 2) * (1 if seen[b] % 2 else -1)
-    return heights * min(STEP, ROOM / max(1.0, np.abs(heights).max()))
-
-

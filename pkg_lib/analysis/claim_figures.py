@@ -15,10 +15,12 @@ from pkg_lib.analysis.claims import CONTRADICTED, INCONCLUSIVE, REPRODUCED, Asse
 from pkg_lib.analysis.figures import INK, QUIET, styled
 from pkg_lib.analysis.tables import MINUS, TITLES
 
-# Okabe and Ito's colours; the marker says the same without colour.
+# verdict -> colour (Okabe and Ito's), face and filling, which say the same without colour; the shape is the corpus.
 LOOK = {
-    REPRODUCED: ("o", "#0072B2", "#0072B2"), CONTRADICTED: ("s", "#D55E00", "#D55E00"), INCONCLUSIVE: ("^", "#6B6B6B", "white"),
+    REPRODUCED: ("#0072B2", "#0072B2", "full"), CONTRADICTED: ("#D55E00", "#D55E00", "right"),
+    INCONCLUSIVE: ("#6B6B6B", "white", "full"),
 }  # fmt: skip
+SHAPES = ("o", "s", "^", "v", "P", "X")
 Groups = dict[str, list[Assessed]]
 PAPER = {"marker": "D", "mfc": "white", "mec": INK, "mew": 0.7, "markersize": 3, "color": QUIET, "linestyle": ":"}
 TAKEN = PAPER | {"marker": "|", "mew": 1.2, "markersize": 5, "linestyle": "none"}
@@ -57,7 +59,7 @@ def drawn(assessed: Sequence[Assessed], benchmark: str) -> dict[str, list[Assess
 @styled
 def forest(assessed: Sequence[Assessed], benchmark: str) -> Figure:
     """One benchmark's claims, 17 cm wide, a panel a model: the published effect (diamond, with the range over the paper's
-    models) and ours below it, one line a corpus."""
+    models) and ours below it, a shape and a line a corpus."""
     groups = drawn(assessed, benchmark)
     claims = [a for found in groups.values() for a in found]
     subjects = list(dict.fromkeys(e.subject for a in claims for e in a.evidence))
@@ -76,6 +78,11 @@ def forest(assessed: Sequence[Assessed], benchmark: str) -> Figure:
 
 def _corpus(e: Evidence) -> str:
     return e.where.rpartition(", ")[2]
+
+
+def _shapes(corpora: dict[str, list[str]]) -> list[str]:
+    """The corpora of the figure, in the order of SHAPES."""
+    return list(dict.fromkeys(c for names in corpora.values() for c in names))
 
 
 def _places(groups: Groups, corpora: dict[str, list[str]]) -> tuple[dict[str, float], float]:
@@ -106,7 +113,8 @@ def _panel(
         if mine:
             _published(axes, mine[0], top)
         for e in mine:
-            _measured(axes, e, top + LINE * (1 + corpora[heading].index(_corpus(e))))
+            shape = SHAPES[_shapes(corpora).index(_corpus(e)) % len(SHAPES)]
+            _measured(axes, e, top + LINE * (1 + corpora[heading].index(_corpus(e))), shape)
 
 
 def _theirs(e: Evidence) -> tuple[float, ...]:
@@ -119,10 +127,15 @@ def _published(axes: Axes, e: Evidence, y: float) -> None:
     axes.plot(100 * e.target, y, **(TAKEN if e.ours else PAPER))
 
 
-def _measured(axes: Axes, e: Evidence, y: float) -> None:
-    marker, colour, face = LOOK[e.verdict]
-    axes.plot([100 * e.low, 100 * e.high], [y, y], color=colour, linewidth=0.9, solid_capstyle="butt")
-    axes.plot(100 * e.effect, y, marker, color=colour, mfc=face, mew=0.7, markersize=3.4)
+def _measured(axes: Axes, e: Evidence, y: float, shape: str) -> None:
+    axes.plot([100 * e.low, 100 * e.high], [y, y], color=LOOK[e.verdict][0], linewidth=0.9, solid_capstyle="butt")
+    axes.plot(100 * e.effect, y, **_mark(e.verdict, shape))
+
+
+def _mark(verdict: str, shape: str) -> dict[str, Any]:
+    colour, face, filling = LOOK[verdict]
+    look = {"color": colour, "mfc": face, "fillstyle": filling, "mfcalt": "white", "mew": 0.7, "markersize": 4.2}
+    return look | {"marker": shape}
 
 
 def _names(axes: Axes, groups: Groups, places: dict[str, float], shown: bool) -> None:
@@ -143,14 +156,20 @@ def _beside(axes: Axes, text: str, y: float, **look: str) -> None:
 
 
 def _legend(figure: Figure, corpora: dict[str, list[str]]) -> None:
-    handles = [
-        Line2D([], [], marker=m, color=c, mfc=face, mew=0.7, markersize=3.6, linewidth=0.9, label=verdict)
-        for verdict, (m, c, face) in LOOK.items()
-    ]
-    handles.insert(0, Line2D([], [], **PAPER, label="published: mean and range of the models"))
-    handles.insert(1, Line2D([], [], **TAKEN, label="bound taken here"))
-    figure.legend(handles=handles, loc="lower center", ncols=5, bbox_to_anchor=(0.5, 0.16 / figure.get_figheight()))
-    orders = "; ".join(", ".join(names) for names in corpora.values())
-    order = f"Below the published effect, in this order: {orders}." if orders else "No claim is measured on these runs."
-    for text, inches in (("points of pass@1, or % of tasks", 0.46), (f"{order} Lines are 95 % intervals.", 0.07)):
-        figure.text(0.5, inches / figure.get_figheight(), text, ha="center", fontsize=7)
+    tall = figure.get_figheight()
+    published = [Line2D([], [], **PAPER, label="published: mean and range of the models")]
+    published += [Line2D([], [], **TAKEN, label="bound taken here")]
+    published += [Line2D([], [], color=INK, linewidth=0.9, label="95 % interval")]
+    shapes = zip(_shapes(corpora), SHAPES, strict=False)
+    look = {"color": INK, "linestyle": "none", "mfc": "none", "mew": 0.7, "markersize": 4.2}
+    rows = {
+        "": published,
+        "Colour and filling:": [Line2D([], [], **_mark(v, "o"), linewidth=0.9, label=v) for v in LOOK],
+        "Shape, corpus:": [Line2D([], [], **look, marker=shape, label=name) for name, shape in shapes],
+    }
+    for number, (title, handles) in enumerate(rows.items()):
+        handles = [Line2D([], [], linestyle="", label=title)] * bool(title) + handles
+        place = {"loc": "center", "bbox_to_anchor": (0.5, (0.41 - 0.16 * number) / tall), "borderaxespad": 0}
+        figure.legend(handles=handles, ncols=len(handles), handlelength=2.0, **place)
+    text = "points of pass@1, or % of tasks" if corpora else "No claim is measured on these runs."
+    figure.text(0.5, 0.55 / tall, text, ha="center", fontsize=7)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from itertools import product
+
 import networkx as nx
 import numpy as np
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
+from matplotlib.transforms import Bbox
 
 from pkg_lib.analysis.dkb import READING, Study
-from pkg_lib.analysis.figures import INK, MARKERS, QUIET, row_axes, styled
+from pkg_lib.analysis.figures import INK, MARKERS, QUIET, interval_points, legend_below, row_axes, styled, ticks_inside
 from pkg_lib.repo_qa.evidence import paired
 from pkg_lib.typegraph.graph import TypeGraph
 
@@ -19,10 +26,14 @@ KIND_LOOK = {"class": ("o", "#0072B2"), "interface": ("s", "#E69F00"), "enum": (
 EDGE_LOOK = {"injects": ("-", "#555555"), "implements": ("--", "#E69F00"), "extends": (":", "#0072B2")}
 VIA = "via interface"
 EDGE_LOOK |= {VIA: ("-.", "#CC79A7")}
-COLOURS = ("#C9CDD2", "#9A9A9A", "#0072B2", "#E69F00")
+Place = tuple[float, float]
+COLOURS = ("#B4BAC0", "#6B6B6B", "#0072B2", "#E69F00")
 MOST = 150  # types of an overview
+HUBS = 12  # types of an overview whose names may stand away from them, on a line
+AROUND = ((1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1))  # right and up
 ROW = 0.165  # inches of one name
-WIDTH = 3.35  # inches of a figure
+WIDTH, PAGE = 3.35, 6.69  # inches of a figure, one and two columns wide
+FEW = 10  # questions that an interval needs
 EDGE, STEP, GAP = 0.02, 0.018, 0.16  # of the width: a free margin, node to name, least room between the two sides
 APART, ROUNDS = 0.085, 100  # inches between the middles of two nodes; how often overlaps are looked for
 
@@ -86,23 +97,25 @@ def _node(axes: Axes, graph: TypeGraph, name: str, x: float, y: float) -> None:
     axes.plot(x, y, marker, color=colour, markersize=4.5, zorder=3, markeredgecolor="white", markeredgewidth=0.4)
 
 
-def _legend(figure: Figure, graph: TypeGraph, names: list[str], labels: set[str]) -> None:
+def _legend(figure: Figure, graph: TypeGraph, names: list[str], labels: set[str], columns: int = 4) -> None:
     kinds = {graph.nodes[n].kind for n in names}
     shown = [Line2D([], [], linestyle="none", marker=m, color=c, label=k) for k, (m, c) in KIND_LOOK.items() if k in kinds]
     shown += [Line2D([], [], linestyle=s, color=c, label=k, linewidth=0.9) for k, (s, c) in EDGE_LOOK.items() if k in labels]
-    figure.legend(handles=shown, loc="lower left", ncols=4, borderaxespad=0.2, handlelength=1.8)
+    figure.legend(handles=shown, loc="lower left", ncols=columns, borderaxespad=0.2, handlelength=1.8)
 
 
 @styled
 def overview(graph: TypeGraph, title: str) -> Figure:
-    """Types and edges without names: the shape of the graph. Types without an edge stand in rows below; of a large graph the
-    MOST types with most edges are drawn."""
+    """Types and edges, named as far as there is room, those with most edges first. Types without an edge stand in rows below; of
+    a large graph the MOST types with most edges are drawn."""
     view = graph.nx()
     view = view.subgraph(sorted(view, key=lambda n: (-view.degree[n], n))[:MOST])
-    figure = Figure(figsize=(WIDTH, 3.5))
-    axes = figure.add_axes((0.02, 0.13, 0.96, 0.81))
+    figure = Figure(figsize=(PAGE, 4.4))
+    width, tall = 0.98 * PAGE, 4.4 - 0.3 - 0.42
+    axes = figure.add_axes((0.01, 0.42 / 4.4, 0.98, tall / 4.4))
+    axes.set(xlim=(-0.5, width - 0.5), ylim=(-0.2, tall - 0.2), xticks=[], yticks=[])  # inches, with room for names at the edges
     axes.set_axis_off()
-    places = _apart(_places(view), 0.96 * WIDTH, 0.81 * 3.5)
+    places = _apart(_places(view), width - 1.0, tall - 0.4)
     for (a, b), labels in graph.edges.items():
         if a not in places or b not in places:
             continue
@@ -110,9 +123,35 @@ def overview(graph: TypeGraph, title: str) -> Figure:
         axes.plot(*zip(places[a], places[b], strict=True), style, color=colour, linewidth=0.5, zorder=1)
     for name, place in places.items():
         _node(axes, graph, name, *place)
-    axes.set_title(title, loc="left")
-    _legend(figure, graph, list(places), {label for labels in graph.edges.values() for label in labels})
+    names = sorted(places, key=lambda n: (-view.degree[n], n))
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.75}
+    shown = _labelled({n: graph.nodes[n].simple for n in names}, places, axes.viewLim)
+    look = {"ha": "center", "va": "center", "fontsize": 7, "bbox": box, "zorder": 2}
+    for name, place in shown.items():
+        axes.plot(*zip(places[name], place, strict=True), color=QUIET, linewidth=0.4, zorder=1)
+        axes.text(*place, graph.nodes[name].simple, **look)
+    drawn = "" if len(places) == len(graph.nodes) else f", {len(places)} drawn"
+    axes.set_title(f"{title}{drawn}, {len(shown)} named", loc="left")
+    _legend(figure, graph, list(places), {label for labels in graph.edges.values() for label in labels}, columns=8)
     return figure
+
+
+def _labelled(names: Mapping[str, str], places: Mapping[str, Place], room: Bbox) -> dict[str, Place]:
+    """Node -> the middle of its text (7 pt), in inches: beside its node, of the first HUBS also further away, where nothing else
+    stands."""
+    half, found = APART / 2, {}
+    taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for x, y in places.values()]
+    for i, (name, text) in enumerate(names.items()):
+        (x, y), wide = places[name], TextPath((0, 0), text, size=7).get_extents().width / 72 / 2 + 0.02
+        for far, (right, up) in product((0, 0.15, 0.3, 0.45) if i < HUBS else (0,), AROUND):
+            dx, dy = right * (half + wide + far), up * ((0.06 if right else half + 0.07) + far)
+            box = Bbox.from_extents(x + dx - wide, y + dy - 0.065, x + dx + wide, y + dy + 0.065)
+            inside = room.x0 <= box.x0 and box.x1 <= room.x1 and room.y0 <= box.y0 and box.y1 <= room.y1
+            if inside and not box.count_overlaps(taken):
+                found[name] = (x + dx, y + dy)
+                taken.append(box)
+                break
+    return found
 
 
 def _in_order(view: nx.DiGraph, part: list[str]) -> nx.Graph:
@@ -161,25 +200,32 @@ def _apart(places: dict[str, tuple[float, float]], width: float, height: float) 
 
 @styled
 def recall_by_kind(found: Study) -> Figure:
-    """Mean evidence recall of each kind of question, one marker a pipeline, 95 % bootstrap intervals over its questions."""
-    kinds = [("all", ()), *((k, (k,)) for k in found.kinds)]
-    figure, axes = row_axes(len(kinds), 0.44, legend=0.36, left=0.8, top=0.24)
-    step = 0.19
-    for number, column in enumerate(found.columns):
-        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-        for place, (_, chosen) in enumerate(kinds):
-            values = found.values(column, "recall", chosen, READING)
-            shown = paired(values, values * 0)
-            y = place + step * (number - (len(found.columns) - 1) / 2)
-            axes.plot([shown.low, shown.high], [y, y], color=colour, linewidth=1.0)
-            look = {"color": colour, "markersize": 4, "markeredgecolor": INK, "markeredgewidth": 0.3}
-            axes.plot(shown.value, y, marker, label=column if place == 0 else None, **look)
-    axes.set(xlim=(0, 1.02), xlabel="evidence recall, 95 % bootstrap interval")
+    """Evidence recall of each question (small) and its mean (large) by kind of question, one marker a pipeline.
+
+    A bootstrap of a handful of questions repeats them and says nothing of others, so that only FEW or more have an interval.
+    """
+    kinds = {"all": (), **{k: (k,) for k in found.kinds}}
+    names = {k: f"{k} ({len(found.values(found.columns[0], 'recall', chosen))})" for k, chosen in kinds.items()}
+    long = pd.concat(
+        pd.DataFrame({"value": found.values(column, "recall", chosen, READING), "row": names[kind], "pipeline": column})
+        for column in found.columns for kind, chosen in kinds.items()
+    )  # fmt: skip
+    looks = {column: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, column in enumerate(found.columns)}
+    figure, axes = row_axes(len(kinds), 0.5, legend=0.5, left=0.8, top=0.24)
+    rows, colours = list(names.values()), [colour for colour, _ in looks.values()]
+    sns.stripplot(long, x="value", y="row", order=rows, hue="pipeline", hue_order=list(looks), palette=colours, s=2.4,
+                  dodge=True, jitter=False, alpha=0.7, legend=False, ax=axes)  # fmt: skip
+    # As far apart as seaborn puts the single points: four fifths of a row.
+    apart = 0.8 * (1 - 1 / len(looks))
+    interval_points(axes, long, rows, "pipeline", looks, errorbar=_interval, dodge=apart, mew=0.3, mec=INK)
+    label = f"evidence recall: mean, single questions (small),\n95 % bootstrap interval from {FEW} questions on"
+    axes.set(xlim=(-0.02, 1.02), xlabel=label)
+    ticks_inside(axes.xaxis)
     axes.set_title(f"{found.name}, reading: {READING}", loc="left")
-    axes.grid(axis="x")
-    counts = [len(found.values(found.columns[0], "recall", chosen)) for _, chosen in kinds]
-    axes.set_yticks(range(len(kinds)), [f"{k} ({n})" for (k, _), n in zip(kinds, counts, strict=True)])
-    axes.tick_params(axis="y", labelcolor=INK)
-    axes.spines["left"].set_color(QUIET)
-    figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.0)
+    legend_below(axes)
     return figure
+
+
+def _interval(values: pd.Series) -> tuple[float, float]:
+    shown = paired(values, values * 0)
+    return (shown.low, shown.high) if shown.n >= FEW else (math.nan, math.nan)

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping
 
 import networkx as nx
 import numpy as np
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from pkg_lib.analysis.figures import INK, QUIET, beside, hex_colour, row_axes, styled
+from pkg_lib.analysis.figures import COLOURS, INK, QUIET, beside, hex_colour, row_axes, styled
 from pkg_lib.analysis.tables import LOWER
 from pkg_lib.graph.documents import deserialize, steps
 from pkg_lib.graph.schema import BLOCK, HAS_BLOCK, IMPL, JSON_CHILD, NAME, NODE_TYPES, PARENT, PATH, PATHVALUE, PKG
@@ -72,11 +74,9 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
         for kind, above in ((BLOCK, 1), (PATHVALUE, 0)):
             if len(nodes := graph.of_type(kind)):
                 levels[f"{NODE_TYPES[kind]}, {name}"] = depth[nodes] - above
-    for number, ((name, found), colour) in enumerate(zip(levels.items(), ("#0072B2", "#E69F00"), strict=False)):
-        places, counts = np.unique(found, return_counts=True)
-        shift = 0.4 * (number - (len(levels) - 1) / 2)
-        lower.bar(places + shift, 100 * counts / len(found), 0.4, color=colour, label=name, hatch="///" * number,
-                  edgecolor="white", linewidth=0.3)  # fmt: skip
+    rows = pd.concat([pd.DataFrame({"level": found, "kind": name}) for name, found in levels.items()])
+    sns.histplot(rows, x="level", hue="kind", palette=COLOURS[: len(levels)], discrete=True, stat="percent", common_norm=False,
+                 multiple="dodge", shrink=0.8, alpha=1, edgecolor="white", linewidth=0.3, ax=lower)  # fmt: skip
     lower.set(xlabel="level below the function or the document", ylabel="nodes (%)")
     first, last = min(map(np.min, levels.values())), max(map(np.max, levels.values()))
     lower.set_xticks(range(int(first), int(last) + 1, 1 + int(last - first) // 12))
@@ -84,7 +84,7 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
         axes.grid(axis="y")
         axes.set_title(" ")
     figure.legend(*upper.get_legend_handles_labels(), loc="upper left", ncols=2, borderaxespad=0.2, handlelength=1.8)
-    figure.legend(*lower.get_legend_handles_labels(), loc="lower left", ncols=1, borderaxespad=0.2, handlelength=1.4)
+    sns.move_legend(lower, "lower left", bbox_to_anchor=(0, 0), bbox_transform=figure.transFigure, title=None, borderaxespad=0.2)
     return figure
 
 

@@ -183,6 +183,8 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.grid(axis="x")
     axes.margins(x=0.06)
+    if not known.any() and theirs.isna().all(axis=None):
+        axes.set_xlim(-10, 10)
     ticks_inside(axes.xaxis)
     axes.set_xlabel("difference in pass@1 (points)")
     axes.set_yticks(range(len(names)), [f"{c.finer}\n\N{MINUS SIGN} {c.coarser}" for c in contrasts])

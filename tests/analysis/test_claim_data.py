@@ -169,7 +169,10 @@ def test_figure_has_a_panel_a_model_and_a_mark_a_measurement(some):
     figure = claim_figures.forest(some, "humaneval")
     assert [a.get_title(loc="left") for a in figure.axes] == MODELS
     drawn = [a for found in claim_figures.drawn(some, "humaneval").values() for a in found]
-    marks = [line for line in figure.axes[0].lines if line.get_marker() in "os^"]
+    marks = [line for line in figure.axes[0].lines if line.get_marker() in claim_figures.SHAPES]
     assert len(marks) == sum(e.subject == MODELS[0] for a in drawn for e in a.evidence)
-    looks = {e.verdict: claim_figures.LOOK[e.verdict][0] for a in drawn for e in a.evidence}
-    assert {m.get_marker() for m in marks} == set(looks.values())
+    colours = {claim_figures.LOOK[e.verdict][0] for a in drawn for e in a.evidence if e.subject == MODELS[0]}
+    assert {m.get_color() for m in marks} == colours
+    corpora = {e.where.rpartition(", ")[2] for a in drawn for e in a.evidence}
+    named = {t.get_text() for legend in figure.legends for t in legend.get_texts()}
+    assert corpora <= named and len({m.get_marker() for m in marks}) == len(corpora)
