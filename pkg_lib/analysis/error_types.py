@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -22,16 +23,24 @@ OF_OTHERS = f"of {OTHERS}: "
 
 
 def error_counts(outcomes: Outcomes) -> pd.Series:
-    """Failed solutions by error: TABLE7's types as raised, then those beyond the table (Timeout and so on) by their own."""
+    """Failed solutions by error: TABLE7's types as raised, then those beyond the table (Timeout and so on) by their own.
+
+    <NA> where no outcome is measured.
+    """
     found = Counter(o.error for o in outcomes.values() if o.status == "failed")
-    return pd.Series({e: found.get(e, 0) for e in (*TABLE7, *BEYOND)}, dtype=int)
+    known = any(o.status != "not_measured" for o in outcomes.values())
+    return pd.Series({e: found.get(e, 0) if known else pd.NA for e in (*TABLE7, *BEYOND)}, dtype="Int64")
 
 
 def as_published(counts: pd.Series) -> pd.Series:
     """The counts by the six rows of Table 7: what lies beyond the table is counted as Others."""
     rows = counts[list(TABLE7)].copy()
-    rows[OTHERS] += int(counts[list(BEYOND)].sum())
+    rows[OTHERS] += counts[list(BEYOND)].sum()
     return rows
+
+
+def _text(count: Any) -> str:
+    return DASH if pd.isna(count) else str(count)
 
 
 def published() -> pd.DataFrame:
@@ -49,21 +58,28 @@ def table7(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) -> Grid
     columns: dict[tuple[str, str], dict[str, str]] = {}
     for setting, outcomes in settings.items():
         counts = error_counts(outcomes)
-        column = {e: str(n) for e, n in as_published(counts).items()} | {"all failed": str(int(counts.sum()))}
+        column = {e: _text(n) for e, n in as_published(counts).items()} | {"all failed": _text(counts.sum(min_count=1))}
         column |= {"not measured": str(sum(o.status == "not_measured" for o in outcomes.values()))}
-        columns[setting] = column | {OF_OTHERS + e: str(counts[e]) for e in BEYOND}
+        columns[setting] = column | {OF_OTHERS + e: _text(counts[e]) for e in BEYOND}
     if benchmark == "mbpp":
         for name, counts in published().items():
             column = {str(e): str(n) for e, n in counts.items()}
             columns["Published (Table 7)", str(name)] = column | {"all failed": str(counts.sum())}
     frame = pd.DataFrame(columns).fillna(DASH).rename_axis("error")
-    note = f"Others holds what is none of the five types; the last rows say what of it is beyond the table. {DASH} not published."
+    note = "Others holds what is none of the five types; the last rows say what of it is beyond the table. "
+    note += f"{DASH} not measured, or not published."
     return Grid(f"Failed solutions by error on {TITLES.get(benchmark, benchmark)}", frame, (note,))
 
 
 def count_frame(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) -> pd.DataFrame:
-    """setting x TABLE7 counts for `figures.error_bars`; a second setting of a model is named by what it adds."""
-    rows = {name: as_published(error_counts(outcomes)) for (_, name), outcomes in settings.items()}
+    """setting x TABLE7 counts for `figures.error_bars`, <NA> where not measured; a second setting is named by what it adds.
+
+    n is named where some tasks are not measured.
+    """
+    rows = {}
+    for (_, name), outcomes in settings.items():
+        known = sum(o.status != "not_measured" for o in outcomes.values())
+        rows[name if known in (0, len(outcomes)) else f"{name} (n={known})"] = as_published(error_counts(outcomes))
     if benchmark == "mbpp":
         rows |= {str(name): counts for name, counts in published().items()}
     return pd.DataFrame(rows).T.rename(index=lambda n: f"+ {n.partition(' + ')[2]}" if " + " in n else n)
@@ -72,8 +88,8 @@ def count_frame(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) ->
 def shift(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> Grid:
     """What retrieval changes: counts without, with, their difference; over the tasks measured in both."""
     a, b = (as_published(error_counts(o)) for o in _both(without, with_))
-    rows = {e: (str(a[e]), str(b[e]), _signed(b[e] - a[e])) for e in TABLE7}
-    rows["all failed"] = (str(a.sum()), str(b.sum()), _signed(b.sum() - a.sum()))
+    a["all failed"], b["all failed"] = a.sum(min_count=1), b.sum(min_count=1)
+    rows = {e: (_text(a[e]), _text(b[e]), _signed(b[e] - a[e])) for e in a.index}
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "change"]).rename_axis("error")
     return Grid(f"Failed solutions: {names[1]} against {names[0]}", frame)
 
@@ -96,8 +112,8 @@ def _both(without: Outcomes, with_: Outcomes) -> tuple[dict[str, Outcome], dict[
     return {t: without[t] for t in known}, {t: with_[t] for t in known}
 
 
-def _signed(n: int) -> str:
-    return f"{n:+d}".replace("-", MINUS) if n else "0"
+def _signed(n: Any) -> str:
+    return DASH if pd.isna(n) else f"{n:+d}".replace("-", MINUS) if n else "0"
 
 
 def common_messages(outcomes: Outcomes, top: int = 3) -> Grid:
@@ -124,13 +140,13 @@ def ways(records: Mapping[str, list[Record]]) -> Grid:
     """The failure waterfall of each method: how many tasks reach each stage, and how many are lost there."""
     columns, order = {}, []
     for method, found in records.items():
-        stages = waterfall(found)
+        stages = waterfall(found) if any(r.passed is not None for r in found) else []
         order = max(order, [s.name for s in stages], key=len)
         columns[method] = {s.name: _stage(s.reached, s.lost, s.not_measured, s.passed_anyway) for s in stages}
     frame = pd.DataFrame(columns).reindex(order).fillna(DASH).rename_axis("stage")
     note = (
         "Tasks that reach a stage, in brackets those lost at it. A task without context is lost to the method; where it is asked "
-        f"all the same, 'passed anyway' counts it. {DASH} the method has no such stage."
+        f"all the same, 'passed anyway' counts it. {DASH} the method has no such stage, or is not measured."
     )
     return Grid("From tasks to passed tasks", frame, (note,))
 
@@ -146,8 +162,8 @@ def matrix(found: HelpHurt, names: tuple[str, str]) -> Grid:
     """The 2x2 table of a method against None with McNemar's exact test."""
     first, second = names
     rows = {f"{second} passed": (found.both, found.helped), f"{second} failed": (found.hurt, found.neither)}
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[f"{first} passed", f"{first} failed"]).astype(str)
-    frame = frame.rename_axis("tasks")
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=[f"{first} passed", f"{first} failed"])
+    frame = (frame.astype(str) if frame.to_numpy().any() else frame.astype(str).replace("0", DASH)).rename_axis("tasks")
     missing = f"; {found.not_measured} tasks are not measured in both" if found.not_measured else ""
     return Grid(f"{names[1]} against {names[0]}", frame, (f"McNemar's exact test: p {probability(found.p)}{missing}.",))
 
@@ -171,8 +187,8 @@ def findings(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> list
 def own_sentence(own: Mapping[str, Collection[str]], outcomes: Sequence[Outcomes]) -> str:
     """How many assertion errors are of assertions that the solution itself makes, before any test. `own`: setting -> tasks."""
     totals = [sum(o.error == "AssertionError" for o in found.values()) for found in outcomes]
-    parts = [f"{len(tasks)} of {total} {name}" for (name, tasks), total in zip(own.items(), totals, strict=True)]
-    return f"AssertionErrors that the solution raises itself, before any test: {', '.join(parts)}."
+    parts = [f"{len(tasks)} of {total} {name}" for (name, tasks), total in zip(own.items(), totals, strict=True) if total]
+    return f"AssertionErrors that the solution raises itself, before any test: {', '.join(parts) or 'none'}."
 
 
 def _sign_test(a: Outcomes, b: Outcomes, error: str) -> str:

@@ -212,8 +212,9 @@ ERROR_LOOK = {
 def error_bars(counts: pd.DataFrame, title: str) -> Figure:
     """Stacked bars of failed solutions: settings (rows of `counts`, named by its index) x error types (columns).
 
-    A row of NaN is not measured.
+    A row of <NA> is not measured.
     """
+    counts = counts.astype(float)
     figure, axes = row_axes(len(counts), 0.28, legend=0.38, left=1.1)
     totals, places = counts.sum(axis=1, min_count=1), range(len(counts))
     widest = max(1.0, totals.max()) if totals.notna().any() else 1.0
@@ -237,7 +238,9 @@ def error_bars(counts: pd.DataFrame, title: str) -> Figure:
 
 
 def _two_lines(name: str) -> str:
-    """A long name broken after a hyphen near its middle."""
+    """A long name broken before its n, or after a hyphen near its middle."""
+    if " (n=" in name:
+        return name.replace(" (n=", "\n(n=")
     places = [i + 1 for i, c in enumerate(name) if c == "-" and i + 1 < len(name)]
     if len(name) <= 18 or not places:
         return name

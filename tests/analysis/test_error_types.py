@@ -1,8 +1,11 @@
 """Table 7 and what stands beside it, from made-up outcomes whose counts are known."""
 
 import pytest
+from checks import legible
 
 from pkg_lib.analysis import error_types
+from pkg_lib.analysis.figures import error_bars
+from pkg_lib.analysis.tables import DASH
 from pkg_lib.analysis.waterfall import Record, help_hurt
 from pkg_lib.types import Outcome
 
@@ -72,6 +75,21 @@ def test_findings_follow_the_counts():
     assert "NameError 1 to 2" in said[1]
     assert said[2] == "The 1 tasks that only None solves fail with NameError (1)."
     assert error_types.findings({}, {}, NAMES) == ["None and Block-PKG have no task measured in both."]
+
+
+def test_what_is_not_measured_is_no_zero():
+    nothing = {t: Outcome("not_measured") for t in WITHOUT}
+    settings = {("This study", "m"): WITHOUT, ("This study", "+ Func-PKG"): nothing}
+    table = error_types.table7(settings, "humaneval").frame["This study", "+ Func-PKG"]
+    assert table.pop("not measured") == "5" and set(table) == {DASH}
+    assert (error_types.shift(WITHOUT, nothing, NAMES).frame == DASH).all(axis=None)
+    assert (error_types.matrix(help_hurt({"a": True}, {}), NAMES).frame == DASH).all(axis=None)
+    lost = [Record(t, None, None, False, False, False, False, None) for t in nothing]
+    assert (error_types.ways({"None": [Record("a", None, None, *[True] * 5)], "Func-PKG": lost}).frame["Func-PKG"] == DASH).all()
+    figure = error_bars(error_types.count_frame(settings, "humaneval"), "Errors")
+    shown = legible(figure)
+    assert "not measured" in shown and DASH in shown
+    assert "0" not in [t.get_text() for t in figure.axes[0].texts]
 
 
 @pytest.mark.parametrize("total", [error_types.published().sum()])
