@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, legend_below, row_axes, styled
+from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, legend_below, row_axes, styled, ticks_inside
 from pkg_lib.analysis.graph_figures import labels, tree
 from pkg_lib.analysis.tables import HIGHER, LOWER
 from pkg_lib.graph.schema import PATHVALUE, PKG
@@ -73,9 +72,9 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
     values = [s for found in known.values() for s in found.values()]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     edge = 0.04 * (high - low) or 0.05
-    low, high = low - edge, high + edge
-    axes.set(xlim=(low, high), ylim=(len(LOOK) - 0.5, -0.5))
-    axes.set_xticks([t for t in MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= t <= high])
+    axes.set(xlim=(low - edge, high + edge), ylim=(len(LOOK) - 0.5, -0.5))
+    axes.locator_params(axis="x", nbins=6)
+    ticks_inside(axes.xaxis)
     rows = pd.DataFrame([(name, s) for name, found in known.items() for s in found.values()], columns=["group", "score"])
     look = {"order": list(LOOK), "hue": "group", "palette": LOOK, "s": 2.6, "warn_thresh": 1, "legend": False}
     sns.swarmplot(rows, x="score", y="group", ax=axes, **look)
@@ -91,7 +90,7 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
         else:
             text = "no score" if groups.get(name) else "no task"
             axes.text(0.01, place, text, va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform())
-    axes.set(xlim=(low, high), xlabel=f"{measure} of the context", ylabel="")
+    axes.set(xlabel=f"{measure} of the context", ylabel="")
     axes.grid(axis="x")
     axes.set_title(title, loc="left")
     axes.plot([], [], color=INK, linewidth=1.2, label="median")

@@ -140,19 +140,13 @@ def _mark(verdict: str, shape: str) -> dict[str, Any]:
 
 def _names(axes: Axes, groups: Groups, places: dict[str, float], shown: bool) -> None:
     """Claims' names left of the first panel; a line above each heading in all of them."""
-    axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    for heading, found in groups.items():
-        axes.axhline(places[heading], color=QUIET, linewidth=0.5)
-        if shown:
-            _beside(axes, heading, places[heading] + 0.1, weight="bold")
-            for a in found:
-                _beside(axes, label(a.claim), places[a.claim.id] + PAD / 2 + LINE)
-
-
-def _beside(axes: Axes, text: str, y: float, **look: str) -> None:
-    edge = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
-    axes.annotate(text, (0, y), (-4, 0), ha="right", va="center_baseline", fontsize=7, **edge, **look)
+    axes.hlines([places[h] for h in groups], 0, 1, transform=axes.get_yaxis_transform(), color=QUIET, linewidth=0.5)
+    names = {places[heading] + 0.1: heading for heading in groups}
+    names |= {places[a.claim.id] + PAD / 2 + LINE: label(a.claim) for found in groups.values() for a in found}
+    axes.set_yticks([*names] if shown else [], [*names.values()] if shown else [], fontsize=7)
+    for text in axes.get_yticklabels():
+        text.set_fontweight("bold" if text.get_text() in groups else "normal")
 
 
 def _legend(figure: Figure, corpora: dict[str, list[str]]) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from scipy import stats
 
-from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, row_axes, styled, ticks_inside, title_room
+from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, legend_below, row_axes, styled, ticks_inside, title_room
 from pkg_lib.analysis.graphs import stored
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.metrics import BASELINE, CONFIDENCE, pass_at_1
@@ -177,25 +178,22 @@ def context_figure(made: Made, benchmark: str, title: str) -> Figure:
     """Tokens that each column's context adds: mean as a bar, 5th to 95th percentile as a line, the paper's means beneath."""
     added, theirs = added_tokens(made), table9() if beside_table9(made, benchmark) else pd.DataFrame()
     figure, axes = row_axes(added.shape[1], 0.34, legend=0.2 if len(theirs) else 0.0, top=title_room(title))
-    for place, column in enumerate(added):
-        known = added[column].dropna()
-        if known.empty:
+    look = {"color": BAR, "saturation": 1, "width": 0.5, "err_kws": {"color": INK, "linewidth": 0.9}}
+    sns.barplot(added, orient="h", errorbar=("pi", 90), ax=axes, **look)
+    for place, mean in enumerate(added.mean()):
+        beside(axes, place, DASH if math.isnan(mean) else f"{mean:.0f}")
+        if math.isnan(mean):
             axes.text(0.02, place, "not measured", va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform())
-        else:
-            axes.barh(place, known.mean(), height=0.5, color=BAR)
-            axes.plot(known.quantile([0.05, 0.95]), [place] * 2, color=INK, linewidth=0.9)
-        beside(axes, place, f"{known.mean():.0f}" if len(known) else DASH)
     for tokenizer, marker in zip(theirs, "os", strict=False):
         there = [(theirs.at[c, tokenizer], i + 0.36) for i, c in enumerate(added) if c in theirs.index]
         axes.plot(*zip(*there, strict=True), marker, mfc="white", mec=QUIET, mew=0.6, label=f"published, {tokenizer}")
-    axes.set(xlabel="tokens added: mean, 5th to 95th percentile")
+    axes.set(ylim=(added.shape[1] - 0.5, -0.5), ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
     axes.set_xlim(left=0)
     ticks_inside(axes.xaxis)
     axes.grid(axis="x")
     axes.set_yticks(range(added.shape[1]), list(added))
     figure.text(0.02, 1 - 0.06 / figure.get_figheight(), title, fontsize=8, va="top")
-    if len(theirs):
-        figure.legend(loc="lower left", ncols=2, borderaxespad=0.2, handlelength=1.0)
+    legend_below(axes)
     return figure
 
 

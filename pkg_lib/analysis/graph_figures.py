@@ -11,9 +11,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
-from pkg_lib.analysis.figures import COLOURS, INK, QUIET, beside, hex_colour, row_axes, styled
+from pkg_lib.analysis.figures import COLOURS, INK, QUIET, beside, hex_colour, row_axes, styled, ticks_inside
 from pkg_lib.analysis.tables import LOWER
 from pkg_lib.graph.documents import deserialize, steps
 from pkg_lib.graph.schema import BLOCK, HAS_BLOCK, IMPL, JSON_CHILD, NAME, NODE_TYPES, PARENT, PATH, PATHVALUE, PKG
@@ -67,7 +67,11 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
         values = np.unique(found[found > 0])
         upper.plot(values, [100 * (found >= v).mean() for v in values], style, color=colour, label=name, linewidth=1.2)
     upper.set(xscale="log", yscale="log", xlabel="outgoing edges, at least", ylabel="nodes (%)")
-    _plain_ticks(upper)
+    upper.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    for axis in (upper.xaxis, upper.yaxis):  # 0.01 and not a power: its exponent would be too small to read
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_locator(NullLocator())
+        ticks_inside(axis)
     levels = {}
     for name, graph in graphs.items():
         depth, _ = depths(graph)
@@ -86,15 +90,6 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
     figure.legend(*upper.get_legend_handles_labels(), loc="upper left", ncols=2, borderaxespad=0.2, handlelength=1.8)
     sns.move_legend(lower, "lower left", bbox_to_anchor=(0, 0), bbox_transform=figure.transFigure, title=None, borderaxespad=0.2)
     return figure
-
-
-def _plain_ticks(axes: Axes) -> None:
-    """0.01 and not a power on logarithmic axes: its exponent would be too small to read."""
-    for axis, factors in ((axes.xaxis, (1, 2, 5)), (axes.yaxis, (1,))):
-        low, high = axis.get_view_interval()
-        ticks = [f * 10.0**e for e in range(-6, 7) for f in factors]
-        axis.set_ticks([t for t in ticks if low <= t <= high], [f"{t:g}" for t in ticks if low <= t <= high])
-        axis.set_ticks([], minor=True)
 
 
 def example(graph: PKG) -> int:
@@ -207,7 +202,8 @@ def branch_scores(found: Explanation) -> Figure:
     edge = 0.02 + 0.1 * (max(scores) - min(scores))
     low, high = min(scores) - edge, max(scores) + edge
     axes.set(xlim=(low, high), xlabel="cosine without the branch")
-    axes.set_xticks([t for t in MaxNLocator(4).tick_values(low, high) if low <= t <= high])
+    axes.locator_params(axis="x", nbins=4)
+    ticks_inside(axes.xaxis)
     names = [f"{b.first}-{b.last}: {b.line}" for b in branches] or ["no branch"]
     axes.set_yticks(range(len(names)), [_short(n, 24) for n in names], parse_math=False, **MONO)
     axes.set_title(_short(found.chosen.function, 36), loc="left")

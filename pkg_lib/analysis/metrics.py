@@ -91,32 +91,30 @@ def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], 
     return list(ours.index[ours & ~theirs]), list(ours.index[~ours & theirs])
 
 
-def paired_bootstrap(
-    column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
-) -> Difference | None:
+def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES) -> Difference | None:
     """Percentile bootstrap over tasks of the difference in pass@1; None when no task was measured in both.
 
     Tasks whose paired difference is the same (+1, 0 or -1) are interchangeable, so drawing n tasks with replacement is
     drawing the three counts from a multinomial: exactly the bootstrap, in O(resamples) memory. Without a discordant
     task the interval is the point 0, which says that none was seen, not that none exists.
     """
-    ours, theirs = _joint(column, baseline)
-    n = len(ours)
+    helped, hurt, n = _changes(column, baseline)
     if not n:
         return None
-    helped, hurt = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
-    low, high = bootstrap_of_steps(np.array([1, -1, 0]), np.array([helped, hurt, n - helped - hurt]), resamples, seed, confidence)
-    return Difference(n, (helped - hurt) / n, low, high)
+    counts = np.array([helped, hurt, n - helped - hurt])
+    return Difference(n, (helped - hurt) / n, *bootstrap_of_steps(np.array([1, -1, 0]), counts, resamples))
 
 
 def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
     """The difference in pass@1 with `score_interval`, for few tasks or few that differ; None when none was measured in both."""
-    ours, theirs = _joint(column, baseline)
-    n = len(ours)
-    if not n:
-        return None
-    helped, hurt = int((ours & ~theirs).sum()), int((~ours & theirs).sum())
-    return Difference(n, (helped - hurt) / n, *score_interval(helped, hurt, n))
+    helped, hurt, n = _changes(column, baseline)
+    return Difference(n, (helped - hurt) / n, *score_interval(helped, hurt, n)) if n else None
+
+
+def _changes(column: pd.Series, baseline: pd.Series) -> tuple[int, int, int]:
+    """(helped, hurt, tasks measured in both)."""
+    helped, hurt = map(len, helped_and_hurt(column, baseline))
+    return helped, hurt, int((column.notna() & baseline.notna()).sum())
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
@@ -141,14 +139,11 @@ def _lower(helped: int, hurt: int, n: int) -> float:
     return -1.0 if seen == -1 else float(brentq(beyond, -1.0, seen - 1e-9))
 
 
-def bootstrap_of_steps(
-    steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES, seed: int = 0, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
+def bootstrap_of_steps(steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:
     """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks, one at least in all, take the step `steps[i]`."""
     n = int(counts.sum())
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples) @ steps / n
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
+    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=resamples) @ steps / n
+    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
 

@@ -102,9 +102,7 @@ def _rest(passed: pd.DataFrame, found: list[tuple[Region, list[str]]]) -> str:
 
 
 def _bars(axes: Axes, counts: list[int]) -> None:
-    axes.bar(range(len(counts)), counts, width=0.62, color=INK)
-    for place, count in enumerate(counts):
-        axes.annotate(str(count), (place, count), (0, 1.5), textcoords="offset points", ha="center", fontsize=7)
+    axes.bar_label(axes.bar(range(len(counts)), counts, width=0.62, color=INK), padding=1.5, fontsize=7)
     axes.set(xlim=(-0.6, max(len(counts), FEWEST) - 0.4), ylim=(0, 1.18 * max(counts, default=1)), ylabel="tasks", xticks=[])
     axes.spines["bottom"].set_visible(False)
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
