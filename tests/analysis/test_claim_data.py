@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from matplotlib.text import Text
+from checks import legible
 
 from pkg_lib.analysis import claim_figures, claim_report, claim_tests, claims, paper_checks
 from pkg_lib.analysis.claim_study import columns_of
@@ -155,14 +155,7 @@ def test_findings_count_what_the_ledger_has(some, nothing):
 @pytest.mark.parametrize("ledger", ["some", "nothing"])
 def test_figure_texts_are_at_least_7_pt_inside_and_do_not_overlap(benchmark, ledger, request):
     figure = claim_figures.forest(request.getfixturevalue(ledger), benchmark)
-    assert figure.get_size_inches()[0] * 2.54 == pytest.approx(17, abs=0.05) and figure.get_figheight() < 9.7
-    figure.draw_without_rendering()
-    texts = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
-    assert min(t.get_fontsize() for t in texts) >= 7
-    boxes = [(t.get_text(), t.get_window_extent()) for t in texts]
-    for name, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, name
-    assert [(a, b) for i, (a, p) in enumerate(boxes) for b, q in boxes[i + 1 :] if p.overlaps(q)] == []
+    assert legible(figure, 17) and figure.get_figheight() < 9.7
 
 
 def test_figure_has_a_panel_a_model_and_a_mark_a_measurement(some):

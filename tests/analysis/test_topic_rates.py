@@ -4,7 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
+from checks import legible
 
 from pkg_lib.analysis import topic_figures, topic_rates
 from pkg_lib.analysis.figures import save_figure
@@ -127,15 +127,7 @@ def any_verdicts(request):
 
 @pytest.mark.parametrize(("name", "width"), [("radar", 8.5), ("differences", 8.5), ("maps", 17)])
 def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(name, width, any_verdicts):
-    figure = drawings(*any_verdicts)[name]
-    assert figure.get_size_inches()[0] * 2.54 == pytest.approx(width, abs=0.05)
-    figure.draw_without_rendering()
-    shown = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
-    assert min(t.get_fontsize() for t in shown) >= 7
-    boxes = [(t.get_text(), t.get_window_extent()) for t in shown]
-    for text, box in boxes:
-        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
-    assert [(a, b) for i, (a, p) in enumerate(boxes) for b, q in boxes[i + 1 :] if p.overlaps(q)] == []
+    legible(drawings(*any_verdicts)[name], width)
 
 
 def test_radar_has_a_line_for_each_measured_column_alone():
