@@ -182,9 +182,12 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     return figure
 
 
-def row_axes(count: int, height: float, legend: float, left: float = 0.78, top: float = 0.24) -> tuple[Figure, Axes]:
-    """A figure with one horizontal row a column, the first on top; `height`, `legend`, `left` (for names) and `top` in inches."""
-    bottom, right = 0.42 + legend, 0.36
+def row_axes(
+    count: int, height: float, legend: float, left: float = 0.78, top: float = 0.24, right: float = 0.36
+) -> tuple[Figure, Axes]:
+    """A figure with one horizontal row a column, the first on top; `height`, `legend`, `left` (for names), `top` and `right` (for
+    numbers) in inches."""
+    bottom = 0.42 + legend
     width, tall = 3.35, count * height + top + bottom
     figure = Figure(figsize=(width, tall))
     axes = figure.add_axes((left / width, bottom / tall, 1 - (left + right) / width, count * height / tall))

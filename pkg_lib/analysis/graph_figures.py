@@ -190,7 +190,7 @@ def _short(text: str, room: int) -> str:
 def branch_scores(found: Explanation) -> Figure:
     """The cosine of what remains without each branch of the best node; the dashed line is the whole node's."""
     branches = found.branches
-    figure, axes = row_axes(max(1, len(branches)), 0.26, legend=0.2, left=1.45)
+    figure, axes = row_axes(max(1, len(branches)), 0.26, legend=0.2, left=1.45, right=0.46)
     for place, branch in enumerate(branches):
         gone = branch.node == found.removed
         look = {"marker": "X", "markersize": 6, "color": hex_colour(LOWER)} if gone else {"marker": "o", "color": "#0072B2"}

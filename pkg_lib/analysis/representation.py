@@ -163,9 +163,7 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     """Paired differences with 95 % intervals, one row a contrast; the published models beneath as small open markers."""
     frame, found = complete(verdicts), paired(verdicts)
     theirs, contrasts = published_differences(benchmark, frame), CONTRASTS[kind(frame)]
-    figure, axes = row_axes(len(contrasts), 0.42, legend=0.2, left=0.98, top=title_room(title))
-    x, y, width, tall = axes.get_position().bounds
-    axes.set_position((x, y, width - 0.04, tall))  # the differences beside it have a sign
+    figure, axes = row_axes(len(contrasts), 0.42, legend=0.2, left=0.98, top=title_room(title), right=0.5)
     names, known = [c.name for c in contrasts], found["n"].to_numpy() > 0
     ours, places = 100 * found.loc[names, ["difference", "low", "high"]].astype(float), np.arange(len(names)) - 0.1
     axes.hlines(places, ours["low"], ours["high"], color="#0072B2", linewidth=1.2)

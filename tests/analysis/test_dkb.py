@@ -216,6 +216,21 @@ def test_the_longest_name_ends_inside_of_the_figure(used):
     assert len(nodes) == 3 and min(b - a for a, b in pairwise(nodes)) > 0.07
 
 
+def test_only_all_questions_have_an_interval_and_each_question_a_point(found):
+    axes = dkb_figures.recall_by_kind(found).axes[0]
+    intervals = [line for line in axes.lines if len(line.get_xdata()) == 2 and np.isfinite(line.get_xdata().astype(float)).all()]
+    rows = {round(float(line.get_ydata()[0])) for line in intervals}
+    assert len(intervals) == len(found.columns) and rows == {0}
+    assert sum(len(dots.get_offsets()) for dots in axes.collections) == 2 * 15 * len(found.columns)
+
+
+def test_the_types_with_most_edges_are_named_on_the_overview(found):
+    shown = {t.get_text() for t in dkb_figures.overview(found.graph, "x").axes[0].texts}
+    degrees = found.graph.nx().degree
+    most = sorted(degrees, key=lambda pair: (-pair[1], pair[0]))[:5]
+    assert {found.graph.nodes[n].simple for n, _ in most} <= shown
+
+
 def test_no_two_nodes_of_the_overview_overlap(found):
     figure = dkb_figures.overview(found.graph, "x")
     axes = figure.axes[0]
