@@ -1,0 +1,70 @@
+"use strict";
+// Without this script the page shows the same: a figure's link then opens its PNG, and tables keep their order.
+
+const MISSING = new Set(["", "\u2013"]);
+
+// The number that a cell begins with ("61.6 (n=5)", "< 0.001", "\u22128.5 to +1.2"), NaN where it begins with none.
+function leading(text) {
+  const found = text.replaceAll("\u2212", "-").replaceAll(",", "").match(/^[<>+\s]*(-?\d+(?:\.\d+)?)(?![\w.])/);
+  return found ? Number(found[1]) : NaN;
+}
+
+function compare(a, b) {
+  const [x, y] = [leading(a), leading(b)];
+  return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b, "en", { numeric: true }) : x - y;
+}
+
+// Rows of one group stay together; what is missing stays last in either direction.
+function sort(table, column, direction) {
+  for (const body of table.tBodies) {
+    const rows = [...body.rows].filter((row) => !row.classList.contains("group"));
+    const text = (row) => row.cells[column]?.textContent.trim() ?? "";
+    for (const row of rows) row.dataset.place ??= String(rows.indexOf(row));
+    rows.sort((r, s) => {
+      const gone = MISSING.has(text(r)) - MISSING.has(text(s));
+      return direction === 0 ? r.dataset.place - s.dataset.place : gone || direction * compare(text(r), text(s));
+    });
+    body.append(...rows);
+  }
+}
+
+// First click: ascending; second: descending; third: as it was.
+function click(table, header) {
+  const next = { none: "ascending", ascending: "descending", descending: "none" }[header.getAttribute("aria-sort")];
+  for (const other of header.parentElement.cells) other.setAttribute("aria-sort", other === header ? next : "none");
+  sort(table, header.cellIndex, { none: 0, ascending: 1, descending: -1 }[next]);
+}
+
+function sortable(table) {
+  const whole = [...table.tBodies].every((body) => !body.querySelector("[rowspan]"));
+  if (!table.tHead || !whole) return;
+  for (const header of table.tHead.rows[table.tHead.rows.length - 1].cells) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "sort";
+    button.title = "Sort by this column";
+    button.append(...header.childNodes);
+    button.addEventListener("click", () => click(table, header));
+    header.setAttribute("aria-sort", "none");
+    header.append(button);
+  }
+}
+
+function enlarge(event) {
+  const dialog = document.getElementById("large");
+  const small = event.currentTarget.querySelector("img");
+  const image = document.createElement("img");
+  image.src = event.currentTarget.href;
+  image.alt = small.alt;
+  image.style.setProperty("--ratio", small.naturalWidth / small.naturalHeight || 1);
+  document.getElementById("large-place").replaceChildren(image);
+  document.getElementById("large-caption").textContent = small.alt;
+  event.preventDefault();
+  dialog.showModal();
+}
+
+document.querySelectorAll("table").forEach(sortable);
+document.querySelectorAll("a.large").forEach((link) => link.addEventListener("click", enlarge));
+document.getElementById("large").addEventListener("click", (event) => {
+  if (event.target === event.currentTarget) event.currentTarget.close();
+});
