@@ -61,10 +61,12 @@ class Grid:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"
 
     def html(self) -> str:
-        """A fragment; report.css styles it: cells of a column with sentences wrap and stand left, others are numbers."""
+        """A fragment; report.css styles it: words stand left, those of a column with sentences wrap, others are numbers."""
         rows = list(self.frame.itertuples(name=None))
-        wraps = {i for row in rows for i, cell in enumerate(row) if len(str(cell)) > NARROW}
-        return render("grid.html.j2", grid=self, rows=rows, wraps=wraps, head=self.frame.index.name or "")
+        columns = [" ".join(map(str, column)) for column in zip(*rows, strict=True)]
+        looks = {i: "words" for i, column in enumerate(columns) if not any(map(str.isdigit, column))}
+        looks |= {i: "wide" for row in rows for i, cell in enumerate(row) if len(str(cell)) > NARROW}
+        return render("grid.html.j2", grid=self, rows=rows, looks=looks, head=self.frame.index.name or "")
 
     _repr_html_ = html
 
