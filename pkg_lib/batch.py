@@ -151,7 +151,7 @@ def _execute(work: Work, at_once: int, again: bool, say: Callable[[str], None], 
         say(f"  {name}: {error or f'{seconds:.0f} s'}{'' if error else _page(cell)}")
 
     if todo:
-        say(f"executing {len(todo)} notebooks, {min(at_once, len(todo))} at once")
+        say(f"executing {len(todo)} notebook{'s' * (len(todo) > 1)}, {min(at_once, len(todo))} at once")
     for _, cell in todo.values():
         study.warm(cell)
     processes.run_jobs(todo, at_once, done)

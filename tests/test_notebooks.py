@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
 from pkg_lib import study
+from pkg_lib.analysis.contents import place
 from pkg_lib.analysis.report import build_report
 from pkg_lib.experiment import Experiment, open_experiment
 
@@ -51,7 +53,9 @@ def test_notebook_runs_on_eight_tasks(committed, notebook, part):
     assert section["findings"] and section["tables"]
     for table in section["tables"]:
         assert all((committed / "tables" / f"{table}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex"))
-    assert f'id="{name}"' in build_report(committed).read_text()
+    build_report(committed)
+    page, part = place(SimpleNamespace(**section))
+    assert f'id="{part}"' in (committed / "site" / f"{page}.html").read_text()
 
 
 def test_table_1_holds_the_rate_of_the_verdicts(committed):

@@ -45,6 +45,15 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
     return found
 
 
+def verdicts_agree(results: Path, names: list[str]) -> str:
+    """How many of the verdicts that the replayed samples carry are those of here, in a sentence; "" where none carries one."""
+    paths = [p for n in names for p in sorted((results / "replay" / n).glob("*/*.jsonl"))]
+    rows = [r for p in paths for r in read_rows(p, ("task_id", "status", "published"))]
+    carried = [r for r in rows if r["published"] is not None and r["status"] != "not_measured"]
+    same = sum((r["status"] == "passed") == r["published"] for r in carried)
+    return f"{same:,} of {len(carried):,} published verdicts are the same here, one by one." if carried else ""
+
+
 def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
     """Boolean frame [task, CLOSED]: <NA> where not measured. Of several samples of a task the first counts."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]

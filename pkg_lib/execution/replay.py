@@ -99,15 +99,13 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
         yield number, row if complete else "needs task_id and completion (a string)"
 
 
-def find_samples(folder: Path) -> list[Path]:
-    """The samples files of a directory. UserError where there is none, or a benchmark's name is unknown."""
+def find_samples(folder: Path) -> tuple[list[Path], list[Problem]]:
+    """The samples files of a directory, and those of unknown benchmarks as problems. UserError where none is left."""
     paths = sorted(folder.glob("*/*.jsonl"))
-    if not paths:
+    known = [p for p in paths if p.parent.name in BENCHMARKS]
+    if not known:
         raise UserError(f"{folder} holds no <benchmark>/<method>.jsonl; benchmarks are: {', '.join(BENCHMARKS)}")
-    unknown = sorted({p.parent.name for p in paths} - BENCHMARKS.keys())
-    if unknown:
-        raise UserError(f"{folder} names unknown benchmarks: {', '.join(unknown)}; known are: {', '.join(BENCHMARKS)}")
-    return paths
+    return known, [Problem(str(p), 0, f"unknown benchmark {p.parent.name}") for p in paths if p not in known]
 
 
 def replay(
@@ -124,7 +122,7 @@ def replay(
     `progress` is called with "benchmark/method" and the number of its samples done.
     """
     named_protocol(protocol)
-    paths, limits = find_samples(folder), limits or Limits()
+    (paths, strangers), limits = find_samples(folder), limits or Limits()
     tasks = {name: load_benchmark(name, protocol=protocol) for name in sorted({p.parent.name for p in paths})}
     files = [read_samples(p, tasks[p.parent.name]) for p in paths]
     frames = [_evaluated(f, tasks[f.benchmark], results, protocol, limits, workers, progress) for f in files]
@@ -134,7 +132,7 @@ def replay(
     table = tabulate(outcomes)
     table.to_csv(results / "table.csv", index=False)
     disagreements.to_csv(results / "disagreements.csv", index=False)
-    return Replay(table, outcomes, disagreements, tuple(p for f in files for p in f.problems))
+    return Replay(table, outcomes, disagreements, (*strangers, *(p for f in files for p in f.problems)))
 
 
 def _evaluated(
@@ -207,7 +205,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
             rows.append(_counts(str(benchmark), IDEAL, _ideal(group)))
     table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
     carried = [c for c in ("published", "disagree") if table[c].notna().any()]
-    table = table.astype(dict.fromkeys(carried, "Int64"))
+    table = table.astype(dict.fromkeys(carried, "Int64") | {f"pass@{k}": float for k in KS})
     empty = [c for c in table if c in ("published", "disagree") or str(c).startswith("pass@")]
     return table.drop(columns=[c for c in empty if c != "pass@1" and table[c].isna().all()])
 

@@ -203,10 +203,13 @@ def _place_check() -> Callable[[Any], str]:
 
     def whole(path: Any) -> str:
         text = path.decode("utf8", "replace") if type(path) is bytes else path
-        if type(text) is not str or ("proc" not in text and "fd" not in text):
+        if type(text) is not str:
+            return ""
+        text = text if text.startswith("/") else f"{getcwd()}/{text}"
+        if "proc" not in text and "fd" not in text:
             return ""
         parts: list[str] = []
-        for part in (text if text.startswith("/") else f"{getcwd()}/{text}").split("/"):
+        for part in text.split("/"):
             if part == "..":
                 del parts[-1:]
             elif part not in ("", "."):

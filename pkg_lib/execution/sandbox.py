@@ -29,9 +29,10 @@ Not covered:
 - Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11 and 3.12.
 - With packages="all" every installed package can be read but those in ANSWERS.
 - Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's among them
-  (so no multiprocessing.dummy), Landlock still limits what is read, and names and sizes of other files can be had. Without
-  Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as writable as for the
-  sample's user, and it can reach the network; one run by an ordinary user can signal that user's processes.
+  (so neither tempfile nor multiprocessing.dummy), Landlock still limits what is read, and names and sizes of other files
+  can be had. Without Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as
+  writable as for the sample's user, and it can reach the network; one run by an ordinary user can signal that user's
+  processes, and a directory's descriptor leads it into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
 - Where Python lies in a directory that only root may enter, root needs the mount namespace to become another user.
 

@@ -43,8 +43,9 @@ FILES = {"creat": 85, "openat2": 437, "truncate": 76, "rename": 82, "renameat": 
          "symlinkat": 266, "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452, "chown": 92, "fchown": 93,
          "lchown": 94, "fchownat": 260, "mknod": 133, "mknodat": 259, "utime": 132, "utimes": 235, "futimesat": 261,
          "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197,
-         "lremovexattr": 198, "fremovexattr": 199}
+         "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
 OPEN, OPENAT, CLONE, CLONE3, PRLIMIT = 2, 257, 56, 435, 302
+AT_FDCWD = 0xFFFFFF9C
 KILL_CALL, TGKILL, SOCKETPAIR, FCNTL, IOCTL, PRCTL, SETPRIORITY = 62, 234, 53, 72, 16, 157, 141
 SCHED = {"setparam": 142, "getparam": 143, "setscheduler": 144, "getscheduler": 145, "rr_get_interval": 148,
          "setaffinity": 203, "getaffinity": 204, "setattr": 314, "getattr": 315}
@@ -83,6 +84,12 @@ def _allow_only(number: int, argument: int, *values: int) -> bytes:
     return _by_argument(number, argument, EQUAL, values, ALLOW, DENY)
 
 
+def _refuse_unless(number: int, argument: int, value: int) -> bytes:
+    """Call `number` is denied where its argument is another value, and left to what follows where it is this one."""
+    body = _op(LOAD, 16 + 8 * argument) + _op(EQUAL, value, 1, 0) + _op(RETURN, DENY) + _op(LOAD, 0)
+    return _op(EQUAL, number, 0, len(body) // 8) + body
+
+
 def _own_priority(own_pid: int) -> bytes:
     """setpriority of this process alone: its first argument PRIO_PROCESS (0), its second this process."""
     one = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0), _op(RETURN, DENY)]
@@ -113,5 +120,7 @@ def program(own_pid: int, read_only: bool) -> bytes:
     if read_only:
         parts += [_refuse(number) for number in FILES.values()]
         parts.append(_by_argument(OPEN, 1, ANY_BIT, (WRITING,), DENY, ALLOW))
+        # The runner sees the text of a path alone, so that a directory's descriptor would lead past it into /proc.
+        parts.append(_refuse_unless(OPENAT, 0, AT_FDCWD))
         parts.append(_by_argument(OPENAT, 2, ANY_BIT, (WRITING,), DENY, ALLOW))
     return b"".join([*parts, _op(RETURN, ALLOW)])

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from pkg_lib import corpora, published
@@ -41,6 +41,12 @@ def _published(column: str) -> Callable[[Knowledge], Retriever]:
     return lambda knowledge: PublishedContexts(knowledge, column)
 
 
+@cache
+def _published_columns() -> Columns:
+    from pkg_lib.retrieval.retrievers import RETRIEVERS
+
+    return {"None": RETRIEVERS["None"]} | {c: _published(c) for c in published.FILES}
+
 
 def columns_of(corpus: str) -> Columns:
     """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
@@ -48,7 +54,7 @@ def columns_of(corpus: str) -> Columns:
     from pkg_lib.retrieval.text import TEXT_RETRIEVERS
 
     if corpus == corpora.PUBLISHED:
-        return {"None": RETRIEVERS["None"]} | {c: _published(c) for c in published.FILES}
+        return _published_columns()
     return TEXT_RETRIEVERS if corpora.is_text(corpus) else RETRIEVERS
 
 

@@ -51,6 +51,7 @@ OTHERS = {
     "root, hidden Python, no namespaces": Setting("namespaces", hidden=True),
     "root, no Landlock": Setting("landlock"),
     "ordinary user, no Landlock": Setting("landlock", USER),
+    "the filter alone": Setting("namespaces,landlock"),
 }
 folders: dict[bool, Path] = {}
 

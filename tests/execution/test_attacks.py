@@ -193,6 +193,12 @@ PROC = {
 }
 
 
+DESCRIPTOR = """import os
+root = os.open('/', os.O_DIRECTORY)
+folder = os.open('proc', os.O_DIRECTORY, dir_fd=root)
+os.close(os.open('self/maps', os.O_RDONLY, dir_fd=folder))"""
+
+
 def cases(group):
     return [pytest.param(code, id=name) for name, code in group.items()]
 
@@ -253,6 +259,11 @@ def test_the_kernel_refuses(attack, setting, body):
 @pytest.mark.parametrize("body", cases(PROC))
 def test_proc_is_closed_by_every_path(attack, setting, body):
     refused(attack(setting, body), ("Suspicious", "AssertionError"))
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS, "the filter alone"])
+def test_proc_is_closed_to_descriptors(attack, setting):
+    refused(attack(setting, DESCRIPTOR), "AssertionError")
 
 
 @pytest.mark.parametrize("name", ["a benchmark's answers", "another package", "the checkout", "a file in memory", "a datagram pair"])
