@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pkg_lib.analysis.findings import findings
-from pkg_lib.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.benchmarks import BENCHMARKS, MBPP_DIR, load_benchmark
 from pkg_lib.completions import NOTHING, Completions
 from pkg_lib.corpora import load_corpus
 from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
@@ -254,6 +255,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
     assert found[twin.id] == found[first.id] and len(found) == len(tasks) + 1
 
 
+@pytest.mark.skipif(MBPP_DIR not in os.environ, reason=f"{MBPP_DIR} names no directory with mbpp.jsonl")
 def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
     """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""
     for benchmark in ("mbpp", "mbpp-signature"):
