@@ -33,7 +33,7 @@ Columns = Annotated[list[str] | None, typer.Option("--column", help="Generate th
 Parameters = Annotated[list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of a notebook; repeatable.")]
 Corpora = Annotated[list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")]
 Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N tasks.")]
+Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
 
 Fresh = Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute all again, whatever is stored.")]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Execute all notebooks again, from what is stored.")]
@@ -361,7 +361,7 @@ def show(
     output: Annotated[Path | None, typer.Option(help="The file to write, instead of one in results/shown.")] = None,
 ) -> None:
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
-    typer.echo(f"reading what is stored of {task} ...", err=True)
+    typer.echo(f"reading what is stored of {task} ...")
     from pkg_lib import showing
 
     typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
