@@ -14,12 +14,13 @@ from typing import Annotated, Any
 
 import typer
 
-from pkg_lib import models, study
-from pkg_lib.benchmarks import BENCHMARKS, load_benchmark, named_protocol
-from pkg_lib.corpora import CORPORA, DEFAULT
-from pkg_lib.results import results_dir, results_path, slug
+from pkg_lib.core import models
+from pkg_lib.core.store import results_dir, results_path, slug
+from pkg_lib.core.types import UserError
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, named_protocol
+from pkg_lib.data.corpora import CORPORA, DEFAULT
+from pkg_lib.experiment import study
 from pkg_lib.retrieval.columns import ALL
-from pkg_lib.types import UserError
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -67,7 +68,7 @@ def run(
     whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
     executed again (--rerun does, and rebuilds every table and figure).
     """
-    from pkg_lib import batch
+    from pkg_lib.experiment import batch
 
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
     own = dict(_parameter(p) for p in parameter or [])
@@ -90,7 +91,7 @@ def run(
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
-    from pkg_lib import batch, forecast
+    from pkg_lib.experiment import batch, forecast
 
     if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
         raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
@@ -160,7 +161,7 @@ def verify_cache(
     seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
 ) -> None:
     """Completes cached prompts again, live, and compares the tokens."""
-    from pkg_lib import verify
+    from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)
     for line in lines:
@@ -177,8 +178,8 @@ def graph(
     output: Annotated[Path | None, typer.Option(help="A directory to save the graph in.")] = None,
 ) -> None:
     """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
-    from pkg_lib import building
-    from pkg_lib.graph import store
+    from pkg_lib.graph.disk import directory as store
+    from pkg_lib.papers.pkg import graph_building as building
 
     built = building.build_corpus(corpus, processes)
     for line in building.lines(built):
@@ -214,7 +215,7 @@ def enhance(
     benchmark: Annotated[str, typer.Option(help="Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
     """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
-    from pkg_lib import enhancer
+    from pkg_lib.papers.pkg import enhancer
 
     if benchmark:
         load_benchmark(benchmark)  # a mistake in its name costs no hours
@@ -231,7 +232,7 @@ def structure(
     limit: Annotated[int | None, typer.Option(help="Only the first N documents.")] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
-    from pkg_lib import structuring
+    from pkg_lib.data import structuring
 
     _told(structuring.structure(corpus, structurer, model, limit, results_dir()), STRUCTURED)
 
@@ -263,7 +264,7 @@ def replay(
     typer.echo(f"reading the samples of {folder} ...")
     from tqdm import tqdm
 
-    from pkg_lib.execution.replay import replay as run_replay
+    from pkg_lib.papers.pkg.replay import replay as run_replay
 
     if not folder.is_dir():
         raise UserError(f"{folder} is no directory; give one with <benchmark>/<method>.jsonl files")
@@ -319,7 +320,7 @@ def repo_tasks(
     ranker: Annotated[list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
-    from pkg_lib.repo_tasks import running
+    from pkg_lib.papers.cast import running
 
     running.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
 
@@ -330,7 +331,7 @@ def crosscodeeval(
     language: Annotated[str, typer.Option(help="python, java, csharp or typescript.")] = "python",
 ) -> None:
     """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
-    from pkg_lib.repo_tasks.crosscodeeval import report
+    from pkg_lib.data.crosscodeeval import report
 
     for line in report(completions, language):
         typer.echo(line)
@@ -346,7 +347,8 @@ def make_tasks(
     limit: Annotated[int, typer.Option(min=1, help="How many tasks at most.")] = 24,
 ) -> None:
     """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
-    from pkg_lib.repo_tasks import packages, running
+    from pkg_lib.data import packages
+    from pkg_lib.papers.cast import running
 
     running.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
 
@@ -362,7 +364,7 @@ def show(
 ) -> None:
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
     typer.echo(f"reading what is stored of {task} ...")
-    from pkg_lib import showing
+    from pkg_lib.papers.pkg import showing
 
     typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
 
@@ -377,9 +379,9 @@ def typegraph(
     record: Annotated[str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
-    from pkg_lib.repo_qa import measuring
-    from pkg_lib.repo_qa.study import folder_of
-    from pkg_lib.typegraph import build
+    from pkg_lib.graph.types import build
+    from pkg_lib.papers.dkb import measuring
+    from pkg_lib.papers.dkb.dkb_study import folder_of
 
     for line in build.lines(built := build.build(directory, mode, processes, store)):
         typer.echo(line)
@@ -401,7 +403,7 @@ def repo_qa(
     record: Annotated[bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")] = False,
 ) -> None:
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
-    from pkg_lib.repo_qa import measuring
+    from pkg_lib.papers.dkb import measuring
 
     for line in measuring.run(_absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record):
         typer.echo(line)

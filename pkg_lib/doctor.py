@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pkg_lib import corpora, hub, models, text_corpora
-from pkg_lib.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
+from pkg_lib.core import hub, models
+from pkg_lib.core.store import results_dir
+from pkg_lib.core.types import UserError
+from pkg_lib.data import corpora, text_corpora
+from pkg_lib.data.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
 from pkg_lib.execution.sandbox import layers
-from pkg_lib.results import results_dir
-from pkg_lib.types import UserError
 
 SOURCES = {
     "textbook": "package algorithms (requirements.txt)",

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.results import ROOT
+from pkg_lib.core.store import ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
 METADATA = {

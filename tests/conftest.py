@@ -44,7 +44,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def textbook():
     """(documents, graph) of the whole `algorithms` package."""
-    from pkg_lib.corpora import load_corpus
+    from pkg_lib.data.corpora import load_corpus
     from pkg_lib.graph.schema import build
 
     documents = load_corpus("textbook")
@@ -85,5 +85,5 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr("pkg_lib.models.fetch", lambda name, revision="": pytest.fail("asked for weights"))
+    monkeypatch.setattr("pkg_lib.core.models.fetch", lambda name, revision="": pytest.fail("asked for weights"))
     return tmp_path / "results"

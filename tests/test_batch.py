@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from pkg_lib import batch, processes, study
-from pkg_lib.experiment import open_experiment
-from pkg_lib.forecast import Rates
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment import batch, processes, study
+from pkg_lib.experiment.experiment import open_experiment
+from pkg_lib.experiment.forecast import Rates
 
 FIRST, SECOND = study.STUDY[0], study.STUDY[1]
 
@@ -126,7 +126,7 @@ def test_what_is_ready_is_shown_when_a_later_experiment_cannot_be_prepared(execu
 
 
 def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch):
-    monkeypatch.setattr("pkg_lib.experiment.open_experiment", lambda *a: pytest.fail("opened an experiment"))
+    monkeypatch.setattr("pkg_lib.experiment.experiment.open_experiment", lambda *a: pytest.fail("opened an experiment"))
     monkeypatch.setattr(study, "warm", lambda cell: None)
     said = []
     assert run(said, "explore", "build_graphs", parts=study.STUDY, limit=None) == 0

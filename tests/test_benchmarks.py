@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from pkg_lib import benchmarks
-from pkg_lib.benchmarks import (
+from pkg_lib.core.types import UserError
+from pkg_lib.data import benchmarks
+from pkg_lib.data.benchmarks import (
     MBPP_DIR,
     PROTOCOLS,
     SEPARATOR,
@@ -17,7 +18,6 @@ from pkg_lib.benchmarks import (
     named_protocol,
     program,
 )
-from pkg_lib.types import UserError
 
 needs_mbpp = pytest.mark.skipif(MBPP_DIR not in os.environ, reason=f"{MBPP_DIR} names no directory with mbpp.jsonl")
 ROWS = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.building import build_corpus, edge_counts, lines, node_counts
-from pkg_lib.corpora import corpus_digest
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.data.corpora import corpus_digest
+from pkg_lib.papers.pkg.graph_building import build_corpus, edge_counts, lines, node_counts
 
 
 def test_code_and_its_ledger():

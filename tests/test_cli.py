@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib import cli, study
-from pkg_lib.graph import store
-from pkg_lib.graph.ledger import Ledger
+from pkg_lib import cli
+from pkg_lib.experiment import study
+from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph.graph_ledger import Ledger
 
 SHOP = Path(__file__).parent / "data" / "shop"
 
@@ -199,7 +200,7 @@ def test_graph_of_text_has_leaves_and_no_ledger(monkeypatch, capsys):
 
 
 def test_a_ledger_that_does_not_add_up_is_exit_code_1(monkeypatch, capsys, source):
-    monkeypatch.setattr("pkg_lib.building.ledger", lambda *a: Ledger(wrong=["a.py: 2 functions, but 1 node"]))
+    monkeypatch.setattr("pkg_lib.papers.pkg.graph_building.ledger", lambda *a: Ledger(wrong=["a.py: 2 functions, but 1 node"]))
     assert call(monkeypatch, "graph", source) == 1
     assert "does not add up" in capsys.readouterr().out
 
@@ -207,7 +208,7 @@ def test_a_ledger_that_does_not_add_up_is_exit_code_1(monkeypatch, capsys, sourc
 def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     log = {"model": "m", "asked": 9, "accepted": 7, "rejected": {"empty": 2}, "versions": {"python": "3"}}
-    monkeypatch.setattr("pkg_lib.enhancer.enhance", lambda corpus, model, n, results: log | {"corpus": corpus, "functions": n})
+    monkeypatch.setattr("pkg_lib.papers.pkg.enhancer.enhance", lambda corpus, model, n, results: log | {"corpus": corpus, "functions": n})
     assert call(monkeypatch, "enhance", "--corpus", "stdlib", "--count", "9") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["model: m", "corpus: stdlib", "functions: 9", "asked: 9", "accepted: 7", "rejected: empty 2"]

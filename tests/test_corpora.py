@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pkg_lib import corpora
-from pkg_lib.corpora import corpus_digest, load_corpus, own, redistributable
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.data import corpora
+from pkg_lib.data.corpora import corpus_digest, load_corpus, own, redistributable
 from pkg_lib.graph.schema import NAME, build
-from pkg_lib.types import Document, UserError
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
 

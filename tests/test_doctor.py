@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib import corpora, doctor, models
-from pkg_lib.benchmarks import BENCHMARKS
+from pkg_lib import doctor
+from pkg_lib.core import models
+from pkg_lib.data import corpora
+from pkg_lib.data.benchmarks import BENCHMARKS
 
 
 @pytest.fixture

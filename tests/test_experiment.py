@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 
 from pkg_lib.analysis.findings import findings
-from pkg_lib.benchmarks import BENCHMARKS, MBPP_DIR, load_benchmark
-from pkg_lib.completions import NOTHING, Completions
-from pkg_lib.corpora import load_corpus
-from pkg_lib.experiment import CHOOSING, CONTROLS, Experiment
-from pkg_lib.forecast import forecast
-from pkg_lib.published import context_id
+from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.data.benchmarks import BENCHMARKS, MBPP_DIR, load_benchmark
+from pkg_lib.data.corpora import load_corpus
+from pkg_lib.data.published import context_id
+from pkg_lib.experiment.completions import NOTHING, Completions
+from pkg_lib.experiment.experiment import CHOOSING, CONTROLS, Experiment
+from pkg_lib.experiment.forecast import forecast
+from pkg_lib.experiment.study import MODEL, STUDY
 from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge, NoRetrieval
-from pkg_lib.retrieval.text import TextKnowledge
-from pkg_lib.study import MODEL, STUDY
-from pkg_lib.types import Document, Task, UserError
+from pkg_lib.retrieval.text_columns import TextKnowledge
 
 HERE = [p for p in STUDY if (p.model, p.benchmark, p.columns) == (MODEL, "humaneval", ())]
 

@@ -8,10 +8,12 @@ import sys
 
 import pytest
 
-from pkg_lib import cli, completions, forecast, prices, study
-from pkg_lib.completions import DECODING
-from pkg_lib.experiment import Experiment
-from pkg_lib.types import UserError
+from pkg_lib import cli
+from pkg_lib.analysis import prices
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment import completions, forecast, study
+from pkg_lib.experiment.completions import DECODING
+from pkg_lib.experiment.experiment import Experiment
 
 FIRST = study.STUDY[0]
 OTHER = "qwen2.5-coder-1.5b-instruct"

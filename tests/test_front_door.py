@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.benchmarks import load_benchmark
+from pkg_lib.data.benchmarks import load_benchmark
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 BAR = re.compile(r"\[\d\d:\d\d[<,]")  # of a progress bar

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from pkg_lib import kernel
+from pkg_lib.experiment import kernel
 
 RAISES = "from pkg_lib.{module} import {name}\nraise {name}('mend\\nthis')"
 

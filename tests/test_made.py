@@ -9,9 +9,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from pkg_lib import made, study
-from pkg_lib.experiment import open_experiment
-from pkg_lib.results import results_dir
+from pkg_lib.core.store import results_dir
+from pkg_lib.experiment import freshness as made
+from pkg_lib.experiment import study
+from pkg_lib.experiment.experiment import open_experiment
 
 MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}

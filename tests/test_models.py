@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib import models
-from pkg_lib.models import MODELS, at_hand, check_hardware, converted_dir, fetch, model_spec, revision_of
-from pkg_lib.types import UserError
+from pkg_lib.core import models
+from pkg_lib.core.models import MODELS, at_hand, check_hardware, converted_dir, fetch, model_spec, revision_of
+from pkg_lib.core.types import UserError
 
 DATA = bytes(range(256)) * 10
 SPEC = replace(

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from pkg_lib import study
 from pkg_lib.analysis.contents import place
 from pkg_lib.analysis.report import build_report
-from pkg_lib.experiment import Experiment, open_experiment
+from pkg_lib.experiment import study
+from pkg_lib.experiment.experiment import Experiment, open_experiment
 
 
 def declared(notebook):

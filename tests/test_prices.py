@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib import prices
-from pkg_lib.types import UserError
+from pkg_lib.analysis import prices
+from pkg_lib.core.types import UserError
 
 
 def test_the_price_table_that_comes_along_can_be_read():

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from pkg_lib import processes
-from pkg_lib.kernel import running_copy
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment import processes
+from pkg_lib.experiment.kernel import running_copy
 
 MEET = "import pathlib, time\npathlib.Path({own!r}).write_text('')\nwhile not pathlib.Path({other!r}).exists(): time.sleep(0.05)"
 

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from pkg_lib import results
-from pkg_lib.results import read_rows, results_dir, slug, versions, write_json, write_jsonl, write_text
-from pkg_lib.types import UserError
+from pkg_lib.core import store as results
+from pkg_lib.core.store import read_rows, results_dir, slug, versions, write_json, write_jsonl, write_text
+from pkg_lib.core.types import UserError
 
 
 @pytest.fixture

@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 
-from pkg_lib import completions, forecast, models
-from pkg_lib.experiment import Experiment
+from pkg_lib.core import models
+from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
+from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.experiment import completions, forecast
+from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.experiment.study import STUDY
 from pkg_lib.generation import backends
-from pkg_lib.models import MODELS, ModelSpec, fetch, model_spec
-from pkg_lib.study import STUDY
-from pkg_lib.types import BenchmarkMissing, UserError
 
 REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
 
@@ -197,7 +198,7 @@ def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
 
 
 def test_reading_asks_no_hub(results, hub, monkeypatch):
-    monkeypatch.setattr("pkg_lib.hub.reachable", lambda: pytest.fail("asked the hub"))
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
     unknown = Experiment("tiny", limit=2, results=results)
     assert unknown.completions("None") == {} and unknown.revision == ""
     assert forecast.forecast(unknown, ["None"], set())[0].todo == 2

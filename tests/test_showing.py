@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib import showing
-from pkg_lib.analysis import cases
-from pkg_lib.analysis.cases import Hidden
-from pkg_lib.completions import Completions
-from pkg_lib.experiment import Experiment, StoredExperiment, open_experiment
+from pkg_lib.core.types import Document, UserError, digest
+from pkg_lib.experiment.completions import Completions
+from pkg_lib.experiment.experiment import Experiment, StoredExperiment, open_experiment
+from pkg_lib.experiment.study import MODEL
+from pkg_lib.papers.pkg import cases, showing
+from pkg_lib.papers.pkg.cases import Hidden
+from pkg_lib.papers.pkg.showing import Gatherer, column_of, show
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.retrievers import Knowledge
-from pkg_lib.showing import Gatherer, column_of, show
-from pkg_lib.study import MODEL
-from pkg_lib.types import Document, UserError, digest
 
 CORPUS = "textbook+stdlib"
 

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from pkg_lib import cli
-from pkg_lib.experiment import Experiment
-from pkg_lib.graph.documents import Structured
-from pkg_lib.graph.structure import deterministic
-from pkg_lib.results import read_json, read_rows
+from pkg_lib.core.store import read_json, read_rows
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.data.structuring import kept, load_structured, qualifying, structure
+from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.graph.text.documents import Structured
+from pkg_lib.graph.text.structure import deterministic
 from pkg_lib.retrieval import columns
 from pkg_lib.retrieval.trace import trace
-from pkg_lib.structuring import kept, load_structured, qualifying, structure
-from pkg_lib.types import Document, UserError
 
 MODEL = "qwen2.5-coder-1.5b-instruct"
 PROSE = "word " * 50

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pkg_lib import study
-from pkg_lib.benchmarks import BENCHMARKS
-from pkg_lib.experiment import Experiment, StoredExperiment, open_experiment
-from pkg_lib.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.experiment import study
+from pkg_lib.experiment.experiment import Experiment, StoredExperiment, open_experiment
 
 FIRST = study.STUDY[0]
 

@@ -3,11 +3,10 @@
 import pandas as pd
 import pytest
 
-from pkg_lib import task_maps
-from pkg_lib.analysis import topics
-from pkg_lib.benchmarks import load_benchmark
-from pkg_lib.results import ROOT
-from pkg_lib.types import BenchmarkMissing, Task, UserError
+from pkg_lib.core.store import ROOT
+from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.papers.pkg import task_maps, topics
 
 TASKS = [Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """Sort {i}."""\n', "f", "", "") for i in range(3)]
 

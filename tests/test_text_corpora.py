@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib import text_corpora
-from pkg_lib.corpora import check_name, is_text, load_corpus, redistributable
-from pkg_lib.types import Document, UserError
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.data import text_corpora
+from pkg_lib.data.corpora import check_name, is_text, load_corpus, redistributable
 
 PAGE = "Chapter\n=======\n\nIntro.\n\n" + "".join(f"Part {i}\n------\n\n{'word ' * 500}\n\n" for i in range(3))
 

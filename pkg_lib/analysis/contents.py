@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from pkg_lib.analysis.tables import COLUMNS, TITLES, points
-from pkg_lib.results import stem
+from pkg_lib.core.store import stem
 
 STUDIES = "Studies"
 

@@ -18,9 +18,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from PIL import Image
 
-from pkg_lib.analysis.metrics import BASELINE, LEAST, compare, wilson
+from pkg_lib.analysis.stats import BASELINE, LEAST, compare, wilson
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, TITLES, complete, percent, published_rates
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
 
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"

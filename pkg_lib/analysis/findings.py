@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from markupsafe import Markup
 
-from pkg_lib.analysis.metrics import (
+from pkg_lib.analysis.stats import (
     BASELINE,
     ORACLE,
     RESAMPLES,

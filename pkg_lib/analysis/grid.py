@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pkg_lib.analysis.tables import DASH, render, tex
-from pkg_lib.results import write_text
+from pkg_lib.core.store import write_text
 
 NARROW = 24  # characters of a cell up to which it stays on one line
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pkg_lib.analysis.contents import Page, anchor
 from pkg_lib.analysis.tables import TITLES
-from pkg_lib.corpora import PUBLISHED
+from pkg_lib.data.corpora import PUBLISHED
 
 TABLE = Path(__file__).with_name("paper_items.csv")
 PAPERS = {"PKG": "PKG paper, tables", "PKG figures": "PKG paper, figures", "cAST": "cAST paper", "DKB": "DKB paper"}

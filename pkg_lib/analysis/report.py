@@ -18,12 +18,12 @@ from urllib.parse import quote
 import pandas as pd
 from markupsafe import Markup
 
-from pkg_lib.analysis import task_pages
 from pkg_lib.analysis.contents import Page, anchor, headline, matrix, ordered, pages, place, short
 from pkg_lib.analysis.paper_map import items, paper_map
 from pkg_lib.analysis.tables import CHOOSING, render
-from pkg_lib.results import write_json, write_text
-from pkg_lib.types import UserError, digest
+from pkg_lib.core.store import write_json, write_text
+from pkg_lib.core.types import UserError, digest
+from pkg_lib.papers.pkg import task_pages
 
 TABLE = ("csv", "tex", "md")
 KINDS = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown", "pdf": "PDF", "png": "PNG"}

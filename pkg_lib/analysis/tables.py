@@ -17,8 +17,8 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
-from pkg_lib.analysis.metrics import BASELINE, CONTROLS, Rate, check_controls, compare, paired_bootstrap, pass_at_1, wilson
-from pkg_lib.results import write_text
+from pkg_lib.analysis.stats import BASELINE, CONTROLS, Rate, check_controls, compare, paired_bootstrap, pass_at_1, wilson
+from pkg_lib.core.store import write_text
 
 HERE = Path(__file__).parent
 CHOOSING = ("Reranked", "Ideal")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from tree_sitter import Node
 
+from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.languages import children, parse, parse_errors
-from pkg_lib.chunking.ledger import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.source import Source
 from pkg_lib.chunking.windows import Item, Windows, pack
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkg_lib.chunking import assembly
+from pkg_lib.chunking.account import Account
 from pkg_lib.chunking.languages import check_language, language_of
-from pkg_lib.chunking.ledger import Account
 from pkg_lib.chunking.source import Source, encode
-from pkg_lib.graph.columns import paused_collector
-from pkg_lib.types import Document, UserError
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.nodes import paused_collector
 
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 MODES = ("as-published", "lossless")

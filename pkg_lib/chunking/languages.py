@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
 
 # Language -> (module of the grammar, its function).
 GRAMMARS: dict[str, tuple[str, str]] = {

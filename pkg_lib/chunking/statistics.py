@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from pkg_lib.chunking.account import REASONS
 from pkg_lib.chunking.chunker import Chunk, Chunked, Chunker
 from pkg_lib.chunking.languages import functions_of, language_of, parse
-from pkg_lib.chunking.ledger import REASONS
 from pkg_lib.chunking.source import Source
 
 QUANTILES = (0.1, 0.5, 0.9)

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
+from pkg_lib.chunking.account import Ledger
 from pkg_lib.chunking.chunker import Chunk, Chunked, Chunker
-from pkg_lib.chunking.files import read, walk
 from pkg_lib.chunking.languages import SUFFIXES, check_language, language_of
-from pkg_lib.chunking.ledger import Ledger
 from pkg_lib.chunking.source import encode
-from pkg_lib.types import UserError
+from pkg_lib.chunking.trees import read, walk
+from pkg_lib.core.types import UserError
 
 
 def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO) -> str:

@@ -62,8 +62,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core.types import Outcome, UserError
 from pkg_lib.execution.errors import classify, join_detail
-from pkg_lib.types import Outcome, UserError
 
 PACKAGES = ("stdlib", "stdlib+numpy", "all")
 PREFIX = "pkg-sandbox-"

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
-from pkg_lib.generation.extract import settled
-from pkg_lib.types import Request, UserError
+from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.extraction import settled
 
 MAX_NEW_TOKENS = 512  # Section 4
 

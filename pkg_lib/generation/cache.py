@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.types import Generation, UserError, digest
+from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
 

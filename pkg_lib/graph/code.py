@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pkg_lib.types import Document
+from pkg_lib.core.types import Document
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^`\n]*\n(.*?)(?:^[ \t]*```[ \t]*\r?$|\Z)", re.S | re.M)
 _DEF = re.compile(r"\bdef[ \t\f\\]")

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pkg_lib.core.types import UserError, digest
 from pkg_lib.graph.schema import IMPL, PKG
-from pkg_lib.types import UserError, digest
 
 MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 tokens
 FORMS = ("closed", "open")

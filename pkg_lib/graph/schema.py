@@ -16,9 +16,9 @@ import networkx as nx
 import numpy as np
 import pyarrow as pa
 
+from pkg_lib.core.types import Document
 from pkg_lib.graph.code import split_lines
-from pkg_lib.graph.columns import BLOCK, IMPL, NAME, NODE_TYPES, PATH, PATHVALUE, Columns, scan
-from pkg_lib.types import Document
+from pkg_lib.graph.nodes import BLOCK, IMPL, NAME, NODE_TYPES, PATH, PATHVALUE, Columns, scan
 
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
 EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")

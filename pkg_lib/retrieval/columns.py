@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from pkg_lib import corpora, published
-from pkg_lib.types import Context, Retriever, Task, UserError
+from pkg_lib.core.types import Context, Retriever, Task, UserError
+from pkg_lib.data import corpora, published
 
 if TYPE_CHECKING:
     from pkg_lib.retrieval.retrievers import Knowledge
@@ -51,7 +51,7 @@ def _published_columns() -> Columns:
 def columns_of(corpus: str) -> Columns:
     """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
     from pkg_lib.retrieval.retrievers import RETRIEVERS
-    from pkg_lib.retrieval.text import TEXT_RETRIEVERS
+    from pkg_lib.retrieval.text_columns import TEXT_RETRIEVERS
 
     if corpus == corpora.PUBLISHED:
         return _published_columns()
@@ -61,11 +61,11 @@ def columns_of(corpus: str) -> Columns:
 def knowledge_of(corpus: str) -> Knowledge:
     """A corpus' documents, ready for its columns."""
     from pkg_lib.retrieval.retrievers import Knowledge
-    from pkg_lib.retrieval.text import TextKnowledge
+    from pkg_lib.retrieval.text_columns import TextKnowledge
 
     documents = corpora.load_corpus(corpus)
     if not corpora.is_text(corpus):
         return Knowledge(documents)
-    from pkg_lib.structuring import json_of  # docutils and its like are not needed for a corpus of code
+    from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code
 
     return TextKnowledge(documents, structure=partial(json_of, corpus))

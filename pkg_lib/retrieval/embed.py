@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm.auto import tqdm
 
-from pkg_lib import hub
-from pkg_lib.models import cache_dir
-from pkg_lib.types import UserError
+from pkg_lib.core import hub
+from pkg_lib.core.models import cache_dir
+from pkg_lib.core.types import UserError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pkg_lib.corpora import DEFAULT, check_name, is_text, load_corpus
+from pkg_lib.core.types import Context, Task, UserError
+from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import choices, prune
 from pkg_lib.retrieval.retrievers import GraphNodes, Knowledge, Options
-from pkg_lib.types import Context, Task, UserError
 
 UNITS = {"function": (IMPL, "Func-PKG"), "block": (BLOCK, "Block-PKG")}
 HITS, LINE = 10, 100  # ranked nodes; characters of a line

@@ -15,7 +15,7 @@ from typing import Protocol
 import faiss
 import numpy as np
 
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
 
 LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
 _MAGIC = b"pkg-hnsw-1\n"

@@ -20,13 +20,13 @@ from functools import cached_property
 
 import numpy as np
 
+from pkg_lib.core.types import Context, Document, Retriever, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG, build
 from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import INDEXES, FlatIndex, Index, make_index
 from pkg_lib.retrieval.prune import prune
-from pkg_lib.types import Context, Document, Retriever, Task, UserError
 
 log = logging.getLogger(__name__)
 CONTEXT_CHARS = 2000

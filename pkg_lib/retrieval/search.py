@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pkg_lib.graph import store
+from pkg_lib.core.types import UserError
+from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph.disk.vectors import Encoder, payloads_digest
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE
-from pkg_lib.graph.vectors import Encoder, payloads_digest
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.index import HNSWIndex, Index, make_index
-from pkg_lib.types import UserError
 
 UNITS = {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE}  # a leaf of a text's JSON
 

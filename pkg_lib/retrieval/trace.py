@@ -11,12 +11,12 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pkg_lib.graph.documents import Structured, build_text, deserialize
+from pkg_lib.core.types import Context, Document, UserError, digest
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
-from pkg_lib.graph.structure import structured
+from pkg_lib.graph.text.documents import Structured, build_text, deserialize
+from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.prune import without
 from pkg_lib.retrieval.retrievers import cut
-from pkg_lib.types import Context, Document, UserError, digest
 
 KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK}
 LEAVES = "JSON-PKG"

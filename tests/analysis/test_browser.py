@@ -12,12 +12,13 @@ from browser import Browser, executable
 from conftest import make_verdicts
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis import claim_report, claims, findings, paper_map, report
+from pkg_lib.analysis import findings, paper_map, report
 from pkg_lib.analysis.figures import pass_rates, save_figure
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import CODE, single, table1
-from pkg_lib.results import slug, write_jsonl
-from pkg_lib.study import NOTEBOOKS
+from pkg_lib.core.store import slug, write_jsonl
+from pkg_lib.experiment.study import NOTEBOOKS
+from pkg_lib.papers.claims import claim_report, claims
 
 pytestmark = pytest.mark.skipif(executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM")
 WIDTHS = (1400, 400)

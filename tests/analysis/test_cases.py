@@ -11,12 +11,12 @@ import pytest
 from checks import legible
 from matplotlib.text import Text
 
-from pkg_lib.analysis import case_figures, cases
-from pkg_lib.analysis.cases import Case, Compared, Hidden, Side
 from pkg_lib.analysis.tables import DASH
+from pkg_lib.core.types import Context, Document, Generation, Outcome, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, build
+from pkg_lib.papers.pkg import case_figures, cases
+from pkg_lib.papers.pkg.cases import Case, Compared, Hidden, Side
 from pkg_lib.retrieval.trace import Traced
-from pkg_lib.types import Context, Document, Generation, Outcome, UserError
 
 PASSED, UNKNOWN = Outcome("passed"), Outcome("not_measured")
 FAILED = Outcome("failed", "NameError", "NameError: name 'sel' is not defined")

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pkg_lib.analysis import cast_findings, cast_tables
-from pkg_lib.analysis.cast_figures import pass_rates, ranking
-from pkg_lib.analysis.cast_study import Study, mean_difference, mean_interval, published, reference, require_columns
-from pkg_lib.analysis.metrics import ControlError
+from pkg_lib.analysis.stats import ControlError
 from pkg_lib.analysis.tables import DASH, MINUS
-from pkg_lib.repo_tasks import store
-from pkg_lib.repo_tasks.judging import CONTROLS
-from pkg_lib.repo_tasks.retrieving import MEAN, OWN
-from pkg_lib.types import Outcome, UserError
+from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.papers.cast import cast_findings, cast_tables
+from pkg_lib.papers.cast import cast_store as store
+from pkg_lib.papers.cast.cast_figures import pass_rates, ranking
+from pkg_lib.papers.cast.cast_study import Study, mean_difference, mean_interval, published, reference, require_columns
+from pkg_lib.papers.cast.judging import CONTROLS
+from pkg_lib.papers.cast.retrieving import MEAN, OWN
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 IDS = [f"p/m:f{i}" for i in range(8)]

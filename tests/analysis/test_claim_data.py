@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from checks import legible
 
-from pkg_lib.analysis import claim_figures, claim_report, claim_tests, claims, paper_checks
-from pkg_lib.analysis.claim_study import columns_of
-from pkg_lib.analysis.claims import NOT_ATTEMPTED, OVERALL, REPRODUCED
-from pkg_lib.analysis.paper_checks import AVERAGE, CHECKS, table
 from pkg_lib.analysis.tables import COLUMNS
+from pkg_lib.core.types import UserError
 from pkg_lib.execution.errors import TABLE7
-from pkg_lib.types import UserError
+from pkg_lib.papers.claims import claim_figures, claim_report, claim_tests, claims, paper_checks
+from pkg_lib.papers.claims.claim_study import columns_of
+from pkg_lib.papers.claims.claims import NOT_ATTEMPTED, OVERALL, REPRODUCED
+from pkg_lib.papers.claims.paper_checks import AVERAGE, CHECKS, table
 
 CLAIMS = claims.load()
 MODELS = ["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from pkg_lib.analysis import claim_report, claim_tests, claims
-from pkg_lib.analysis.claims import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED, REPRODUCED, Claim, Evidence
-from pkg_lib.analysis.topic_rates import share_above
+from pkg_lib.papers.claims import claim_report, claim_tests, claims
+from pkg_lib.papers.claims.claims import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED, REPRODUCED, Claim, Evidence
+from pkg_lib.papers.pkg.topic_rates import share_above
 
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
 
@@ -205,7 +205,7 @@ def test_shares_count_tasks_of_all_or_of_those_that_another_column_solves():
 
 
 def test_errors_are_compared_task_by_task():
-    from pkg_lib.types import Outcome
+    from pkg_lib.core.types import Outcome
 
     verdict = frame(0, 30, 60)
     failed = {t: Outcome("failed", "NameError") for t in verdict.index[:30]}
@@ -333,7 +333,7 @@ def test_a_column_that_is_not_measured_is_no_evidence(tmp_path, monkeypatch):
     verdict = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
     stored = SimpleNamespace(retrievers=["None", "Block-PKG", "Few"], place=lambda *a: "x", verdicts=lambda c: verdict)
     (tmp_path / "x.jsonl").touch()
-    monkeypatch.setattr("pkg_lib.analysis.claim_study.open_experiment", lambda *a, **k: stored)
+    monkeypatch.setattr("pkg_lib.papers.claims.claim_study.open_experiment", lambda *a, **k: stored)
     study_ = claim_tests.Study([], ["humaneval"], ["published"], tmp_path)
     run = study_._run("m", "humaneval", "published")
     assert list(run.verdicts) == list(frame(30, 5))

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from checks import legible
 
-from pkg_lib.analysis import break_even, cost
 from pkg_lib.analysis.figures import save_figure
+from pkg_lib.analysis.prices import read_prices
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.prices import read_prices
-from pkg_lib.types import Generation
+from pkg_lib.core.types import Generation
+from pkg_lib.papers.pkg import break_even, cost
 
 MINUS = "\N{MINUS SIGN}"
 SPEED = {"model": "m", "prompts": 20, "slots": 48, "batch_tokens_per_s": 10.0, "single_tokens_per_s": 2.0}

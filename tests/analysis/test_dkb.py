@@ -16,13 +16,13 @@ import pytest
 from checks import legible
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from pkg_lib.analysis import dkb, dkb_evidence, dkb_figures, dkb_report, dkb_tables
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.repo_qa import measuring, study
-from pkg_lib.repo_qa.extraction import prompt_of
-from pkg_lib.typegraph.java import facts_of
-from pkg_lib.typegraph.resolve import graph_of
-from pkg_lib.types import Generation, UserError
+from pkg_lib.core.types import Generation, UserError
+from pkg_lib.graph.types.java import facts_of
+from pkg_lib.graph.types.resolve import graph_of
+from pkg_lib.papers.dkb import dkb, dkb_evidence, dkb_figures, dkb_report, dkb_tables, measuring
+from pkg_lib.papers.dkb import dkb_study as study
+from pkg_lib.papers.dkb.llm_kb import prompt_of
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 ROOT = SHOP.parents[2]
@@ -177,7 +177,7 @@ def test_differences_are_of_the_same_questions(found):
 
 
 def test_a_verdict_needs_the_exact_test():
-    from pkg_lib.repo_qa.evidence import Paired
+    from pkg_lib.papers.dkb.evidence import Paired
 
     assert dkb_report._verdict(Paired(8, 0.2, 0.1, 0.3, 0.01), "X").startswith("DKB beats X")
     assert dkb_report._verdict(Paired(8, -0.2, -0.3, -0.1, 0.01), "X").startswith("DKB stays below X")
@@ -267,7 +267,7 @@ def test_the_stored_jdk_graph_is_whole():
 
 def test_the_drawing_of_a_graph_is_the_same_for_every_hash_seed():
     program = (
-        "import networkx as nx; from pkg_lib.analysis.dkb_figures import _places\n"
+        "import networkx as nx; from pkg_lib.papers.dkb.dkb_figures import _places\n"
         "g = nx.DiGraph([(f't{i}', f't{i * 7 % 12}') for i in range(12)] + [('t1', 't2'), ('a', 'b')])\n"
         "print(sorted(_places(g.subgraph(sorted(g))).items()))"
     )

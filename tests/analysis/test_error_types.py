@@ -3,11 +3,11 @@
 import pytest
 from checks import legible
 
-from pkg_lib.analysis import error_types
 from pkg_lib.analysis.figures import error_bars
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.analysis.waterfall import Record, help_hurt
-from pkg_lib.types import Outcome
+from pkg_lib.core.types import Outcome
+from pkg_lib.papers.pkg import error_types
+from pkg_lib.papers.pkg.waterfall import Record, help_hurt
 
 FAILED = "failed"
 WITHOUT = {

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from pkg_lib.analysis import explored
 from pkg_lib.analysis.tables import DASH
+from pkg_lib.core.types import Document
+from pkg_lib.papers.pkg import explored
 from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import Knowledge
-from pkg_lib.types import Document
 
 SOURCE = """def f(a, b):
     for x in a < b:

@@ -8,7 +8,7 @@ from matplotlib.text import Text
 
 from pkg_lib.analysis import figures
 from pkg_lib.analysis.tables import CODE, DASH
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
 
 DRAWINGS = [figures.pass_rates, figures.helped_and_hurt_bars]
 

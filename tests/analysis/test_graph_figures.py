@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from pkg_lib.analysis import graph_figures as draw
 from pkg_lib.analysis.figures import save_figure
-from pkg_lib.building import build_corpus
-from pkg_lib.graph.documents import Structured, build_text
+from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.schema import BLOCK, PATHVALUE, build
+from pkg_lib.graph.text.documents import Structured, build_text
+from pkg_lib.papers.pkg import graph_figures as draw
+from pkg_lib.papers.pkg.graph_building import build_corpus
 from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import Knowledge
-from pkg_lib.types import Document, UserError
 
 SOURCE = "@cache\ndef outer(\n    a,\n    b):\n    for x in a:\n        if x:\n            pass\n    while b:\n        b -= 1\n"
 JSON = {"title": "$x$ and a long line " * 9, "parts": [{"code": "a\nb"}, {}], "n": None}

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pkg_lib.analysis import graphs
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.building import build_corpus
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.papers.pkg import graphs
+from pkg_lib.papers.pkg.graph_building import build_corpus
 
 BENCHMARK = {
     "functions": 115000, "nodes": 400000, "edges": 410000, "documents": 9000, "processors": 2, "load_before": 0.1,

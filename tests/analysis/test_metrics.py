@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
-from pkg_lib.analysis import metrics
-from pkg_lib.types import Context, UserError
+from pkg_lib.analysis import stats as metrics
+from pkg_lib.core.types import Context, UserError
 
 
 def series(values):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from pkg_lib.analysis import model_pairs
-from pkg_lib.analysis.claim_study import Run
-from pkg_lib.analysis.metrics import bootstrap_of_steps, mcnemar
+from pkg_lib.analysis.stats import bootstrap_of_steps, mcnemar
+from pkg_lib.papers.claims import model_pairs
+from pkg_lib.papers.claims.claim_study import Run
 
 NAMES = {"none": "None", "Func_PKG": "Func-PKG", "Block_PKG": "Block-PKG"}
 

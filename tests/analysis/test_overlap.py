@@ -9,10 +9,10 @@ from checks import legible
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.analysis import overlap, overlap_figures
 from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.tables import CODE, DASH, TEXT
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.papers.pkg import overlap, overlap_figures
 
 THREE = ["None", "Func-BM25", "Block-PKG"]
 SMALL = pd.DataFrame(

@@ -7,8 +7,8 @@ import pytest
 from test_report import Links, broken
 
 from pkg_lib.analysis import paper_map, report
-from pkg_lib.results import ROOT
-from pkg_lib.study import NOTEBOOKS
+from pkg_lib.core.store import ROOT
+from pkg_lib.experiment.study import NOTEBOOKS
 
 WANTED = {
     "PKG": {*(f"Table {n}" for n in range(1, 10)), "Claim ledger"},

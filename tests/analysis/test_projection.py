@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pkg_lib.analysis import projection
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.results import ROOT
-from pkg_lib.types import Task, UserError
+from pkg_lib.core.store import ROOT
+from pkg_lib.core.types import Task, UserError
+from pkg_lib.papers.pkg import projection
 
 
 def clusters(n=20):

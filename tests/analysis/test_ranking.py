@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pkg_lib.analysis import ranking
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.retrieval import ranking
 
 
 @dataclass

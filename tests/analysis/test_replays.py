@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from pkg_lib.analysis import replays
-from pkg_lib.types import Outcome, UserError
+from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.papers.pkg import replays
 
 TASKS = [f"HumanEval/{i}" for i in range(4)]
 

@@ -12,9 +12,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from pkg_lib.analysis import findings, report
 from pkg_lib.analysis.contents import headline, matrix, pages
-from pkg_lib.analysis.metrics import own_function
+from pkg_lib.analysis.stats import own_function
 from pkg_lib.analysis.tables import CODE, TITLES, table1
-from pkg_lib.types import Context, UserError
+from pkg_lib.core.types import Context, UserError
 
 STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
 PROVENANCE = {"model": "m-0.5b", "benchmark": "humaneval", "corpus": "textbook+stdlib", "versions": {"python": "3.11"}}

@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 from checks import legible
 
-from pkg_lib.analysis import representation as rq3
 from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.tables import CODE, DASH, TEXT
-from pkg_lib.types import Context
+from pkg_lib.core.types import Context
+from pkg_lib.papers.pkg import representation as rq3
 
 MINUS = "\N{MINUS SIGN}"
 

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from pkg_lib.analysis.figures import STYLE
-from pkg_lib.results import ROOT
+from pkg_lib.core.store import ROOT
 
 SOURCES = sorted((ROOT / "pkg_lib").rglob("*.py"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pkg_lib.analysis import tables
-from pkg_lib.analysis.metrics import ControlError
+from pkg_lib.analysis.stats import ControlError
 from pkg_lib.analysis.tables import CODE, DASH
 
 

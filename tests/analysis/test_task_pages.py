@@ -4,8 +4,8 @@ import pytest
 from test_report import Links, broken
 
 from pkg_lib.analysis import report
-from pkg_lib.results import read_rows, write_jsonl
-from pkg_lib.types import UserError
+from pkg_lib.core.store import read_rows, write_jsonl
+from pkg_lib.core.types import UserError
 
 MODELS = ("m", "n")
 SECRET = "AssertionError | failing: assert secret"

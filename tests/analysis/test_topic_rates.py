@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from checks import legible
 
-from pkg_lib.analysis import topic_figures, topic_rates
 from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.tables import DASH, MINUS
-from pkg_lib.analysis.topics import topics
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.papers.pkg import topic_figures, topic_rates
+from pkg_lib.papers.pkg.topics import topics
 
 NAMES = list(topics().index)
 COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from pkg_lib.analysis import topics
-from pkg_lib.types import Task
+from pkg_lib.core.types import Task
+from pkg_lib.papers.pkg import topics
 
 NAMES = list(topics.topics().index)
 UNIT = np.eye(len(NAMES), dtype=np.float32)

@@ -3,8 +3,8 @@ from itertools import pairwise
 
 import pytest
 
-from pkg_lib.analysis.waterfall import STAGES, Record, help_hurt, mcnemar, record, waterfall
-from pkg_lib.types import Outcome
+from pkg_lib.core.types import Outcome
+from pkg_lib.papers.pkg.waterfall import STAGES, Record, help_hurt, mcnemar, record, waterfall
 
 FULL = Record("t", True, True, True, True, True, True, True)
 FIELDS = ("context_found", "in_prompt", "completion", "extracted", "parsed", "ran", "passed")

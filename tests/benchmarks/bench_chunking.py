@@ -26,11 +26,11 @@ from astchunk import ASTChunkBuilder
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from pkg_lib.chunking.account import Ledger
 from pkg_lib.chunking.chunker import Chunker
-from pkg_lib.chunking.files import chunk_files, walk
 from pkg_lib.chunking.languages import language_of, parse
-from pkg_lib.chunking.ledger import Ledger
-from pkg_lib.results import results_dir, write_json
+from pkg_lib.chunking.trees import chunk_files, walk
+from pkg_lib.core.store import results_dir, write_json
 
 NPM = ("rxjs@7.8.1", "react-native-paper@5.12.5", "react-native@0.72.17", "cordova-android@13.0.0",
        "react-native-windows@0.72.33", "edge-js@23.1.1")  # fmt: skip

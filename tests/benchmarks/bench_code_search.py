@@ -32,14 +32,14 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pkg_lib.analysis.metrics import mcnemar, mrr_at, rank_of, recall_at, reciprocal_rank_fusion, weighted_fusion
-from pkg_lib.benchmarks import load_benchmark
-from pkg_lib.corpora import PREFIXES, load_corpus
+from pkg_lib.analysis.stats import mcnemar, mrr_at, rank_of, recall_at, reciprocal_rank_fusion, weighted_fusion
+from pkg_lib.core.store import results_dir, versions, write_json
+from pkg_lib.core.types import Document, Task, UserError, digest
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.corpora import PREFIXES, load_corpus
 from pkg_lib.graph.schema import IMPL, build
-from pkg_lib.results import results_dir, versions, write_json
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.types import Document, Task, UserError, digest
 
 BENCHMARK, RRF = "mbpp", 60
 MINILM, LEXICAL, RANKS, SCORES = "MiniLM", "BM25", "reciprocal rank fusion", "score fusion"

@@ -22,12 +22,12 @@ if __name__ == "__main__":
 import psutil
 import torch
 
-from pkg_lib.benchmarks import load_benchmark
+from pkg_lib.core.models import at_hand, fetch, model_spec
+from pkg_lib.core.types import Request, UserError
+from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import Row, TransformersBackend
 from pkg_lib.generation.prompts import chat
-from pkg_lib.models import at_hand, fetch, model_spec
-from pkg_lib.types import Request, UserError
 
 
 def humaneval_requests(count: int) -> list[Request]:

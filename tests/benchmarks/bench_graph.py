@@ -34,17 +34,17 @@ from sklearn.feature_extraction.text import HashingVectorizer
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pkg_lib.analysis.graphs import table8_rows
-from pkg_lib.graph import store
+from pkg_lib.core.store import results_dir, versions, write_json
+from pkg_lib.core.types import Document
 from pkg_lib.graph.code import functions_of
-from pkg_lib.graph.columns import UNPARSABLE, paused_collector
-from pkg_lib.graph.ledger import ledger
+from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph.graph_ledger import ledger
+from pkg_lib.graph.nodes import UNPARSABLE, paused_collector
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
-from pkg_lib.results import results_dir, versions, write_json
+from pkg_lib.papers.pkg.graphs import table8_rows
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, make_index, recall
 from pkg_lib.retrieval.prune import prune
-from pkg_lib.types import Document
 
 ROOT = Path(__file__).resolve().parents[2]
 DIMENSION, BUCKETS = 384, 2**15

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from pkg_lib.benchmarks import load_benchmark
-from pkg_lib.execution.evaluate import task_job
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.evaluate import task_job
 from pkg_lib.execution.sandbox import layers, run_jobs
 
 TASKS = 60

@@ -23,9 +23,9 @@ if __name__ == "__main__":
 
 from typegraph.listing import listing
 
-from pkg_lib.results import results_dir, versions, write_json
-from pkg_lib.typegraph.build import build
-from pkg_lib.typegraph.scan import scan
+from pkg_lib.core.store import results_dir, versions, write_json
+from pkg_lib.graph.types.build import build
+from pkg_lib.graph.types.scan import scan
 
 
 def copied(source: Path, count: int, root: Path) -> dict[str, bytes]:

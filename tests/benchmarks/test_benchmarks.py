@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 from benchmarks import bench_bm25, bench_chunking, bench_code_search, bench_generation, bench_graph, bench_typegraph
+from pkg_lib.core.types import Request, Task
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
-from pkg_lib.types import Request, Task
 
 
 def test_the_names_are_listed_sooner_than_pandas_alone_is_imported():

@@ -10,10 +10,10 @@ from astchunk import ASTChunkBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.chunker import METHODS, Chunker
 from pkg_lib.chunking.languages import GRAMMARS, language_of
-from pkg_lib.chunking.ledger import BETWEEN, LAYOUT, LEAF, UNSEEN
-from pkg_lib.types import Document, UserError
+from pkg_lib.core.types import Document, UserError
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
 SAMPLES = {p.name: p.read_bytes() for p in sorted(DATA.iterdir())}

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from pkg_lib.chunking import files
+from pkg_lib.chunking import trees as files
 from pkg_lib.chunking.chunker import Chunker
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
 
 
 @pytest.fixture

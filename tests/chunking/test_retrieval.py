@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from pkg_lib import hub
-from pkg_lib.chunking import retrieval
 from pkg_lib.chunking.chunker import Chunker
+from pkg_lib.core import hub
+from pkg_lib.core.types import Task, UserError
+from pkg_lib.retrieval import chunks as retrieval
 from pkg_lib.retrieval import embed
-from pkg_lib.types import Task, UserError
 
 TEXT = (
     "def reverse_words(s):\n    return s[::-1]\n\n\n"

@@ -12,7 +12,7 @@ import pytest
 
 from pkg_lib import cli
 from pkg_lib.chunking import stream
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = b"# caf\xe9\r\ndef f(x):\r\n\treturn x\r\n\x00" + "ü = '''\n日本語\n'''".encode()

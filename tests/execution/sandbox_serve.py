@@ -17,8 +17,8 @@ def become(user: int) -> None:
 
 
 def serve(packages: str) -> None:
+    from pkg_lib.core.types import UserError
     from pkg_lib.execution.sandbox import Job, Limits, Worker, check_layers
-    from pkg_lib.types import UserError
 
     worker, refusal = Worker(Limits(packages=packages)), ""
     try:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from pkg_lib.core.types import Outcome
 from pkg_lib.execution.sandbox import ALLOW_ROOT, DENY, Job
-from pkg_lib.types import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = "tests/execution/sandbox_serve.py"

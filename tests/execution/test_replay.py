@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pkg_lib.benchmarks import load_benchmark
-from pkg_lib.execution import replay as module
-from pkg_lib.execution.replay import find_samples, read_samples, replay, tabulate, task_id_of
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.papers.pkg import replay as module
+from pkg_lib.papers.pkg.replay import find_samples, read_samples, replay, tabulate, task_id_of
 
 PUBLISHED = {
     ("claude-3-haiku", "humaneval"): (122, 118, 121, 117, 111, 121, 144),

@@ -15,9 +15,9 @@ import psutil
 import pytest
 from sandbox_settings import BARE, NO_NAMESPACES, SETTINGS
 
+from pkg_lib.core.types import Outcome, UserError
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.execution.sandbox import ALLOW_ROOT, Job, Limits, Worker, check_layers, layers, run_jobs
-from pkg_lib.types import Outcome, UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 TEST = "assert f(1) == 2"

@@ -10,9 +10,9 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
+from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import Row, TransformersBackend
-from pkg_lib.types import Request, UserError
 
 NEW = 12
 

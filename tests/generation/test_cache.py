@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from pkg_lib.core.types import Generation, UserError
 from pkg_lib.generation.cache import GenerationCache, generation_key
-from pkg_lib.types import Generation, UserError
 
 PARAMS = {"max_new_tokens": 512, "do_sample": False}
 BASE = ("model", "rev", "prompt", PARAMS, 0)

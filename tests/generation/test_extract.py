@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkg_lib.generation.extract import blocks, defines, extract, settled
+from pkg_lib.generation.extraction import blocks, defines, extract, settled
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return 1\n"

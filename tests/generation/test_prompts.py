@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pytest
 
+from pkg_lib.core.models import MODELS
 from pkg_lib.generation.prompts import TEMPLATES
-from pkg_lib.models import MODELS
 
 PRINTED = {
     ("codellama", True): (

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from words import WordEmbedder
 
-from pkg_lib.graph import store
-from pkg_lib.graph.change import added, removed
-from pkg_lib.graph.documents import build_text
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph.disk.change import added, removed
 from pkg_lib.graph.schema import build
-from pkg_lib.graph.structure import structured
-from pkg_lib.types import Document, UserError
+from pkg_lib.graph.text.documents import build_text
+from pkg_lib.graph.text.structure import structured
 
 from .source_trees import Expected, bodies, render
 

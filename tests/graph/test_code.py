@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from pkg_lib.core.types import Document
 from pkg_lib.graph.code import functions_of, parses, sources_of
-from pkg_lib.types import Document
 
 from .source_trees import Expected, bodies, render
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.graph.docstrings import document_text, read, sections_of
-from pkg_lib.graph.documents import Rejected, tree
-from pkg_lib.types import Document
+from pkg_lib.core.types import Document
+from pkg_lib.graph.text.docstrings import document_text, read, sections_of
+from pkg_lib.graph.text.documents import Rejected, tree
 
 NUMPYDOC = """\
 Matrix or

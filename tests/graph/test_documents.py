@@ -9,8 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pkg_lib.graph import store
-from pkg_lib.graph.documents import (
+from pkg_lib.core.types import Document
+from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE
+from pkg_lib.graph.text.documents import (
     MAX_DEPTH,
     Rejected,
     Structured,
@@ -24,8 +26,6 @@ from pkg_lib.graph.documents import (
     steps,
     tree,
 )
-from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE
-from pkg_lib.types import Document
 
 AWKWARD = ["", "a.b", "a/b", "[0]", "0", '"', "'", "~", "~1", "~4", " ; value = ", "true", "null", "[]", "{}", "-1.5e3", "\n"]
 texts = st.one_of(st.sampled_from(AWKWARD), st.text(st.characters(exclude_categories=["Cs"]), max_size=8))

@@ -13,11 +13,11 @@ import torch
 from hypothesis import given
 
 from graph.source_trees import Expected, bodies, render
-from pkg_lib import enhancer
+from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.graph.enhance import FAMILIES, MAX_CHARS, Hole, Unfit, candidates, closed, enhanced_payloads, fim_of, hole, judge
 from pkg_lib.graph.schema import IMPL, build
-from pkg_lib.types import Document, Request, Task, UserError, digest
+from pkg_lib.papers.pkg import enhancer
 
 QWEN = FAMILIES["qwen2.5-coder"]
 MODEL = "qwen2.5-coder-0.5b-instruct"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.graph.change import removed
-from pkg_lib.graph.ledger import ledger
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.disk.change import removed
+from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.schema import BLOCK, NODES, PKG, build, edges_of
-from pkg_lib.types import Document, UserError
 
 from .source_trees import Expected, bodies, render
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pkg_lib.core.types import Document
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.graph.llm import AGAIN, LLM, json_part, read_answer
-from pkg_lib.types import Document
+from pkg_lib.graph.text.llm import AGAIN, LLM, json_part, read_answer
 
 DOCUMENTS = [Document(f"d/{n}", f"Title {n}\n=======\n\nText {n} with {{braces}}.\n", "rst") for n in ("good", "late", "never")]
 ANSWERS = {

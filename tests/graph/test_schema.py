@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, HAS_BLOCK, HAS_IMPL, IMPL, NAME, PARENT, PKG, build, split_lines
-from pkg_lib.types import Document, UserError
 
 from .source_trees import Expected, bodies, render
 
@@ -150,7 +150,7 @@ def test_form_feed_and_separators_end_no_line():
 
 @pytest.mark.parametrize("size", [1, 400, 10**9])
 def test_the_same_graph_with_two_processes(monkeypatch, size):
-    monkeypatch.setattr("pkg_lib.graph.columns.CHUNK_CHARS", size)
+    monkeypatch.setattr("pkg_lib.graph.nodes.CHUNK_CHARS", size)
     documents = [Document("bad", "def"), Document("a", NESTED), Document("none", "", kind="answer"), Document("b", NESTED)]
     documents += [Document(f"d{i}", f"def f{i}():\n    if {i}:\n        return\n") for i in range(20)]
     assert build(documents, {"a": "b"}, processes=2).equals(build(documents, {"a": "b"}))

@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from words import WordEmbedder
 
-from pkg_lib.graph import files, store
-from pkg_lib.graph import vectors as matrices
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph.disk import parts as files
+from pkg_lib.graph.disk import vectors as matrices
 from pkg_lib.graph.schema import PKG, build
-from pkg_lib.types import Document, UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 A = Document("a", "def f(x):\n    if x:\n        return 1\n")
@@ -275,7 +276,7 @@ def test_a_kill_while_encoding_leaves_the_last_complete_version(tmp_path):
         "import os, sys, numpy as np\n"
         "from pathlib import Path\n"
         "from pkg_lib.graph import store, vectors\n"
-        "from pkg_lib.types import Document\n"
+        "from pkg_lib.core.types import Document\n"
         "vectors.CHUNK = 1\n"
         "class Dies:\n"
         "    name, left = 'words', 2\n"

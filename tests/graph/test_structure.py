@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pkg_lib.graph.compose import compose, free_key
-from pkg_lib.graph.documents import tree
-from pkg_lib.graph.rst import Event
-from pkg_lib.graph.sections import cut, events
-from pkg_lib.graph.structure import deterministic, structured
-from pkg_lib.types import Document, UserError
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.text.compose import compose, free_key
+from pkg_lib.graph.text.documents import tree
+from pkg_lib.graph.text.rst import Event
+from pkg_lib.graph.text.sections import cut, events
+from pkg_lib.graph.text.structure import deterministic, structured
 
 RST = """\
 .. _tut-lists:

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from pkg_lib.graph.workers import ordered
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.core.workers import ordered
 
 
 @pytest.mark.parametrize("processes", [1, 3])

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib.core.types import Request
+from pkg_lib.generation.asking import Asker
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.repo_qa import extraction
-from pkg_lib.repo_qa.asking import Asker
-from pkg_lib.repo_qa.extraction import Extraction, batches, extract, prompt_of, read
-from pkg_lib.repo_qa.knowledge import graph_of, named_dependencies
-from pkg_lib.types import Request
+from pkg_lib.papers.dkb import llm_kb as extraction
+from pkg_lib.papers.dkb.knowledge import graph_of, named_dependencies
+from pkg_lib.papers.dkb.llm_kb import Extraction, batches, extract, prompt_of, read
 
 MODEL = "qwen2.5-coder-1.5b-instruct"
 BATCH = ("src/a/Cart.java", "src/b/Order.java")

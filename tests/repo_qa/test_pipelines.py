@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.repo_qa.evidence import Judge, paired, table
-from pkg_lib.repo_qa.pipelines import Budget, Excerpt, Gathered, GraphPipeline, NoGraph, Repository
-from pkg_lib.repo_qa.questions import Question
-from pkg_lib.repo_qa.splitter import chunks_of
-from pkg_lib.typegraph.java import facts_of
-from pkg_lib.typegraph.published import graph_of as published
-from pkg_lib.typegraph.resolve import graph_of
-from pkg_lib.types import Context, UserError
+from pkg_lib.core.types import Context, UserError
+from pkg_lib.data.questions import Question
+from pkg_lib.graph.types.java import facts_of
+from pkg_lib.graph.types.listing import graph_of as published
+from pkg_lib.graph.types.resolve import graph_of
+from pkg_lib.papers.dkb.evidence import Judge, paired, table
+from pkg_lib.papers.dkb.pipelines import Budget, Excerpt, Gathered, GraphPipeline, NoGraph, Repository
+from pkg_lib.papers.dkb.splitter import chunks_of
 
 TEXTS = {
     "Api.java": "interface Api { void work(); }",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.repo_qa.questions import Question, gold, read_questions
-from pkg_lib.typegraph.build import build
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.data.questions import Question, gold, read_questions
+from pkg_lib.graph.types.build import build
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 

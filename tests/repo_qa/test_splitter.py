@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.repo_qa.splitter import chunks_of, split
+from pkg_lib.papers.dkb.splitter import chunks_of, split
 
 HERE = Path(__file__).parent
 STORED = json.loads((HERE / "data" / "splitter.json").read_text("utf8"))  # made with the package, see "made_with"

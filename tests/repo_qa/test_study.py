@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.analysis import dkb
-from pkg_lib.repo_qa import measuring, prompts, study
-from pkg_lib.results import read_json, write_json
-from pkg_lib.types import UserError
+from pkg_lib.core.store import read_json, write_json
+from pkg_lib.core.types import UserError
+from pkg_lib.papers.dkb import dkb, measuring
+from pkg_lib.papers.dkb import dkb_prompts as prompts
+from pkg_lib.papers.dkb import dkb_study as study
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 QUESTIONS = str(SHOP / "questions.yaml")
@@ -210,7 +211,7 @@ def test_a_module_of_the_jdk_is_unpacked_once(own_cache, tmp_path, monkeypatch):
 
 
 def test_recorded_evidence_is_read_back(opened, monkeypatch, tmp_path):
-    from pkg_lib.analysis import dkb
+    from pkg_lib.papers.dkb import dkb
 
     monkeypatch.setattr(study, "open_repository", lambda *a: opened)
     monkeypatch.setattr(measuring, "measure_queries", lambda o: None)

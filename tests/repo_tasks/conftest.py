@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from pkg_lib.repo_tasks.packages import Package
+from pkg_lib.data.packages import Package
 
 SHAPES = '''"""Shapes."""
 

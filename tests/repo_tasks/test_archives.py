@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib.repo_tasks import archives
-from pkg_lib.repo_tasks.functions import read_package
-from pkg_lib.repo_tasks.packages import PACKAGES, named, tree
-from pkg_lib.repo_tasks.trees import TREES
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.data import archives
+from pkg_lib.data.functions import read_package
+from pkg_lib.data.packages import PACKAGES, named, tree
+from pkg_lib.papers.cast.source_trees import TREES
 
 
 def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_cache):

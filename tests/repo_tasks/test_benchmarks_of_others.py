@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib import cli
-from pkg_lib.repo_tasks import crosscodeeval, swebench
-from pkg_lib.repo_tasks.tasks import REPOEVAL
-from pkg_lib.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.data import crosscodeeval, swebench
+from pkg_lib.data.repoeval import REPOEVAL
 
 RECORD = {
     "prompt": "from a import b\nx = ", "groundtruth": "b.make(1)",

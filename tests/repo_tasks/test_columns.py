@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.chunking.chunker import Chunker
-from pkg_lib.chunking.retrieval import BM25Ranker
-from pkg_lib.repo_tasks.columns import CHUNKERS, COLUMNS, chunked, column, masked, retrieve
-from pkg_lib.repo_tasks.functions import as_task, candidates, read_package
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.data.functions import as_task, candidates, read_package
+from pkg_lib.papers.cast.cast_columns import CHUNKERS, COLUMNS, chunked, column, masked, retrieve
+from pkg_lib.retrieval.chunks import BM25Ranker
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pkg_lib.core.types import Outcome
+from pkg_lib.data.functions import as_task, candidates, read_package
 from pkg_lib.execution.sandbox import Limits
-from pkg_lib.repo_tasks import building, covering, judging
-from pkg_lib.repo_tasks.functions import as_task, candidates, read_package
-from pkg_lib.types import Outcome
+from pkg_lib.papers.cast import covering, judging
+from pkg_lib.papers.cast import task_building as building
 
 
 @pytest.fixture

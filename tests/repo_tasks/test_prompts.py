@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.chunking.chunker import Chunk
-from pkg_lib.repo_tasks.prompts import (
+from pkg_lib.data.repoeval import RepoTask
+from pkg_lib.papers.cast.cast_prompts import (
     code_block,
     commented,
     context_text,
@@ -21,7 +22,6 @@ from pkg_lib.repo_tasks.prompts import (
     prompt,
     settled,
 )
-from pkg_lib.repo_tasks.tasks import RepoTask
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
 

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pkg_lib.chunking.retrieval import EmbeddingRanker
-from pkg_lib.repo_tasks import completing, packages, retrieving, running, store, verdicts
-from pkg_lib.repo_tasks.columns import COLUMNS
-from pkg_lib.repo_tasks.tasks import read_repoeval
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.data import packages
+from pkg_lib.data.repoeval import read_repoeval
+from pkg_lib.papers.cast import cast_store as store
+from pkg_lib.papers.cast import completing, retrieving, running, verdicts
+from pkg_lib.papers.cast.cast_columns import COLUMNS
+from pkg_lib.retrieval.chunks import EmbeddingRanker
 
 MODEL, CHAT = "qwen2.5-coder-0.5b-instruct", "None, chat prompt"
 BODY = "    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi\n"

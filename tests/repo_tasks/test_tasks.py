@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.repo_tasks.functions import as_task, candidates, functions, read_package, replaced
-from pkg_lib.repo_tasks.tasks import REPOEVAL, WINDOW_LINES, load_repoeval, read_repoeval
-from pkg_lib.types import BenchmarkMissing, UserError
+from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.data.functions import as_task, candidates, functions, read_package, replaced
+from pkg_lib.data.repoeval import REPOEVAL, WINDOW_LINES, load_repoeval, read_repoeval
 
 from .conftest import SHAPES
 
@@ -127,7 +127,7 @@ def test_the_query_is_the_window_before_the_body(package):
 
 @given(st.lists(st.sampled_from(["x = 1", "", "# c", "if x:", "    y = 2", "return x"]), min_size=1, max_size=12))
 def test_replacing_a_body_touches_nothing_else(lines):
-    from pkg_lib.repo_tasks.tasks import RepoTask
+    from pkg_lib.data.repoeval import RepoTask
 
     before, after = "def f(x):\n", "\n\ndef g():\n    pass\n"
     body = "\n".join(f"    {line}" for line in lines)

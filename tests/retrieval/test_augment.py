@@ -7,10 +7,10 @@ import ast
 import numpy as np
 import pytest
 
+from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NAME, build
 from pkg_lib.retrieval.augment import AMBIGUOUS, TOO_LONG, UNKNOWN, Calls, parsed, takes
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options, fitting
-from pkg_lib.types import Document, Task, UserError
 
 MANY = 10_000
 

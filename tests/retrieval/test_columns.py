@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from pkg_lib import published
-from pkg_lib.corpora import check_name, load_corpus
+from pkg_lib.core.types import Task, UserError
+from pkg_lib.data import published
+from pkg_lib.data.corpora import check_name, load_corpus
 from pkg_lib.retrieval.columns import ALL, columns_of, knowledge_of
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
-from pkg_lib.retrieval.text import TEXT_RETRIEVERS, TextKnowledge
-from pkg_lib.types import Task, UserError
+from pkg_lib.retrieval.text_columns import TEXT_RETRIEVERS, TextKnowledge
 
 
 def test_all_names_every_retriever():

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pkg_lib.core.types import UserError
 from pkg_lib.retrieval.embed import Embedder, VectorCache
 from pkg_lib.retrieval.index import FlatIndex
-from pkg_lib.types import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL
 from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options
-from pkg_lib.types import Document, Task, UserError
 
 SOURCE = '''def helper(sentence):
     return sentence.strip()

@@ -6,8 +6,8 @@ import faiss
 import numpy as np
 import pytest
 
+from pkg_lib.core.types import UserError
 from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex, make_index, recall
-from pkg_lib.types import UserError
 
 
 def clustered(count: int, seed: int = 0, dimension: int = 32) -> np.ndarray:

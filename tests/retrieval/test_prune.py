@@ -10,12 +10,12 @@ import pytest
 from graph.source_trees import Expected, bodies, render
 from hypothesis import given
 
-from pkg_lib.benchmarks import load_benchmark
+from pkg_lib.core.types import Document
+from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.prune import prune, without
-from pkg_lib.types import Document
 
 # Figure 3 of the paper: sentences that begin with "I" are boring; the retrieved code counts exciting ones too.
 FIGURE_3 = '''def count_sentences(text):

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
+from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.schema import IMPL
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, GraphNodes, Knowledge, Options, cut
-from pkg_lib.types import Document, Task, UserError
 
 PRIMES = """\
 def is_prime(number):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.graph.documents import Structured
+from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.graph.text.documents import Structured
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
-from pkg_lib.retrieval.text import TEXT_RETRIEVERS, JsonPKG, TextKnowledge
-from pkg_lib.types import Document, Task, UserError
+from pkg_lib.retrieval.text_columns import TEXT_RETRIEVERS, JsonPKG, TextKnowledge
 
 PRIMES = (
     "Primes\n======\n\nA prime number has no divisor.\n\n"

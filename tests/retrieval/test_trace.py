@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL
 from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
-from pkg_lib.retrieval.text import JsonPKG, TextKnowledge
+from pkg_lib.retrieval.text_columns import JsonPKG, TextKnowledge
 from pkg_lib.retrieval.trace import trace
-from pkg_lib.types import Context, Document, Task, UserError
 
 CLASS = """class A:
     def method(self, apples):

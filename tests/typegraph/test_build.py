@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pkg_lib.typegraph import build as module
-from pkg_lib.typegraph import scan as scanning
-from pkg_lib.typegraph.build import build, in_mode, lines
-from pkg_lib.typegraph.graph import MODES
-from pkg_lib.types import UserError
+from pkg_lib.core.types import UserError
+from pkg_lib.graph.types import build as module
+from pkg_lib.graph.types import scan as scanning
+from pkg_lib.graph.types.build import build, in_mode, lines
+from pkg_lib.graph.types.typegraph import MODES
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 

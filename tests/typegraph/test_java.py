@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.typegraph import java
-from pkg_lib.typegraph.java import facts_of
+from pkg_lib.graph.types import java
+from pkg_lib.graph.types.java import facts_of
 
 EVERYTHING = b"""
 package a /* here */ . b; import x.Single; import y.*; import static z.Util.*; import static z.Util.Nested;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pkg_lib.typegraph.build import build
-from pkg_lib.typegraph.java import facts_of
-from pkg_lib.typegraph.published import graph_of
+from pkg_lib.graph.types.build import build
+from pkg_lib.graph.types.java import facts_of
+from pkg_lib.graph.types.listing import graph_of
 from typegraph.listing import listing
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.typegraph import published
-from pkg_lib.typegraph.java import facts_of
-from pkg_lib.typegraph.resolve import graph_of
+from pkg_lib.graph.types import listing as published
+from pkg_lib.graph.types.java import facts_of
+from pkg_lib.graph.types.resolve import graph_of
 
 
 def resolved(**files):

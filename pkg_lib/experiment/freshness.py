@@ -1,0 +1,124 @@
+"""What an executed notebook was made from, so that it is executed again only when that has changed.
+
+    results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
+
+The digest covers the notebook, its parameters, the files that these name, every file of pkg_lib, the pinned requirements, and
+the stored files that it may read. It is made of contents, not of times, so that a fresh clone of committed results needs no
+execution.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pkg_lib.core.store import ROOT, slug, write_json
+from pkg_lib.core.types import digest
+from pkg_lib.data import corpora
+
+SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # what every notebook may read
+ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
+LONGEST = 255  # characters of a file's name; a longer text is no path
+TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
+NONE = "none"  # the corpus of the column that needs none
+
+
+def inputs(results: Path, parameters: dict[str, Any]) -> list[Path]:
+    """The folders of stored results that a notebook with these parameters may read.
+
+    One about a model reads that model's completions (shared by all its benchmarks, a prompt is completed once) and the
+    contexts and verdicts of its benchmark and corpus; one about none reads all.
+    """
+    if "model" not in parameters:
+        return [results / stage for stage in ALL]
+    model, benchmark = parameters["model"], parameters.get("benchmark", "")
+    places = [Path(benchmark, corpus) for corpus in (NONE, slug(parameters.get("corpus", "")))]
+    folders = [Path("generations", model), Path("evaluations", "controls", benchmark), *map(Path, SHARED)]
+    folders += [Path("contexts", p) for p in places] + [Path("evaluations", model, p) for p in places]
+    return [results / f for f in folders]
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Files:
+    """SHA-256 of files by content, each read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+
+    def sha256(self, path: Path) -> str:
+        if path not in self._known:
+            self._known[path] = digest_of(path)
+        return self._known[path]
+
+    def below(self, folders: Iterable[Path], base: Path) -> list[str]:
+        """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left out."""
+        found = {p for f in folders for p in f.rglob("*") if p.is_file() and p.suffix not in TEMPORARY and p.name[0] != "."}
+        return [f"{p.relative_to(base).as_posix()} {self.sha256(p)}" for p in sorted(found)]
+
+
+@cache
+def _program() -> str:
+    """Digest of pkg_lib and of the versions that it runs with."""
+    package = ROOT / "pkg_lib"
+    sources = [p for p in package.rglob("*") if p.is_file() and p.suffix != ".pyc" and "__pycache__" not in p.parts]
+    return digest(*(f"{p.relative_to(ROOT).as_posix()} {digest_of(p)}" for p in sorted([*sources, ROOT / "requirements.txt"])))
+
+
+def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Files) -> str:
+    """The digest of what the notebook would be made from now; "" where that cannot be known.
+
+    A corpus of the user's own (a directory, an installed package) may change at any time under its name.
+    """
+    named = [v for n, v in parameters.items() if n.endswith("corpus") and isinstance(v, str)]
+    if any(corpora.own(c) for c in named):
+        return ""
+    given = json.dumps(parameters, sort_keys=True)
+    own = [f"{n} {digest_of(p)}" for n, p in _given_files(parameters)]
+    return digest(_program(), digest_of(source), given, *own, *files.below(inputs(results, parameters), results))
+
+
+def _given_files(parameters: dict[str, Any]) -> list[tuple[str, Path]]:
+    """The parameters that name a file of the user's own, such as a price table."""
+    paths = [(n, Path(v)) for n, v in sorted(parameters.items()) if isinstance(v, str)]
+    return [(n, p) for n, p in paths if p.is_absolute() and len(p.name) <= LONGEST and p.is_file()]
+
+
+def record(results: Path, stem: str) -> Path:
+    """Where the digests of an executed notebook stand."""
+    return results / "notebooks" / f"{stem}.made.json"
+
+
+def _outputs(results: Path, stem: str) -> dict[str, str]:
+    """What the notebook has left: the executed one, its tables and its figures."""
+    found = [p for folder in ("tables", "figures") for p in (results / folder).glob(f"{stem}.*") if p.suffix not in TEMPORARY]
+    executed = results / "notebooks" / f"{stem}.ipynb"
+    found += [executed] if executed.exists() else []
+    return {p.relative_to(results).as_posix(): digest_of(p) for p in sorted(found)}
+
+
+def unchanged(results: Path, stem: str, now: str) -> bool:
+    """Whether the notebook was made from just this and everything that it left is still there as it was."""
+    try:
+        stored = json.loads(record(results, stem).read_text("utf8"))
+    except (OSError, ValueError):
+        return False  # never executed to its end, or a damaged record
+    return bool(now) and stored == {"from": now, "outputs": _outputs(results, stem)}
+
+
+def keep(results: Path, stem: str, now: str) -> None:
+    """Records that the notebook ran to its end; write it last."""
+    if now:
+        write_json(record(results, stem), {"from": now, "outputs": _outputs(results, stem)})
+
+
+def forget(results: Path, stem: str) -> None:
+    """Takes the record away, of a notebook that failed."""
+    record(results, stem).unlink(missing_ok=True)

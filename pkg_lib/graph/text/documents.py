@@ -1,0 +1,245 @@
+"""JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), and back without loss.
+
+One tree a document: its root is the whole JSON value, a PATH node with the empty path; every object or array below is a
+PATH node (payload: its path), every primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the
+paper, which names strings, numbers and booleans: null is a primitive, each element of an array of primitives is a leaf
+of its own, and an empty object or array is a leaf, since no path would tell of it otherwise.
+
+Paths are unique in a document. Keys are joined by "/", an array's positions stand in brackets: `Lists/examples[0]/code`.
+In a key "~" is written ~0, "/" ~1, "[" ~2 and ";" ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. So no path
+holds " ; value = " and a payload can be read in one way only. A value is its text as it is; a string that would read as
+another value (`true`, `12`, `[]`) or starts with a quotation mark is written as a JSON string.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pkg_lib.core.types import Document
+from pkg_lib.graph.schema import PATH, PATHVALUE, PKG, Columns
+
+MAX_DEPTH = 200  # levels of objects and arrays; deeper JSON is rejected by name
+
+Step = str | int
+
+_ESCAPES = (("~", "~0"), ("/", "~1"), ("[", "~2"), (";", "~3"))
+_EMPTY = "~4"
+_STEP = re.compile(r"\[(\d+)\]|/?([^/\[]+)")
+_PAYLOAD = re.compile(r"path = (.*?) ; value = (.*)", re.S)
+_LITERAL = re.compile(r'".*|true|false|null|\{\}|\[\]|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?', re.S)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Rejected(Exception):
+    """Why a document gives no tree, as `name` or `name: detail`; the name is what is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """A document's JSON object, or None and the reason; `attempts` counts what a model was asked."""
+
+    document: str
+    value: dict[str, Any] | None
+    reason: str = ""
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One row of a tree in source order: PATH or PATHVALUE, the parent's position (-1: the root), path and payload."""
+
+    kind: int
+    parent: int
+    path: str
+    payload: str
+
+
+def parse_json(text: str) -> Any:
+    """A JSON text's value. Raises Rejected for what is no strict JSON: duplicate keys and NaN included."""
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+    except json.JSONDecodeError as e:
+        raise Rejected(f"no JSON: {e.msg} at line {e.lineno}, column {e.colno}") from e
+    except RecursionError as e:
+        raise Rejected(f"nested too deep: more than {MAX_DEPTH} levels") from e
+    except ValueError as e:  # an integer of thousands of digits
+        raise Rejected("number out of range") from e
+    check(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(k for k, n in Counter(k for k, _ in pairs).items() if n > 1)
+        raise Rejected(f"duplicate key: {twice[:60]!a}")
+    return found
+
+
+def _constant(name: str) -> float:
+    raise Rejected(f"not a number: {name}")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Rejected("number out of range")
+    return value
+
+
+def check(value: Any) -> None:
+    """Raises Rejected unless the value is JSON that a graph can hold: types, finite numbers, UTF-8 text, depth."""
+    stack = [(value, 0)]
+    while stack:
+        v, depth = stack.pop()
+        _check_one(v, depth)
+        if isinstance(v, dict):
+            for key, child in v.items():
+                _check_one(key, 0)
+                stack.append((child, depth + 1))
+        elif isinstance(v, list):
+            stack += [(child, depth + 1) for child in v]
+
+
+def _check_one(v: Any, depth: int) -> None:
+    if isinstance(v, dict | list):
+        if depth >= MAX_DEPTH:
+            raise Rejected(f"nested too deep: more than {MAX_DEPTH} levels")
+        if isinstance(v, dict) and not all(isinstance(k, str) for k in v):
+            raise Rejected("a key that is no string")
+    elif isinstance(v, str):
+        if _SURROGATE.search(v):
+            raise Rejected("half a surrogate pair in a text")
+    elif isinstance(v, float) and not math.isfinite(v):
+        raise Rejected(f"not a number: {v}")
+    elif v is not None and not isinstance(v, bool | int | float):
+        raise Rejected(f"no JSON type: {type(v).__name__}")
+
+
+def extend(path: str, step: Step) -> str:
+    """Join(p) of Equation 3 with one more step: a key, or a position in an array."""
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    for plain, escaped in _ESCAPES:
+        step = step.replace(plain, escaped)
+    return f"{path}/{step or _EMPTY}" if path else step or _EMPTY
+
+
+def steps(path: str) -> list[Step]:
+    """The keys (str) and positions (int) of a path, from the root."""
+    return [int(m[1]) if m[1] else _key(m[2]) for m in _STEP.finditer(path)]
+
+
+def _key(text: str) -> str:
+    if text == _EMPTY:
+        return ""
+    for plain, escaped in reversed(_ESCAPES):
+        text = text.replace(escaped, plain)
+    return text
+
+
+def serialize(path: str, value: Any) -> str:
+    """The payload of a leaf (Equation 3)."""
+    plain = isinstance(value, str) and not _LITERAL.fullmatch(value)
+    return f"path = {path} ; value = {value if plain else json.dumps(value, ensure_ascii=False)}"
+
+
+def deserialize(payload: str) -> tuple[str, Any]:
+    """(path, value) of a leaf's payload; ValueError for another text."""
+    match = _PAYLOAD.fullmatch(payload)
+    if not match:
+        raise ValueError(f"no PATHVALUE payload: {payload[:60]!r}")
+    return match[1], json.loads(match[2]) if _LITERAL.fullmatch(match[2]) else match[2]
+
+
+def tree(value: Any) -> list[Node]:
+    """The nodes of one JSON value, parents before children, in the order of the text. Raises Rejected (see `check`)."""
+    check(value)
+    nodes: list[Node] = []
+    stack: list[tuple[Any, str, int]] = [(value, "", -1)]
+    while stack:
+        v, path, parent = stack.pop()
+        children = [(child, extend(path, step), len(nodes)) for step, child in _items(v)]
+        inner = bool(children)
+        nodes.append(Node(PATH if inner else PATHVALUE, parent, path, path if inner else serialize(path, v)))
+        stack += reversed(children)
+    return nodes
+
+
+def _items(value: Any) -> Iterator[tuple[Step, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def rebuild(payloads: Iterable[str]) -> Any:
+    """The JSON value from the payloads of its leaves, in their order; ValueError where they belong to no one value."""
+    holder: list[Any] = []
+    for payload in payloads:
+        path, value = deserialize(payload)
+        way, node = [0, *steps(path)], holder
+        for step, following in pairwise(way):
+            node = _enter(node, step, [] if isinstance(following, int) else {})
+        if _has(node, way[-1]):
+            raise ValueError(f"path {path!r} occurs twice")
+        _enter(node, way[-1], value)
+    if not holder:
+        raise ValueError("no leaves")
+    return holder[0]
+
+
+def _has(node: Any, step: Step) -> bool:
+    return step in node if isinstance(node, dict) else isinstance(node, list) and isinstance(step, int) and step < len(node)
+
+
+def _enter(node: Any, step: Step, default: Any) -> Any:
+    """What stands at a step below a container; `default` is put there first where nothing does."""
+    if isinstance(node, list) and isinstance(step, int) and step <= len(node):
+        if step == len(node):
+            node.append(default)
+        return node[step]
+    if isinstance(node, dict) and isinstance(step, str):
+        return node.setdefault(step, default)
+    raise ValueError(f"no place for {step!r}")
+
+
+def build_text(documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None) -> PKG:
+    """The text-centric PKG. Documents without JSON are named in `skipped`; each other one is a tree of its own.
+
+    `structured` may come in any order and may leave documents out ("not structured"). JSON has no lines: first and last
+    are 0. Edges are JSON_CHILD, from each PATH node to its children.
+    """
+    columns = Columns()
+    found = {s.document: s for s in structured}
+    for index, document in enumerate(documents):
+        result = found.get(document.id, Structured(document.id, None, "not structured"))
+        try:
+            nodes = _nodes(result)
+        except Rejected as e:
+            columns.skipped.append((document.id, str(e)))
+            continue
+        start = len(columns)
+        for n in nodes:
+            columns.node(n.kind, index, start + n.parent if n.parent >= 0 else -1, 0, 0, n.payload)
+    return PKG.of(columns, [d.id for d in documents], meta)
+
+
+def _nodes(result: Structured) -> list[Node]:
+    if result.value is None:
+        raise Rejected(result.reason or "not structured")
+    if not result.value:
+        raise Rejected("nothing in it")
+    return tree(result.value)
+
+
+def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """How many documents were skipped by the name of the reason, the most frequent first."""
+    return dict(Counter(reason.partition(":")[0] for _, reason in skipped).most_common())

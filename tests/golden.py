@@ -1,0 +1,79 @@
+"""The committed study, rendered again in this process: every file of results/tables as the notebooks write it now.
+
+    python tests/golden.py [NAME ...]    the notebooks whose label holds one of the names (all if none); says what differs
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+
+from pkg_lib.core.store import ROOT
+from pkg_lib.experiment import study
+
+COMMITTED = ROOT / "results"
+RENDERED = ("tables", "figures", "notebooks", "site", "index.html")
+
+
+def copy_inputs(folder: Path) -> Path:
+    """Results without what is rendered: links to the committed runs."""
+    for path in COMMITTED.iterdir():
+        if path.name not in RENDERED:
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def work() -> list[tuple[str, study.Cell]]:
+    """Every notebook of the study with its label, in the order in which they run."""
+    return [(study.label(e, c), c) for e, c in study.plan(list(study.STUDY), [], None, False, {}).notebooks]
+
+
+def render(cell: study.Cell) -> None:
+    """Runs a notebook's code here, without a kernel. PKG_RESULTS says where it writes."""
+    space = {"display": lambda *shown, **how: None}
+    for part in nbformat.read(cell.source, as_version=4).cells:
+        if part.cell_type == "code":
+            exec(compile(part.source, cell.notebook, "exec"), space)
+        if "parameters" in part.metadata.get("tags", []):
+            space |= cell.parameters
+
+
+def tables(folder: Path, cell: study.Cell) -> dict[str, str]:
+    """Name -> text of the files that a notebook leaves in a folder of tables."""
+    return {p.name: p.read_text("utf8") for p in sorted((folder / "tables").glob(f"{cell.stem}.*"))}
+
+
+def differences(cell: study.Cell, rendered: Path) -> list[str]:
+    """The tables that are not as they are committed."""
+    render(cell)
+    now, then = tables(rendered, cell), tables(COMMITTED, cell)
+    return [name for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)]
+
+
+def main(names: list[str]) -> int:
+    import matplotlib
+
+    matplotlib.use("agg")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PKG_RESULTS"] = str(copy_inputs(Path(folder)))
+        os.chdir(study.NOTEBOOKS)
+        wrong = 0
+        for label, cell in work():
+            if not names or any(name in label for name in names):
+                found = differences(cell, Path(folder))
+                wrong += len(found)
+                print(f"{label}: {', '.join(found) or 'as committed'}", flush=True)
+                kept = Path("/tmp/golden_differences")
+                for name in found:
+                    kept.mkdir(exist_ok=True)
+                    source = Path(folder) / "tables" / name
+                    (kept / name).write_text(source.read_text("utf8") if source.exists() else "")
+        return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
