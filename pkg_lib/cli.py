@@ -29,18 +29,30 @@ HELP = "Programming knowledge graphs for code generation. Options without a comm
 app = typer.Typer(add_completion=False, help=HELP, rich_markup_mode=None)
 
 Models = Annotated[list[str] | None, typer.Option("--model", help="A model of `list`; repeatable.")]
-Benchmarks = Annotated[list[str] | None, typer.Option("--benchmark", help="A benchmark of `list`; repeatable.")]
+Benchmarks = Annotated[
+    list[str] | None, typer.Option("--benchmark", help="A benchmark of `list`; repeatable.")
+]
 Columns = Annotated[list[str] | None, typer.Option("--column", help="Generate this column only; repeatable.")]
-Parameters = Annotated[list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of a notebook; repeatable.")]
-Corpora = Annotated[list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")]
+Parameters = Annotated[
+    list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of a notebook; repeatable.")
+]
+Corpora = Annotated[
+    list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")
+]
 Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
 
-Fresh = Annotated[bool, typer.Option("--fresh", help="Retrieve, generate and execute all again, whatever is stored.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Retrieve, generate and execute all again, whatever is stored.")
+]
 Rerun = Annotated[bool, typer.Option("--rerun", help="Execute all notebooks again, from what is stored.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what it would cost.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", help="Notebooks at once; else one a core, 1.5 GB of free memory each.")]
-Speed = Annotated[float | None, typer.Option(help="For --dry-run: new tokens a second, where another speed is known.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", help="Notebooks at once; else one a core, 1.5 GB of free memory each.")
+]
+Speed = Annotated[
+    float | None, typer.Option(help="For --dry-run: new tokens a second, where another speed is known.")
+]
 Prices = Annotated[
     Path | None, typer.Option(help="For --dry-run: a CSV as notebooks/prices.csv, a sample, is one.")
 ]
@@ -72,13 +84,17 @@ def run(
 
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
     own = dict(_parameter(p) for p in parameter or [])
-    study.check_choice(notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column})
+    study.check_choice(
+        notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column}
+    )
     asked = (chosen, notebook or [], limit, fresh, own)
     if dry_run:
         _dry_run(asked, fresh or rerun, tokens_per_second, prices)
         return
     if tokens_per_second is not None or prices is not None:
-        raise UserError("--tokens-per-second and --prices go with --dry-run, which computes and writes nothing")
+        raise UserError(
+            "--tokens-per-second and --prices go with --dry-run, which computes and writes nothing"
+        )
     typer.echo("reading what is stored ...")
     done = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
     code, lines = batch.told(done)
@@ -108,7 +124,9 @@ def _parameter(text: str) -> tuple[str, object]:
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, _absolute(value) if name.endswith("corpus") else _file(value) if name == "prices" else value
+        return name, _absolute(value) if name.endswith("corpus") else _file(
+            value
+        ) if name == "prices" else value
 
 
 def _file(path: str) -> str:
@@ -212,7 +230,9 @@ def enhance(
     corpus: Annotated[str, typer.Option(help="A corpus of code.")] = DEFAULT,
     model: Annotated[str, typer.Option(help="A model that fills in the middle.")] = study.MODEL,
     count: Annotated[int, typer.Option(help="How many functions without a docstring.")] = 500,
-    benchmark: Annotated[str, typer.Option(help="Also say what that changes in this benchmark's retrieval.")] = "",
+    benchmark: Annotated[
+        str, typer.Option(help="Also say what that changes in this benchmark's retrieval.")
+    ] = "",
 ) -> None:
     """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
     from pkg_lib.papers.pkg import enhancer
@@ -237,12 +257,43 @@ def structure(
     _told(structuring.structure(corpus, structurer, model, limit, results_dir()), STRUCTURED)
 
 
-ENHANCED = ("model", "revision", "corpus", "functions", "without_docstring", "asked", "accepted", "rejected", "tokens", "seconds")
-CHANGED = ("benchmark", "tasks", "top1_changed", "top1_enhanced", "mean_cosine_rise", "defines_before", "defines_after")
+ENHANCED = (
+    "model",
+    "revision",
+    "corpus",
+    "functions",
+    "without_docstring",
+    "asked",
+    "accepted",
+    "rejected",
+    "tokens",
+    "seconds",
+)
+CHANGED = (
+    "benchmark",
+    "tasks",
+    "top1_changed",
+    "top1_enhanced",
+    "mean_cosine_rise",
+    "defines_before",
+    "defines_after",
+)
 STRUCTURED = (
-    "model", "revision", "corpus", "structurer", "in_corpus", "qualifying", "documents", "structured", "rejected_by_reason",
-    "validity_rate", "validity_rate_with_retries", "retries", "invalid_answers_by_reason", "kept_of_headings",
-)  # fmt: skip
+    "model",
+    "revision",
+    "corpus",
+    "structurer",
+    "in_corpus",
+    "qualifying",
+    "documents",
+    "structured",
+    "rejected_by_reason",
+    "validity_rate",
+    "validity_rate_with_retries",
+    "retries",
+    "invalid_answers_by_reason",
+    "kept_of_headings",
+)
 
 
 def _told(log: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -257,7 +308,9 @@ def _told(log: dict[str, Any], names: tuple[str, ...]) -> None:
 
 @app.command()
 def replay(
-    folder: Annotated[Path, typer.Argument(help="DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")],
+    folder: Annotated[
+        Path, typer.Argument(help="DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")
+    ],
     protocol: Annotated[str, typer.Option(help="pkg-paper or standard.")] = "pkg-paper",
 ) -> None:
     """Executes completions from elsewhere, and lists where they carry another verdict."""
@@ -280,7 +333,9 @@ def replay(
     for problem in found.problems:
         typer.echo(f"problem: {problem}")
     for row in found.disagreements.itertuples():
-        typer.echo(f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}")
+        typer.echo(
+            f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}"
+        )
     typer.echo(found.table.to_string(index=False, na_rep="–"))
     if not found.table[["passed", "failed"]].to_numpy().any():
         raise UserError(f"nothing of {folder} could be measured; the problems above say why")
@@ -291,10 +346,14 @@ def chunk(
     path: Annotated[Path | None, typer.Argument(help="A source file, or a tree of them.")] = None,
     mode: Annotated[str, typer.Option(help="as-published or lossless.")] = "lossless",
     method: Annotated[str, typer.Option(help="cast, algorithm-1, split-only or fixed-size.")] = "cast",
-    max_size: Annotated[int, typer.Option(help="The limit of a chunk in characters that are no white space.")] = 2000,
+    max_size: Annotated[
+        int, typer.Option(help="The limit of a chunk in characters that are no white space.")
+    ] = 2000,
     lines: Annotated[int, typer.Option(help="The lines of a fixed-size chunk.")] = 60,
     language: Annotated[str, typer.Option(help="Of a file whose suffix does not say it.")] = "",
-    join: Annotated[bool, typer.Option("--join", help="Write the bytes of the chunks that come in on standard input.")] = False,
+    join: Annotated[
+        bool, typer.Option("--join", help="Write the bytes of the chunks that come in on standard input.")
+    ] = False,
 ) -> None:
     """Cuts source files into chunks, one JSON line each on standard output; what is kept and lost on standard error."""
     from pkg_lib.chunking import stream
@@ -305,7 +364,10 @@ def chunk(
         return
     if path is None:
         raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
-    typer.echo(stream.split(path, Chunker(method, mode, max_size, lines), language or None, sys.stdout.buffer), err=True)
+    typer.echo(
+        stream.split(path, Chunker(method, mode, max_size, lines), language or None, sys.stdout.buffer),
+        err=True,
+    )
 
 
 @app.command("repo-tasks")
@@ -314,10 +376,18 @@ def repo_tasks(
         list[str] | None, typer.Argument(help="tasks, chunks, retrieval, completions, verdicts; all if none.")
     ] = None,
     model: Annotated[str, typer.Option(help="A chat model of `list`.")] = study.MODEL,
-    column: Annotated[list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Complete only the first N tasks of each package.")] = None,
-    benchmark: Annotated[str, typer.Option(help="For retrieval alone: repoeval or swebench-lite, from its directory.")] = "",
-    ranker: Annotated[list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Complete only the first N tasks of each package.")
+    ] = None,
+    benchmark: Annotated[
+        str, typer.Option(help="For retrieval alone: repoeval or swebench-lite, from its directory.")
+    ] = "",
+    ranker: Annotated[
+        list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")
+    ] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
     from pkg_lib.papers.cast import running
@@ -339,11 +409,17 @@ def crosscodeeval(
 
 @app.command("make-tasks")
 def make_tasks(
-    directory: Annotated[Path, typer.Argument(help="Where the package and its tests lie, as they are imported.")],
-    source: Annotated[list[str], typer.Option(help="A package or file below it whose functions are masked; repeatable.")],
+    directory: Annotated[
+        Path, typer.Argument(help="Where the package and its tests lie, as they are imported.")
+    ],
+    source: Annotated[
+        list[str], typer.Option(help="A package or file below it whose functions are masked; repeatable.")
+    ],
     tests: Annotated[list[str], typer.Option(help="A directory or file of tests below it; repeatable.")],
     output: Annotated[Path, typer.Option(help="The file to write, records of RepoEval's form.")],
-    library: Annotated[list[str] | None, typer.Option(help="An installed package that it needs; repeatable.")] = None,
+    library: Annotated[
+        list[str] | None, typer.Option(help="An installed package that it needs; repeatable.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many tasks at most.")] = 24,
 ) -> None:
     """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
@@ -358,9 +434,15 @@ def show(
     model: Annotated[str, typer.Argument(help="A model of `list`.")],
     benchmark: Annotated[str, typer.Argument(help="A benchmark of `list`.")],
     task: Annotated[str, typer.Argument(help="A task's id, such as HumanEval/20.")],
-    corpus: Annotated[str, typer.Option(help="A corpus of `list`; the study's first for the benchmark if not given.")] = "",
-    column: Annotated[str, typer.Option(help="A column of `list`; the corpus' own graph column if not given.")] = "",
-    output: Annotated[Path | None, typer.Option(help="The file to write, instead of one in results/shown.")] = None,
+    corpus: Annotated[
+        str, typer.Option(help="A corpus of `list`; the study's first for the benchmark if not given.")
+    ] = "",
+    column: Annotated[
+        str, typer.Option(help="A column of `list`; the corpus' own graph column if not given.")
+    ] = "",
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write, instead of one in results/shown.")
+    ] = None,
 ) -> None:
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
     typer.echo(f"reading what is stored of {task} ...")
@@ -371,12 +453,20 @@ def show(
 
 @app.command()
 def typegraph(
-    directory: Annotated[Path, typer.Argument(help="A directory, or a zip archive such as src.zip, of Java source.")],
-    mode: Annotated[str, typer.Option(help="resolved (names by Java's scopes) or as-published (by simple name).")] = "resolved",
+    directory: Annotated[
+        Path, typer.Argument(help="A directory, or a zip archive such as src.zip, of Java source.")
+    ],
+    mode: Annotated[
+        str, typer.Option(help="resolved (names by Java's scopes) or as-published (by simple name).")
+    ] = "resolved",
     processes: Annotated[int, typer.Option(help="How many parse at once.")] = 2,
-    store: Annotated[Path | None, typer.Option(help="A file that keeps what was parsed; then only changed files are.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="A file that keeps what was parsed; then only changed files are.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="A file for the graph as JSON (node-link).")] = None,
-    record: Annotated[str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")] = "",
+    record: Annotated[
+        str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")
+    ] = "",
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
@@ -396,16 +486,26 @@ def typegraph(
 
 @app.command("repo-qa")
 def repo_qa(
-    repository: Annotated[str, typer.Argument(help="Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
+    repository: Annotated[
+        str, typer.Argument(help="Java source: a directory, a zip archive, or openjdk-17/MODULE.")
+    ],
     questions: Annotated[Path, typer.Option(help="A YAML file of questions with the types that they need.")],
-    model: Annotated[str, typer.Option(help="Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
-    retries: Annotated[int, typer.Option(help="How often LLM-KB asks again for files that were skipped.")] = 0,
-    record: Annotated[bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")] = False,
+    model: Annotated[
+        str, typer.Option(help="Who extracts LLM-KB's graph and answers; without it nobody is asked.")
+    ] = "",
+    retries: Annotated[
+        int, typer.Option(help="How often LLM-KB asks again for files that were skipped.")
+    ] = 0,
+    record: Annotated[
+        bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")
+    ] = False,
 ) -> None:
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
     from pkg_lib.papers.dkb import measuring
 
-    for line in measuring.run(_absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record):
+    for line in measuring.run(
+        _absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record
+    ):
         typer.echo(line)
 
 
@@ -414,7 +514,9 @@ def _absolute_or_named(repository: str) -> str:
     return str(Path(repository).resolve()) if Path(repository).exists() else repository
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)
 def lab(context: typer.Context) -> None:
     """Starts JupyterLab in notebooks/; what follows are its own options."""
     from pkg_lib import lab as jupyter
@@ -439,7 +541,11 @@ def list_names() -> None:
 def _places_made_absolute() -> None:
     """Directories in PKG_ variables, where they are relative to the caller's: notebooks run in another one."""
     for name, value in os.environ.items():
-        if name.startswith("PKG_") and name.endswith(("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE")) and value:
+        if (
+            name.startswith("PKG_")
+            and name.endswith(("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE"))
+            and value
+        ):
             os.environ[name] = str(Path(value).expanduser().resolve())
 
 
@@ -459,5 +565,8 @@ def main() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:  # typer turns Ctrl-C into this exit code and says nothing
-        typer.echo("stopped; what was computed is kept, run the same command again, without --fresh, to go on", err=True)
+        typer.echo(
+            "stopped; what was computed is kept, run the same command again, without --fresh, to go on",
+            err=True,
+        )
     return code

@@ -63,7 +63,9 @@ def _model(spec: models.ModelSpec) -> str:
     if spec.directory:
         return f"directory {spec.directory}{'' if (spec.directory / 'config.json').is_file() else ', which is not there'}{gpu}"
     folder = hub.cached(spec.repo, spec.revision)
-    return (f"at hand, commit {folder.name[:12]} of" if folder else "not here; from") + f" hub: {spec.repo}{gpu}"
+    return (
+        f"at hand, commit {folder.name[:12]} of" if folder else "not here; from"
+    ) + f" hub: {spec.repo}{gpu}"
 
 
 def _benchmark(name: str) -> str:

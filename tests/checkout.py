@@ -30,12 +30,16 @@ class Checkout:
 
     def git(self, *arguments: str) -> str:
         name = ("-c", "user.name=test", "-c", "user.email=test@example.org")
-        return subprocess.run(["git", *name, *arguments], cwd=self.root, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["git", *name, *arguments], cwd=self.root, capture_output=True, text=True, check=True
+        ).stdout
 
     def environment(self, **more: str) -> dict[str, str]:
         return {k: v for k, v in os.environ.items() if k not in HIDDEN} | more
 
-    def run(self, *command: str, cwd: Path | None = None, timeout: float = 300, **more: str) -> subprocess.CompletedProcess:
+    def run(
+        self, *command: str, cwd: Path | None = None, timeout: float = 300, **more: str
+    ) -> subprocess.CompletedProcess:
         """run_all.sh with these arguments, as typed in `cwd` (the checkout itself if not given)."""
         words = [str(self.root / "run_all.sh"), *command]
         options = {"cwd": cwd or self.root, "env": self.environment(**more), "timeout": timeout}
@@ -45,7 +49,9 @@ class Checkout:
 def make(folder: Path) -> Checkout:
     """Copies what git tracks or would track, as it stands now, and sets it up."""
     checkout = Checkout(folder / "study")
-    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    )
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file():
             (checkout.root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,9 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 # The same examples at every run: a red test must be red again.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
+)
 settings.load_profile("repeatable")
 
 
@@ -65,12 +67,12 @@ def tiny_model(tmp_path_factory) -> Path:
     tokenizer.decoder = decoders.ByteLevel()
     special = {"eos_token": "<|endoftext|>", "additional_special_tokens": ["<|im_start|>", "<|im_end|>"]}
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-    fast.chat_template = (
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant:"
-    )
+    fast.chat_template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant:"
     fast.save_pretrained(folder)
     about = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps(about | {"unk_token": None}))  # as Qwen's own says
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(about | {"unk_token": None})
+    )  # as Qwen's own says
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     ids = {"bos_token_id": None, "eos_token_id": fast.eos_token_id, "pad_token_id": fast.eos_token_id}
@@ -85,5 +87,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr("pkg_lib.core.models.fetch", lambda name, revision="": pytest.fail("asked for weights"))
+    monkeypatch.setattr(
+        "pkg_lib.core.models.fetch", lambda name, revision="": pytest.fail("asked for weights")
+    )
     return tmp_path / "results"

@@ -24,16 +24,34 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        options = ["--no-browser", "--allow-root", f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={TOKEN}"]
+        options = [
+            "--no-browser",
+            "--allow-root",
+            f"--port={port}",
+            "--port-retries=0",
+            f"--IdentityProvider.token={TOKEN}",
+        ]
         options += [f"--LabApp.{name}_dir={log.parent / name}" for name in ("user_settings", "workspaces")]
         self.address, self.log = f"127.0.0.1:{port}", log
         # Every cell is in the page, also those that are not in view.
-        tracker = log.parent / "user_settings" / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+        tracker = (
+            log.parent
+            / "user_settings"
+            / "@jupyterlab"
+            / "notebook-extension"
+            / "tracker.jupyterlab-settings"
+        )
         tracker.parent.mkdir(parents=True)
         tracker.write_text('{"windowingMode": "none"}')
         with log.open("wb") as out:
             command = [python, "-m", "jupyterlab", *options]
-            about = {"cwd": folder, "env": environment, "stdout": out, "stderr": out, "start_new_session": True}
+            about = {
+                "cwd": folder,
+                "env": environment,
+                "stdout": out,
+                "stderr": out,
+                "start_new_session": True,
+            }
             self.process = subprocess.Popen(command, **about)
         deadline = time.monotonic() + 120
         while not self._answers():
@@ -78,10 +96,17 @@ class Server:
         """Saves a notebook as JupyterLab does, with an output in its first code cell and what it knows of the language."""
         model = self.call("GET", f"/api/contents/{path}")
         content = model["content"]
-        content["metadata"]["language_info"] = {"name": "python", "version": "3.11.0", "file_extension": ".py"}
+        content["metadata"]["language_info"] = {
+            "name": "python",
+            "version": "3.11.0",
+            "file_extension": ".py",
+        }
         content["metadata"]["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
         first = next(c for c in content["cells"] if c["cell_type"] == "code")
-        first["outputs"], first["execution_count"] = [{"output_type": "stream", "name": "stdout", "text": "x"}], 7
+        first["outputs"], first["execution_count"] = (
+            [{"output_type": "stream", "name": "stdout", "text": "x"}],
+            7,
+        )
         self.call("PUT", f"/api/contents/{path}", {"type": "notebook", "format": "json", "content": content})
 
     def close(self) -> None:
@@ -96,9 +121,28 @@ class Server:
 def execute(channels, source: str, about: str) -> list[dict]:
     """Executes one cell over a kernel's channels; its outputs once the kernel has replied and is idle again."""
     number = uuid.uuid4().hex
-    head = {"msg_id": number, "msg_type": "execute_request", "username": "test", "session": number, "version": "5.3"}
-    content = {"code": source, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
-    request = {"header": head, "parent_header": {}, "metadata": {}, "content": content, "buffers": [], "channel": "shell"}
+    head = {
+        "msg_id": number,
+        "msg_type": "execute_request",
+        "username": "test",
+        "session": number,
+        "version": "5.3",
+    }
+    content = {
+        "code": source,
+        "silent": False,
+        "store_history": True,
+        "allow_stdin": False,
+        "stop_on_error": True,
+    }
+    request = {
+        "header": head,
+        "parent_header": {},
+        "metadata": {},
+        "content": content,
+        "buffers": [],
+        "channel": "shell",
+    }
     channels.send(json.dumps(request))
     outputs, waiting = [], {"execute_reply", "idle"}
     while waiting:

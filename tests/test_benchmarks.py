@@ -19,13 +19,19 @@ from pkg_lib.data.benchmarks import (
     program,
 )
 
-needs_mbpp = pytest.mark.skipif(MBPP_DIR not in os.environ, reason=f"{MBPP_DIR} names no directory with mbpp.jsonl")
+needs_mbpp = pytest.mark.skipif(
+    MBPP_DIR not in os.environ, reason=f"{MBPP_DIR} names no directory with mbpp.jsonl"
+)
 ROWS = [
-    {"task_id": n, "text": "Write a function to add one.",
-     "code": "import math\r\ndef help(x):\r\n  return x\r\ndef inc(a, b=1):\r\n  return a + b",
-     "test_setup_code": "one = 1" if n == 12 else "", "test_list": ["assert inc(1) == 2", "assert (inc(2)) == 3"]}
+    {
+        "task_id": n,
+        "text": "Write a function to add one.",
+        "code": "import math\r\ndef help(x):\r\n  return x\r\ndef inc(a, b=1):\r\n  return a + b",
+        "test_setup_code": "one = 1" if n == 12 else "",
+        "test_list": ["assert inc(1) == 2", "assert (inc(2)) == 3"],
+    }
     for n in (10, 11, 12, 510, 511)
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -38,7 +44,9 @@ def test_humaneval():
     tasks = load_benchmark("humaneval")
     assert len(tasks) == 164
     assert tasks[0].id == "HumanEval/0"
-    assert benchmarks.tests_of(tasks[0], PROTOCOLS["pkg-paper"]) == benchmarks.tests_of(tasks[0], PROTOCOLS["standard"])
+    assert benchmarks.tests_of(tasks[0], PROTOCOLS["pkg-paper"]) == benchmarks.tests_of(
+        tasks[0], PROTOCOLS["standard"]
+    )
     assert program(tasks[0], "S") == f"{tasks[0].prompt}S\n{tasks[0].test}\ncheck(has_close_elements)"
 
 
@@ -47,7 +55,10 @@ def test_mbpp_split_prompt_and_tests(small):
     assert [t.id for t in tasks] == ["MBPP/11", "MBPP/12", "MBPP/510"]
     assert len(load_benchmark("mbpp-all")) == 5
     task = tasks[1]
-    assert (task.entry_point, task.prompt) == ("inc", "Write a function to add one.\nTest: assert inc(1) == 2")
+    assert (task.entry_point, task.prompt) == (
+        "inc",
+        "Write a function to add one.\nTest: assert inc(1) == 2",
+    )
     assert benchmarks.needs_setup(task)
     assert load_benchmark("mbpp-signature", 1)[0].prompt.endswith("\nFunction: def inc(a, b=1)")
     assert task.test == SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
@@ -55,11 +66,16 @@ def test_mbpp_split_prompt_and_tests(small):
     assert "\r" not in task.solution
     assert before_tests(task, "S") == "S"
     assert benchmarks.tests_of(task, PROTOCOLS["pkg-paper"]) == ("assert inc(1) == 2", "assert (inc(2)) == 3")
-    assert benchmarks.tests_of(task, PROTOCOLS["standard"]) == ("one = 1\nassert inc(1) == 2\nassert (inc(2)) == 3",)
+    assert benchmarks.tests_of(task, PROTOCOLS["standard"]) == (
+        "one = 1\nassert inc(1) == 2\nassert (inc(2)) == 3",
+    )
 
 
 def test_protocols():
-    assert [(p.apart, p.setup, p.hint) for p in PROTOCOLS.values()] == [(True, False, "first test"), (False, True, "first test")]
+    assert [(p.apart, p.setup, p.hint) for p in PROTOCOLS.values()] == [
+        (True, False, "first test"),
+        (False, True, "first test"),
+    ]
     with pytest.raises(UserError, match="choose from: pkg-paper, standard"):
         named_protocol("strict")
 

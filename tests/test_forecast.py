@@ -63,7 +63,9 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     stored = [c for name in ("None", "BM25", "Dense") for c in experiment.known_contexts(name)]
     task = {t.id: t for t in experiment.tasks}
     distinct = {experiment.prompt(task[c.task_id], c) for c in stored}
-    assert none.todo + bm25.todo + dense.todo == len(distinct) < 24, "what two columns ask alike is completed once"
+    assert none.todo + bm25.todo + dense.todo == len(distinct) < 24, (
+        "what two columns ask alike is completed once"
+    )
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens
     again = Experiment(OTHER, "humaneval", "pkg-contexts", 8)
@@ -100,8 +102,14 @@ def test_time_and_price(nothing_else):
     assert (whole.todo, whole.seconds, whole.dollars) == (20, pytest.approx(600), None)
 
 
-@pytest.mark.parametrize("text", ["model,price\na,1\n", "model,input_usd_per_million,output_usd_per_million\na,x,1\n",
-                                  "model,input_usd_per_million,output_usd_per_million\na,-1,1\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model,price\na,1\n",
+        "model,input_usd_per_million,output_usd_per_million\na,x,1\n",
+        "model,input_usd_per_million,output_usd_per_million\na,-1,1\n",
+    ],
+)
 def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(UserError, match=r"input_usd_per_million|mend the file"):
@@ -118,17 +126,32 @@ def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path)
     prices = tmp_path / "prices.csv"
     prices.write_text(f"model,input_usd_per_million,output_usd_per_million\n{OTHER},1,2\n")
     before = {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")}
-    arguments = ["--model", study.MODEL, "--model", OTHER, "--benchmark", "humaneval", "--prices", str(prices)]
+    arguments = [
+        "--model",
+        study.MODEL,
+        "--model",
+        OTHER,
+        "--benchmark",
+        "humaneval",
+        "--prices",
+        str(prices),
+    ]
     monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", "--dry-run", "--tokens-per-second", "10", *arguments])
     assert cli.main() == 0
     shown = capsys.readouterr().out
     assert {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")} == before
-    assert f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks" in shown and "to complete: nothing" in shown
-    assert "US dollars" in shown and "at the given 10 new tokens/s" in shown and "in all to complete: " in shown
+    assert (
+        f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks" in shown and "to complete: nothing" in shown
+    )
+    assert (
+        "US dollars" in shown and "at the given 10 new tokens/s" in shown and "in all to complete: " in shown
+    )
 
 
 def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "new"))
-    monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--limit", "3"])
+    monkeypatch.setattr(
+        sys, "argv", ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--limit", "3"]
+    )
     assert cli.main() == 0
     assert "notebooks: " in capsys.readouterr().out and not (tmp_path / "new").exists()

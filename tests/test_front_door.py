@@ -40,19 +40,41 @@ QUICK = [
     Typed("make-tasks /no/such --source a --tests b --output x.jsonl", 2, NONE, ONE, ("/no/such",)),
     Typed("lab --version", 0, ONE, NONE),
     Typed("--notebook error_types --parameter column=nosuch", 2, ONE, ONE, ("unknown column 'nosuch'",)),
-    Typed("--dry-run --model codellama-7b-instruct", 0, range(10, 80), NONE, ("left out: codellama-7b-instruct | mbpp",)),
+    Typed(
+        "--dry-run --model codellama-7b-instruct",
+        0,
+        range(10, 80),
+        NONE,
+        ("left out: codellama-7b-instruct | mbpp",),
+    ),
     Typed("--dry-run --model codellama-7b-instruct --benchmark mbpp", 2, NONE, ONE, ("PKG_MBPP_DIR",)),
-    Typed("--dry-run --model codellama-7b-instruct --tokens-per-second 400 --prices notebooks/prices.csv", 0, range(10, 80),
-          NONE, ("US dollars",)),
+    Typed(
+        "--dry-run --model codellama-7b-instruct --tokens-per-second 400 --prices notebooks/prices.csv",
+        0,
+        range(10, 80),
+        NONE,
+        ("US dollars",),
+    ),
     Typed(f"show {MODEL} humaneval HumanEval/20", 0, range(2, 3), NONE, ("results/shown/",)),
     Typed("replay {samples}/none", 2, range(3, 9), ONE, ("nothing of", "could be measured")),
     Typed("replay {samples}/several", 0, range(3, 9), NONE, ("pass@1", "pass@2", "100.0")),
-]  # fmt: skip
+]
 SLOW = [
-    Typed("--notebook error_types --parameter column=Func-PKG --benchmark humaneval", 0, range(20, 60), NONE,
-          ("left out: error_types | " + MODEL + " | humaneval | python-docs: column Func-PKG is not measured",)),
-    Typed("--notebook explore -p query=sort -p corpus=source:{corpus}", 0, range(3, 4), NONE, ("notebooks/own/",)),
-]  # fmt: skip
+    Typed(
+        "--notebook error_types --parameter column=Func-PKG --benchmark humaneval",
+        0,
+        range(20, 60),
+        NONE,
+        ("left out: error_types | " + MODEL + " | humaneval | python-docs: column Func-PKG is not measured",),
+    ),
+    Typed(
+        "--notebook explore -p query=sort -p corpus=source:{corpus}",
+        0,
+        range(3, 4),
+        NONE,
+        ("notebooks/own/",),
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +87,18 @@ def samples(tmp_path_factory) -> Path:
     }.items():
         path = folder / name / "humaneval" / "method.jsonl"
         path.parent.mkdir(parents=True)
-        path.write_text("".join(json.dumps({"task_id": task, "completion": text}) + "\n" for task, text in rows))
+        path.write_text(
+            "".join(json.dumps({"task_id": task, "completion": text}) + "\n" for task, text in rows)
+        )
     return folder
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    (folder / "a.py").write_text("def sort(items):\n    if not items:\n        return []\n    return sorted(items)\n")
+    (folder / "a.py").write_text(
+        "def sort(items):\n    if not items:\n        return []\n    return sorted(items)\n"
+    )
     return folder
 
 
@@ -103,7 +129,9 @@ def test_a_query_of_the_users_own_leaves_the_report_alone(checkout, samples, cor
 
 def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_path):
     for command in ([checkout.python, "-m", "pkg_lib"], [checkout.python.with_name("pkg-lib")]):
-        done = subprocess.run([*command, "list"], cwd=tmp_path, env=checkout.environment(), capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, "list"], cwd=tmp_path, env=checkout.environment(), capture_output=True, text=True
+        )
         assert done.returncode == 0 and MODEL in done.stdout, done.stderr
 
 
@@ -114,8 +142,19 @@ def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, comm
     for stage in ("contexts", "generations", "evaluations"):
         (results / stage).parent.mkdir(exist_ok=True)
         os.rename(committed / stage, results / stage)
-    done = checkout.run("--model", MODEL, "--benchmark", "humaneval", "--corpus", "textbook+stdlib", "--limit", "4",
-                        cwd=tmp_path, PKG_RESULTS="mine", **WITHOUT_DATA)  # fmt: skip
+    done = checkout.run(
+        "--model",
+        MODEL,
+        "--benchmark",
+        "humaneval",
+        "--corpus",
+        "textbook+stdlib",
+        "--limit",
+        "4",
+        cwd=tmp_path,
+        PKG_RESULTS="mine",
+        **WITHOUT_DATA,
+    )
     about = done.stdout + done.stderr
     assert done.returncode == 0, about
     assert "rq1_code_pkg | " in about and "claims" not in about and "closed_models" not in about

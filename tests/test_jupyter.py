@@ -11,7 +11,9 @@ from jupyter_api import TOKEN, Server
 
 NOTEBOOKS = sorted(p.name for p in (ROOT / "notebooks").glob("*.ipynb"))
 CLICKED = ("rq1_code_pkg.ipynb", "overlap.ipynb", "closed_models.ipynb")
-needs_browser = pytest.mark.skipif(executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM")
+needs_browser = pytest.mark.skipif(
+    executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM"
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +64,13 @@ def click(browser, selector: str, text: str = "") -> None:
     """A click of the mouse on the element once it is there; with a text, on the first that holds just this."""
     place = f"[...document.querySelectorAll({selector!r})].find(e => !{text!r} || e.textContent.trim() == {text!r})"
     wait(browser, f"!!({place})")
-    at = browser.run(f"(r => ({{x: r.x + r.width / 2, y: r.y + r.height / 2}}))({place}.getBoundingClientRect())")
+    at = browser.run(
+        f"(r => ({{x: r.x + r.width / 2, y: r.y + r.height / 2}}))({place}.getBoundingClientRect())"
+    )
     for kind, pressed in (("mouseMoved", 0), ("mousePressed", 1), ("mouseReleased", 0)):
-        browser.send("Input.dispatchMouseEvent", type=kind, **at, button="left", buttons=pressed, clickCount=1)
+        browser.send(
+            "Input.dispatchMouseEvent", type=kind, **at, button="left", buttons=pressed, clickCount=1
+        )
 
 
 def wait(browser, condition: str, seconds: float = 120) -> None:
@@ -78,8 +84,12 @@ def wait(browser, condition: str, seconds: float = 120) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", CLICKED)
 def test_run_all_in_the_browser(server, browser, clean, notebook):
-    browser.send("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
-    address = f"http://{server.address}/lab/workspaces/{notebook[:-6]}/tree/notebooks/{notebook}?token={TOKEN}"
+    browser.send(
+        "Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False
+    )
+    address = (
+        f"http://{server.address}/lab/workspaces/{notebook[:-6]}/tree/notebooks/{notebook}?token={TOKEN}"
+    )
     browser.send("Page.navigate", url=address)
     wait(browser, "document.querySelectorAll('.jp-Notebook .jp-CodeCell').length > 3")
     wait(browser, "!!document.querySelector('[title*=\"Idle\"], [data-status=idle]')")

@@ -17,11 +17,21 @@ from pkg_lib.experiment.experiment import open_experiment
 MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}
 READ = [
-    "contexts/humaneval/textbook/bm25.jsonl", "contexts/humaneval/none/none.jsonl", "generations/m/humaneval/none/none.jsonl",
-    "generations/m/mbpp/none/none.jsonl", "evaluations/m/humaneval/textbook/bm25.jsonl", "replay/gpt/table.csv",
-    "evaluations/m/humaneval/none/none.jsonl", "evaluations/controls/humaneval/return-None.jsonl", "benchmarks/graph.json",
-]  # fmt: skip
-OTHERS = ["contexts/mbpp/textbook/bm25.jsonl", "evaluations/m/humaneval/stdlib/bm25.jsonl", "generations/n/humaneval/none.jsonl"]
+    "contexts/humaneval/textbook/bm25.jsonl",
+    "contexts/humaneval/none/none.jsonl",
+    "generations/m/humaneval/none/none.jsonl",
+    "generations/m/mbpp/none/none.jsonl",
+    "evaluations/m/humaneval/textbook/bm25.jsonl",
+    "replay/gpt/table.csv",
+    "evaluations/m/humaneval/none/none.jsonl",
+    "evaluations/controls/humaneval/return-None.jsonl",
+    "benchmarks/graph.json",
+]
+OTHERS = [
+    "contexts/mbpp/textbook/bm25.jsonl",
+    "evaluations/m/humaneval/stdlib/bm25.jsonl",
+    "generations/n/humaneval/none.jsonl",
+]
 LEFT = [f"tables/{STEM}.csv", f"tables/{STEM}.json", f"figures/{STEM}.rates.png", f"notebooks/{STEM}.ipynb"]
 
 
@@ -120,7 +130,9 @@ def test_a_damaged_record_is_executed_again(results):
 
 OPENED: list[str] | None = None
 TEXT = study.Part("humaneval", "python-docs")
-ABOUT_MODELS = [n for n in study.notebooks() if "model" in study.declared_parameters(study.NOTEBOOKS / f"{n}.ipynb")]
+ABOUT_MODELS = [
+    n for n in study.notebooks() if "model" in study.declared_parameters(study.NOTEBOOKS / f"{n}.ipynb")
+]
 
 
 def _opened(event: str, arguments: tuple) -> None:
@@ -132,10 +144,14 @@ sys.addaudithook(_opened)  # stays for the life of the process, and does nothing
 
 
 @pytest.mark.parametrize("notebook", ABOUT_MODELS)
-def test_a_notebook_reads_nothing_of_the_results_that_its_digest_does_not_cover(committed, notebook, monkeypatch):
+def test_a_notebook_reads_nothing_of_the_results_that_its_digest_does_not_cover(
+    committed, notebook, monkeypatch
+):
     """The cells run here instead of in a kernel, and every file that they open is looked at."""
     part = next(p for p in (*study.STUDY, TEXT) if study.fits(notebook, p))
-    ((_, cell),) = study.cells([notebook], [(open_experiment(part.model, part.benchmark, part.corpus, 4), part)], {})
+    ((_, cell),) = study.cells(
+        [notebook], [(open_experiment(part.model, part.benchmark, part.corpus, 4), part)], {}
+    )
     code = [c for c in nbformat.read(cell.source, as_version=4).cells if c.cell_type == "code"]
     places: dict = {"__name__": "__main__"}
     monkeypatch.setitem(globals(), "OPENED", found := [])
@@ -146,7 +162,15 @@ def test_a_notebook_reads_nothing_of_the_results_that_its_digest_does_not_cover(
     monkeypatch.setitem(globals(), "OPENED", None)
     root = results_dir()
     read = {Path(p) for p in found if Path(p).is_relative_to(root)}
-    covered = [*made.inputs(root, cell.parameters), root / "tables", root / "figures"]  # the last two are its own outputs
-    own = [p for p in read if p.parent.name in ("tables", "figures") and not p.name.startswith(f"{cell.stem}.")]
-    assert [p for p in read if p.is_relative_to(root / "evaluations")], "the check itself must see what is read"
+    covered = [
+        *made.inputs(root, cell.parameters),
+        root / "tables",
+        root / "figures",
+    ]  # the last two are its own outputs
+    own = [
+        p for p in read if p.parent.name in ("tables", "figures") and not p.name.startswith(f"{cell.stem}.")
+    ]
+    assert [p for p in read if p.is_relative_to(root / "evaluations")], (
+        "the check itself must see what is read"
+    )
     assert [str(p) for p in read if not any(p.is_relative_to(c) for c in covered)] + own == []

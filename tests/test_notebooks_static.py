@@ -49,14 +49,27 @@ def test_code_cells_are_short_and_parse(cells):
 def test_imports_stand_in_the_first_code_cell_and_logic_in_the_package(cells):
     first, *rest = code(cells)
     assert all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in ast.parse(first.source).body)
-    kept_out = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.Try)
+    kept_out = (
+        ast.Import,
+        ast.ImportFrom,
+        ast.FunctionDef,
+        ast.ClassDef,
+        ast.For,
+        ast.While,
+        ast.If,
+        ast.Try,
+    )
     assert not [n for c in rest for n in ast.walk(ast.parse(c.source)) if isinstance(n, kept_out)]
 
 
 def test_no_absolute_path_and_no_change_of_the_import_path(cells):
     for cell in code(cells):
         assert "sys.path" not in cell.source
-        strings = [n.value for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        strings = [
+            n.value
+            for n in ast.walk(ast.parse(cell.source))
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
         assert not [s for s in strings if s.startswith(("/", "~")) or re.match(r"[A-Za-z]:\\", s)]
 
 

@@ -13,7 +13,9 @@ def test_the_price_table_that_comes_along_can_be_read():
     assert (found.loc[["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]] == 0).all(axis=None)
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "model,input_usd_per_million,output_usd_per_million\nm,x,1\n", None])
+@pytest.mark.parametrize(
+    "text", ["", "a,b\n1,2\n", "model,input_usd_per_million,output_usd_per_million\nm,x,1\n", None]
+)
 def test_a_damaged_price_table_is_named(tmp_path, text):
     path = tmp_path / "p.csv"
     if text is not None:

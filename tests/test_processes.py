@@ -48,7 +48,11 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
     assert [error_of(j.target) for j in jobs] == [[], ["ZeroDivisionError"], ["DeadKernelError"]]
     stopped = nbformat.read(jobs[2].target, as_version=4).cells
     assert [len(c.outputs) for c in stopped] == [1, 1, 0]
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["fails.ipynb", "first.ipynb", "killed.ipynb"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "fails.ipynb",
+        "first.ipynb",
+        "killed.ipynb",
+    ]
 
 
 def test_a_target_that_cannot_be_written_is_the_users_mistake(tmp_path):
@@ -68,9 +72,11 @@ def test_a_process_that_cannot_start_is_an_error_of_its_notebook(tmp_path, monke
 def test_no_kernel_outlives_the_run(tmp_path, how):
     """Ctrl-C is exit code 130 and one line; even where the run itself is killed its kernels end."""
     pid = tmp_path / "pid"
-    cell = f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(99)"
+    cell = (
+        f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(99)"
+    )
     source = job(tmp_path, "n", cell)
-    code = "import sys\nfrom pathlib import Path\nfrom pkg_lib import batch, cli, processes\n"
+    code = "import sys\nfrom pathlib import Path\nfrom pkg_lib import cli\nfrom pkg_lib.experiment import batch, processes\n"
     code += f"job = processes.Job(Path({str(source.source)!r}), Path({str(source.target)!r}), {{}})\n"
     code += "batch.run = lambda *a, **k: processes.run_jobs([job], 1, print)\nsys.argv = ['pkg_lib', 'run']\nsys.exit(cli.main())"
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)

@@ -49,7 +49,8 @@ def test_results_dir_without_permission(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("textbook+stdlib", "textbook+stdlib"), ("Func-BM25", "func-bm25"), ("pkg-contexts", "pkg-contexts")]
+    ("name", "expected"),
+    [("textbook+stdlib", "textbook+stdlib"), ("Func-BM25", "func-bm25"), ("pkg-contexts", "pkg-contexts")],
 )
 def test_slug(name, expected):
     assert slug(name) == expected
@@ -87,7 +88,9 @@ def test_a_damaged_file_is_replaced(tmp_path):
 def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "x.txt"
     write_text(path, "old")
-    monkeypatch.setattr(results.Path, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        results.Path, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     with pytest.raises(UserError, match="No space left"):
         write_text(path, "new")
     assert path.read_text() == "old"

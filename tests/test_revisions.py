@@ -55,7 +55,10 @@ def complete(results: Path, limit: int = 2) -> dict[str, completions.Generation]
 
 
 def lines(results: Path) -> list[dict]:
-    return [json.loads(x) for x in (results / "generations/tiny/humaneval/none/none.jsonl").read_text().splitlines()]
+    return [
+        json.loads(x)
+        for x in (results / "generations/tiny/humaneval/none/none.jsonl").read_text().splitlines()
+    ]
 
 
 def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monkeypatch):
@@ -66,7 +69,9 @@ def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monk
     assert complete(results) == first and len(lines(results)) == 2  # nothing is made twice
     shutil.copy(other_model / "model.safetensors", folder / "model.safetensors")
     second = complete(results)
-    assert len(lines(results)) == 4 and {g.key for g in first.values()}.isdisjoint(g.key for g in second.values())
+    assert len(lines(results)) == 4 and {g.key for g in first.values()}.isdisjoint(
+        g.key for g in second.values()
+    )
     assert [g.tokens for g in first.values()] != [g.tokens for g in second.values()]
     revisions = [{g.meta["revision"] for g in made.values()} for made in (first, second)]
     assert all(len(r) == 1 for r in revisions) and revisions[0] != revisions[1]
@@ -77,7 +82,11 @@ def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monk
 def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, other_model, tmp_path):
     same = shutil.copytree(tiny_model, tmp_path / "same")
     (same / "README.md").write_text("not loaded")
-    assert models.directory_digest(same) == models.directory_digest(tiny_model) != models.directory_digest(other_model)
+    assert (
+        models.directory_digest(same)
+        == models.directory_digest(tiny_model)
+        != models.directory_digest(other_model)
+    )
     (same / "generation_config.json").write_text("{}")
     assert models.directory_digest(same) != models.directory_digest(tiny_model)
 
@@ -140,7 +149,11 @@ class Hub:
             return b"", {}
         resolve = path.removeprefix(f"/{REPO}/resolve/").split("/", 1)
         commit = self.main if resolve[0] == "main" else resolve[0]
-        if len(resolve) == 2 and commit in self.commits and (file := self.commits[commit] / resolve[1]).is_file():
+        if (
+            len(resolve) == 2
+            and commit in self.commits
+            and (file := self.commits[commit] / resolve[1]).is_file()
+        ):
             return file.read_bytes(), {"ETag": f'"{commit[:8]}-{file.name}"', "X-Repo-Commit": commit}
         rest = path.removeprefix(f"/api/models/{REPO}")
         commit = rest.rpartition("/")[2] if rest else self.main
@@ -160,7 +173,9 @@ def hub(tiny_model, other_model, tmp_path, monkeypatch):
     made = Hub({OLD: tiny_model, NEW: other_model})
     for name, value in {"ENDPOINT": made.address, "HF_HUB_CACHE": str(tmp_path / "hub")}.items():
         monkeypatch.setattr(constants, name, value)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", made.address + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(
+        constants, "HUGGINGFACE_CO_URL_TEMPLATE", made.address + "/{repo_id}/resolve/{revision}/{filename}"
+    )
     monkeypatch.setenv("HF_ENDPOINT", made.address)
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001))
     yield made

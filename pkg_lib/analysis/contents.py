@@ -54,12 +54,18 @@ def experiment(section: Placed) -> tuple[str, str, str, str] | None:
 def title(about: tuple[str, str, str, str]) -> str:
     """An experiment in words, as `Experiment.heading` says it."""
     benchmark, model, corpus, tasks = about
-    return f"{model}, {benchmark} ({tasks} tasks), corpus {corpus}" if tasks else f"{model}, {benchmark}, corpus {corpus}"
+    return (
+        f"{model}, {benchmark} ({tasks} tasks), corpus {corpus}"
+        if tasks
+        else f"{model}, {benchmark}, corpus {corpus}"
+    )
 
 
 def ordered(sections: Iterable[Placed]) -> list[Any]:
     """By experiment, its table of rates first; then what is about no single experiment."""
-    return sorted(sections, key=lambda s: (experiment(s) is None, experiment(s) or (), not s.summary, s.heading, s.stem))
+    return sorted(
+        sections, key=lambda s: (experiment(s) is None, experiment(s) or (), not s.summary, s.heading, s.stem)
+    )
 
 
 def place(section: Placed) -> tuple[str, str]:

@@ -85,7 +85,13 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     axes.set(xlabel=f"pass@1 on {TITLES.get(benchmark, benchmark)} (%), 95 % Wilson interval")
     axes.set_title(title, loc="left")
     if len(theirs):
-        legend_below(axes, ncols=3, title="Published (other models, the paper's corpus):", alignment="left", title_fontsize=7)
+        legend_below(
+            axes,
+            ncols=3,
+            title="Published (other models, the paper's corpus):",
+            alignment="left",
+            title_fontsize=7,
+        )
     return figure
 
 
@@ -94,12 +100,29 @@ def rate_bars(axes: Axes, verdicts: pd.DataFrame) -> None:
     known, total = verdicts.notna().sum(), len(verdicts)
     enough = list(known.index[known >= max(1, LEAST * total)])
     colours = {c: BASE if c == BASELINE else BAR for c in verdicts}
-    look = {"palette": colours, "saturation": 1, "width": 0.5, "capsize": 0.3, "err_kws": {"color": INK, "linewidth": 0.9}}
-    sns.barplot(percents(verdicts[enough]), x="value", y="column", order=list(verdicts), hue="column", errorbar=wilson_bar,
-                legend=False, ax=axes, **look)  # fmt: skip
+    look = {
+        "palette": colours,
+        "saturation": 1,
+        "width": 0.5,
+        "capsize": 0.3,
+        "err_kws": {"color": INK, "linewidth": 0.9},
+    }
+    sns.barplot(
+        percents(verdicts[enough]),
+        x="value",
+        y="column",
+        order=list(verdicts),
+        hue="column",
+        errorbar=wilson_bar,
+        legend=False,
+        ax=axes,
+        **look,
+    )
     for place, (column, n) in enumerate(known.items()):
         if column not in enough:
-            axes.text(1, place, f"{n} of {total} tasks" if n else "not measured", va="center_baseline", color=QUIET)
+            axes.text(
+                1, place, f"{n} of {total} tasks" if n else "not measured", va="center_baseline", color=QUIET
+            )
         beside(axes, place, percent(verdicts[column].mean()) if column in enough else DASH)
     names = [f"{c}\n(n={n})" if c in enough and n < total else str(c) for c, n in known.items()]
     axes.set_yticks(range(len(names)), [n.replace(", body in corpus", ",\nbody in corpus") for n in names])
@@ -120,16 +143,38 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
 
 
 def interval_points(
-    axes: Axes, frame: pd.DataFrame, rows: Sequence[str], hue: str, looks: Mapping[str, tuple[str, str]], **how: Any
+    axes: Axes,
+    frame: pd.DataFrame,
+    rows: Sequence[str],
+    hue: str,
+    looks: Mapping[str, tuple[str, str]],
+    **how: Any,
 ) -> None:
     """The mean of `value` in each row, one marker a `hue`, with `errorbar` of seaborn (`how`).
 
     `frame`: one row a value, with the columns value, row and `hue`; `looks`: hue -> colour, marker.
     """
     colours, markers = ([look[i] for look in looks.values()] for i in (0, 1))
-    how = {"dodge": 0.26 * (len(looks) - 1) if len(looks) > 1 else False, "markersize": 4, "mew": 0, "linestyle": "none"} | how
-    sns.pointplot(frame, x="value", y="row", order=rows, hue=hue, hue_order=list(looks), palette=colours, markers=markers,
-                  orient="y", err_kws={"linewidth": 1.0}, ax=axes, **how)  # fmt: skip
+    how = {
+        "dodge": 0.26 * (len(looks) - 1) if len(looks) > 1 else False,
+        "markersize": 4,
+        "mew": 0,
+        "linestyle": "none",
+    } | how
+    sns.pointplot(
+        frame,
+        x="value",
+        y="row",
+        order=rows,
+        hue=hue,
+        hue_order=list(looks),
+        palette=colours,
+        markers=markers,
+        orient="y",
+        err_kws={"linewidth": 1.0},
+        ax=axes,
+        **how,
+    )
     axes.set(ylim=(len(rows) - 0.5, -0.5), ylabel="")
     axes.grid(axis="x")
 
@@ -163,7 +208,13 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
             at = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
             axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **at)
     for place, (helped, hurt) in enumerate(counts.to_numpy()):
-        net = DASH if math.isnan(helped) else f"{helped - hurt:+.0f}".replace("-", MINUS) if helped != hurt else "0"
+        net = (
+            DASH
+            if math.isnan(helped)
+            else f"{helped - hurt:+.0f}".replace("-", MINUS)
+            if helped != hurt
+            else "0"
+        )
         beside(axes, place, net)
         if net == DASH:
             n = found["n"].iloc[place]
@@ -178,7 +229,9 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
     axes.set_yticks(range(len(found)), list(found.index))
     axes.set_title(title, loc="left")
-    axes.annotate("net", (1, 1), (4, 3), xycoords="axes fraction", textcoords="offset points", fontsize=7, color=QUIET)
+    axes.annotate(
+        "net", (1, 1), (4, 3), xycoords="axes fraction", textcoords="offset points", fontsize=7, color=QUIET
+    )
     return figure
 
 
@@ -215,9 +268,13 @@ def hex_colour(rgb: tuple[int, int, int]) -> str:
 # Okabe and Ito's colours, which stay apart for the common colour deficiencies; hatches keep them apart in print.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 ERROR_LOOK = {
-    "AssertionError": ("#0072B2", ""), "NameError": ("#E69F00", "///"), "TypeError": ("#009E73", "..."),
-    "SyntaxError": ("#CC79A7", "xxx"), "IndentationError": ("#56B4E9", "\\\\\\"), "Others": ("#C9CDD2", ""),
-}  # fmt: skip
+    "AssertionError": ("#0072B2", ""),
+    "NameError": ("#E69F00", "///"),
+    "TypeError": ("#009E73", "..."),
+    "SyntaxError": ("#CC79A7", "xxx"),
+    "IndentationError": ("#56B4E9", "\\\\\\"),
+    "Others": ("#C9CDD2", ""),
+}
 
 
 @styled
@@ -264,7 +321,10 @@ def _two_lines(name: str) -> str:
 def method_points(frames: Mapping[str, pd.DataFrame], columns: Sequence[str], title: str) -> Figure:
     """pass@1 with its 95 % Wilson interval of each column, one marker a model."""
     figure, axes = row_axes(len(columns), 0.34, legend=0.2)
-    long = [percents(frame[list(columns)]).rename(columns={"column": "row"}).assign(model=m) for m, frame in frames.items()]
+    long = [
+        percents(frame[list(columns)]).rename(columns={"column": "row"}).assign(model=m)
+        for m, frame in frames.items()
+    ]
     looks = {m: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, m in enumerate(frames)}
     if long:
         interval_points(axes, pd.concat(long), list(columns), "model", looks, errorbar=wilson_bar)

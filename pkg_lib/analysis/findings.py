@@ -87,7 +87,9 @@ def _best_retriever(frame: pd.DataFrame) -> list[str]:
     if top == bottom:
         return [f"All measured retrieval columns score {percent(top)} %{where}."]
     best, worst = (" and ".join(c for c, r in known.items() if r == edge) for edge in (top, bottom))
-    return [f"Highest of the retrieval columns{where}: {best} ({percent(top)} %); lowest: {worst} ({percent(bottom)} %)."]
+    return [
+        f"Highest of the retrieval columns{where}: {best} ({percent(top)} %); lowest: {worst} ({percent(bottom)} %)."
+    ]
 
 
 def _selection(frame: pd.DataFrame) -> list[str]:
@@ -98,11 +100,15 @@ def _selection(frame: pd.DataFrame) -> list[str]:
         common = frame.loc[frame["Reranked"].notna(), single(frame)]
         best = str(common.mean().astype(float).idxmax())
         gap = _gap(frame, "Reranked", best)
-        said.append(f"Reranked scores {percent(rates['Reranked'])} %, {gap} points against {best}, the best column in hindsight.")
+        said.append(
+            f"Reranked scores {percent(rates['Reranked'])} %, {gap} points against {best}, the best column in hindsight."
+        )
     if rates[ORACLE] is not None:
         gap, rest = _gap(frame, ORACLE, BASELINE), _gap(frame, ORACLE, "Reranked")
         beyond = f" and {rest} against Reranked" if rates["Reranked"] is not None else ""
-        said.append(f"A perfect choice (Ideal) would score {percent(rates[ORACLE])} %: {gap} points against None{beyond}.")
+        said.append(
+            f"A perfect choice (Ideal) would score {percent(rates[ORACLE])} %: {gap} points against None{beyond}."
+        )
     return said
 
 
@@ -119,7 +125,11 @@ def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
     ours = compare(frame)["difference"].dropna()
     both = [(c, d) for c, d in ours.items() if c in theirs]
     pairs = [f"{c} {points(d)} here, {points((theirs[c] - theirs[BASELINE]) / 100)} there" for c, d in both]
-    return [f"Points against None beside the paper's average over its models: {'; '.join(pairs)}."] if pairs else []
+    return (
+        [f"Points against None beside the paper's average over its models: {'; '.join(pairs)}."]
+        if pairs
+        else []
+    )
 
 
 def differences_html(verdicts: pd.DataFrame) -> Markup:
@@ -155,7 +165,9 @@ def caption_rates(verdicts: pd.DataFrame, benchmark: str) -> str:
     """What the bar chart shows, in words, for captions and for readers who cannot see it."""
     frame = complete(verdicts)
     parts = [f"{c} {percent(pass_at_1(frame[c]).value)}" for c in frame]
-    return f"pass@1 in percent on {TITLES.get(benchmark, benchmark)}: {', '.join(parts)} ({DASH}: not measured)."
+    return (
+        f"pass@1 in percent on {TITLES.get(benchmark, benchmark)}: {', '.join(parts)} ({DASH}: not measured)."
+    )
 
 
 def caption_changes(verdicts: pd.DataFrame) -> str:

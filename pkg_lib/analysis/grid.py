@@ -52,10 +52,18 @@ class Grid:
     def latex(self) -> str:
         r"""A booktabs table for \usepackage{booktabs}."""
         caption = tex(f"{self.title}. {' '.join(self.notes)}".strip())
-        lines = [r"% needs \usepackage{booktabs}", r"\begin{table*}[t]", r"\centering", rf"\caption{{{caption}}}", r"\small"]
+        lines = [
+            r"% needs \usepackage{booktabs}",
+            r"\begin{table*}[t]",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            r"\small",
+        ]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(self.names)}}}", r"\toprule"]
         if self.groups:
-            lines.append(" & ".join(["", *(rf"\multicolumn{{{n}}}{{c}}{{{tex(g)}}}" for g, n in self.groups)]) + r" \\")
+            lines.append(
+                " & ".join(["", *(rf"\multicolumn{{{n}}}{{c}}{{{tex(g)}}}" for g, n in self.groups)]) + r" \\"
+            )
         lines += [" & ".join(map(tex, [str(self.frame.index.name or ""), *self.names])) + r" \\", r"\midrule"]
         lines += [" & ".join(tex(str(c)) for c in row) + r" \\" for row in self.frame.itertuples(name=None)]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"

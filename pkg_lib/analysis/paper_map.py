@@ -14,7 +14,12 @@ from pkg_lib.analysis.tables import TITLES
 from pkg_lib.data.corpora import PUBLISHED
 
 TABLE = Path(__file__).with_name("paper_items.csv")
-PAPERS = {"PKG": "PKG paper, tables", "PKG figures": "PKG paper, figures", "cAST": "cAST paper", "DKB": "DKB paper"}
+PAPERS = {
+    "PKG": "PKG paper, tables",
+    "PKG figures": "PKG paper, figures",
+    "cAST": "cAST paper",
+    "DKB": "DKB paper",
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,10 @@ class Item:
     benchmark: str
 
     def shown_by(self, section: Any) -> bool:
-        return section.notebook == self.notebook and self.benchmark in ("", section.provenance.get("benchmark"))
+        return section.notebook == self.notebook and self.benchmark in (
+            "",
+            section.provenance.get("benchmark"),
+        )
 
     @property
     def waits_for(self) -> str:
@@ -53,7 +61,13 @@ def places(item: Item, pages: Sequence[Page]) -> list[tuple[Page, str]]:
 
 
 def _spot(item: Item, section: Any) -> str:
-    part = item.place if item.place in section.parts else f"figure {item.place}" if item.place in section.figures else ""
+    part = (
+        item.place
+        if item.place in section.parts
+        else f"figure {item.place}"
+        if item.place in section.figures
+        else ""
+    )
     return anchor(section, part)
 
 

@@ -24,7 +24,11 @@ def read_prices(path: Path) -> pd.DataFrame:
     except OSError as e:
         raise UserError(f"cannot read prices from {path}: {e.strerror}") from e
     except (ValueError, KeyError) as e:
-        raise UserError(f"cannot read prices from {path} ({e}); it needs the columns model, {', '.join(COLUMNS)}") from e
+        raise UserError(
+            f"cannot read prices from {path} ({e}); it needs the columns model, {', '.join(COLUMNS)}"
+        ) from e
     if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
-        raise UserError(f"{path}: a price is no number of 0 or more, or a model stands there twice; mend the file")
+        raise UserError(
+            f"{path}: a price is no number of 0 or more, or a model stands there twice; mend the file"
+        )
     return prices

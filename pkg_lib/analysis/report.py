@@ -66,7 +66,10 @@ def save_section(results: Path, section: Section) -> Path:
         raise TypeError(f"the summary of {section.stem} is no mapping of columns")
     path = results / "tables" / f"{section.stem}.json"
     # Lists keep the order of parts and figures; a JSON object with sorted keys would not.
-    write_json(path, asdict(section) | {"parts": list(section.parts.items()), "figures": list(section.figures.items())})
+    write_json(
+        path,
+        asdict(section) | {"parts": list(section.parts.items()), "figures": list(section.figures.items())},
+    )
     return path
 
 
@@ -86,7 +89,9 @@ def build_report(results: Path) -> Path:
     shared = {"pages": site, "tasks": task_pages.indexes(belong)}
     for page in site:
         views = [_view(s, results, s.stem in failed, site) for s in page.sections]
-        text = render("sections.html.j2", root="../", here=page, sections=views, grid=grids.get(page.name), **shared)
+        text = render(
+            "sections.html.j2", root="../", here=page, sections=views, grid=grids.get(page.name), **shared
+        )
         belong.add(results / "site" / f"{page.name}.html")
         write_text(results / "site" / f"{page.name}.html", text)
     for name in ("report.css", "report.js"):
@@ -114,9 +119,15 @@ def _differences(results: Path, page: Page) -> dict[str, float]:
     found: dict[str, float] = {}
     for section in (s for s in page.sections if s.summary):
         path = results / "tables" / f"{section.stem}.csv"
-        rows = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["source", "method", "difference_points"])
+        rows = (
+            pd.read_csv(path)
+            if path.exists()
+            else pd.DataFrame(columns=["source", "method", "difference_points"])
+        )
         ours = rows[rows["source"].str.startswith("This study")].dropna(subset="difference_points")
-        found |= {c: d for c, d in zip(ours["method"], ours["difference_points"], strict=True) if c not in CHOOSING}
+        found |= {
+            c: d for c, d in zip(ours["method"], ours["difference_points"], strict=True) if c not in CHOOSING
+        }
     return found
 
 
@@ -135,15 +146,28 @@ def _section(path: Path) -> Section:
     """The section with those of its figures that are there."""
     try:
         stored = json.loads(path.read_text("utf8"))
-        drawn = {name: caption for name, caption in stored["figures"] if all(p.exists() for p in _figure(path, name))}
+        drawn = {
+            name: caption
+            for name, caption in stored["figures"]
+            if all(p.exists() for p in _figure(path, name))
+        }
         made = Section(**stored | {"parts": dict(stored["parts"]), "figures": drawn})
-        texts = [made.stem, made.heading, *made.parts.values(), *made.findings, *made.figures.values(), *made.tables]
+        texts = [
+            made.stem,
+            made.heading,
+            *made.parts.values(),
+            *made.findings,
+            *made.figures.values(),
+            *made.tables,
+        ]
         if not all(isinstance(t, str) for t in texts) or not isinstance(made.provenance, dict):
             raise TypeError("a field of another type")
         if made.summary and not all(len(pair) == 2 for pair in made.summary.values()):
             raise ValueError("a summary without colours")
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as e:
-        raise UserError(f"{path} is damaged or of another version; delete it and run its notebook again") from e
+        raise UserError(
+            f"{path} is damaged or of another version; delete it and run its notebook again"
+        ) from e
     return made
 
 
@@ -155,7 +179,10 @@ def _figure(section: Path, name: str) -> list[Path]:
 def _view(section: Section, results: Path, failed: bool, site: Sequence[Page]) -> dict[str, Any]:
     """What the template prints of a section: only links to files that exist."""
     stem, notebook = section.stem, results / "notebooks" / f"{section.stem}.html"
-    files = [(_label(t, stem), _links([results / "tables" / f"{t}.{s}" for s in TABLE], results)) for t in section.tables]
+    files = [
+        (_label(t, stem), _links([results / "tables" / f"{t}.{s}" for s in TABLE], results))
+        for t in section.tables
+    ]
     figures = []
     for name, caption in section.figures.items():
         paths = _figure(results / "tables" / f"{stem}.json", name)
@@ -168,7 +195,12 @@ def _view(section: Section, results: Path, failed: bool, site: Sequence[Page]) -
         "short": short(section),
         "parts": [(anchor(section, title), title, part) for title, part in section.parts.items()],
         "items": [i for i in items() if i.shown_by(section)],
-        "elsewhere": [(p, place(s)[1]) for p in site for s in p.sections if s is not section and s.notebook == section.notebook],
+        "elsewhere": [
+            (p, place(s)[1])
+            for p in site
+            for s in p.sections
+            if s is not section and s.notebook == section.notebook
+        ],
         "figures": figures,
         "page": _relative(notebook, results) if notebook.exists() else "",
         "files": [(label, links) for label, links in files if links],
@@ -213,10 +245,18 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
     outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [_linked(o, figures) for o in cell.outputs if o.get("name") != "stderr" and not _is_widget(o)]
+            cell.outputs = [
+                _linked(o, figures) for o in cell.outputs if o.get("name") != "stderr" and not _is_widget(o)
+            ]
     body, _ = HTMLExporter(template_name="basic", exclude_anchor_links=True).from_notebook_node(notebook)
     highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
-    values = {"title": ipynb.stem, "source": ipynb.name, "mark": mark, "body": Markup(body), "highlight": Markup(highlight)}
+    values = {
+        "title": ipynb.stem,
+        "source": ipynb.name,
+        "mark": mark,
+        "body": Markup(body),
+        "highlight": Markup(highlight),
+    }
     failed = FAILED if any(o.get("output_type") == "error" for o in outputs) else ""
     write_text(target, render("notebook.html.j2", root="../", back=back, failed=failed, **values))
     return target
@@ -228,7 +268,9 @@ def _linked(output: Any, figures: Mapping[str, str]) -> Any:
     if png and (name := figures.get(png.replace("\n", ""))):
         about = output.get("metadata", {}).get("image/png", {})
         image = Markup('<img loading="lazy" src="../figures/{}" width="{}" alt="{}">')
-        output.data = {"text/html": image.format(quote(name), about.get("width", 480), about.get("alt", name))}
+        output.data = {
+            "text/html": image.format(quote(name), about.get("width", 480), about.get("alt", name))
+        }
     return output
 
 
@@ -239,7 +281,9 @@ def _read(ipynb: Path) -> Any:
         notebook = nbformat.read(ipynb, as_version=4)
         nbformat.validate(notebook)
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as e:
-        raise UserError(f"{ipynb} is not a notebook (a run was cut off while it was written?); delete it and run again") from e
+        raise UserError(
+            f"{ipynb} is not a notebook (a run was cut off while it was written?); delete it and run again"
+        ) from e
     return notebook
 
 

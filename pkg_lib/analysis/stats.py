@@ -78,7 +78,9 @@ def wilson(passed: int, measured: int) -> tuple[float, float] | None:
     """95 % Wilson score interval of a proportion, as fractions; None when nothing was measured."""
     if not measured:
         return None
-    from statsmodels.stats.proportion import proportion_confint  # a second, which those who only want a list need not wait
+    from statsmodels.stats.proportion import (
+        proportion_confint,
+    )  # a second, which those who only want a list need not wait
 
     low, high = proportion_confint(passed, measured, alpha=1 - CONFIDENCE, method="wilson")
     # At 0 and n the bound is exact; floating point would leave -1e-17 there.
@@ -139,7 +141,9 @@ def _lower(helped: int, hurt: int, n: int) -> float:
     return -1.0 if seen == -1 else float(brentq(beyond, -1.0, seen - 1e-9))
 
 
-def bootstrap_of_steps(steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:
+def bootstrap_of_steps(
+    steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES
+) -> tuple[float, float]:
     """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks, one at least in all, take the step `steps[i]`."""
     n = int(counts.sum())
     drawn = np.random.default_rng(0).multinomial(n, counts / n, size=resamples) @ steps / n
@@ -173,7 +177,9 @@ def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORAC
         found = paired_bootstrap(verdicts[name], verdicts[baseline])
         helped, hurt = map(len, helped_and_hurt(verdicts[name], verdicts[baseline]))
         tested = found is not None and name != oracle
-        numbers = (found.n, found.value, found.low, found.high) if found else (0, math.nan, math.nan, math.nan)
+        numbers = (
+            (found.n, found.value, found.low, found.high) if found else (0, math.nan, math.nan, math.nan)
+        )
         rows[name] = (*numbers, helped, hurt, mcnemar(helped, hurt) if tested else math.nan)
     names = ["n", "difference", "low", "high", "helped", "hurt", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
@@ -186,7 +192,10 @@ def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
         if name not in controls:
             raise ControlError(f"control row '{name}' is missing; evaluate the controls before the table")
         verdicts = controls[name].reindex(tasks)
-        rate, wrong = pass_at_1(verdicts), verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))]
+        rate, wrong = (
+            pass_at_1(verdicts),
+            verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))],
+        )
         if len(wrong):
             raise ControlError(
                 f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} in all) "
@@ -204,7 +213,9 @@ def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
     for column, found in contexts.items():
         known = [c.defines_task for c in found if c.defines_task is not None]
         rows[column] = (len(found), len(known), sum(known) if known else pd.NA)
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["contexts", "known", "defining"]).astype("Int64")
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["contexts", "known", "defining"]).astype(
+        "Int64"
+    )
 
 
 def not_measured(columns: Iterable[str], verdicts: pd.DataFrame) -> list[str]:

@@ -17,14 +17,27 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
-from pkg_lib.analysis.stats import BASELINE, CONTROLS, Rate, check_controls, compare, paired_bootstrap, pass_at_1, wilson
+from pkg_lib.analysis.stats import (
+    BASELINE,
+    CONTROLS,
+    Rate,
+    check_controls,
+    compare,
+    paired_bootstrap,
+    pass_at_1,
+    wilson,
+)
 from pkg_lib.core.store import write_text
 
 HERE = Path(__file__).parent
 CHOOSING = ("Reranked", "Ideal")
 CODE = ("None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", *CHOOSING)
 TEXT = ("None", "BM25", "Dense", "JSON-PKG", *CHOOSING)
-COLUMNS = (*CODE[:-2], "JSON-PKG", *CHOOSING)  # every column that any table has, in the order in which they are shown
+COLUMNS = (
+    *CODE[:-2],
+    "JSON-PKG",
+    *CHOOSING,
+)  # every column that any table has, in the order in which they are shown
 PUBLISHED_AS = {"Dense": "VoyageEmb", "Ideal": "Ideal Reranker"}
 PUBLISHED = {
     ("humaneval", "code"): ("pkg_table1_humaneval_code.csv", "Table 1 of the PKG paper"),
@@ -33,13 +46,24 @@ PUBLISHED = {
     ("mbpp", "text"): ("pkg_table4_mbpp_text.csv", "Table 4 of the PKG paper"),
 }
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
-TITLES = {"humaneval": "HumanEval", "mbpp": "MBPP", "mbpp-all": "MBPP (all 974 tasks)", "mbpp-signature": "MBPP (signature only)"}
+TITLES = {
+    "humaneval": "HumanEval",
+    "mbpp": "MBPP",
+    "mbpp-all": "MBPP (all 974 tasks)",
+    "mbpp-signature": "MBPP (signature only)",
+}
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 
 TEX = str.maketrans(
     {c: "\\" + c for c in "&%_#${}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", DASH: "--", MINUS: "$-$"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        DASH: "--",
+        MINUS: "$-$",
+    }
 )
 
 # Orange-red and teal stay apart for the common colour deficiencies (tests simulate them); black text stays readable.
@@ -96,7 +120,9 @@ class Cell:
     def hint(self) -> str:
         if self.measured is None:
             return ""
-        against = f", {points(self.difference / 100)} points against None" if self.difference is not None else ""
+        against = (
+            f", {points(self.difference / 100)} points against None" if self.difference is not None else ""
+        )
         return f"{self.passed} of {self.measured} measured tasks passed ({self.total} in all){against}"
 
 
@@ -131,29 +157,49 @@ class Table:
         out = io.StringIO()
         names = ["value", "difference", "low", "high", "passed", "measured", "total"]
         write = csv.writer(out, lineterminator="\n").writerow
-        write(["source", "model", "method", "pass_at_1_percent", "difference_points", "low", "high", *names[4:]])
+        write(
+            ["source", "model", "method", "pass_at_1_percent", "difference_points", "low", "high", *names[4:]]
+        )
         for row in self.rows:
             for method, cell in zip(self.columns, row.cells, strict=True):
                 found = [getattr(cell, n) for n in names]
                 if cell.text:
-                    write([row.group, row.model, method, *(round(v, 4) if isinstance(v, float) else v for v in found)])
+                    write(
+                        [
+                            row.group,
+                            row.model,
+                            method,
+                            *(round(v, 4) if isinstance(v, float) else v for v in found),
+                        ]
+                    )
         return out.getvalue()
 
     def markdown(self) -> str:
         """A pipe table; the difference to None stands in the cells of this study, because Markdown has no colours."""
         lines = [["Source", "Model", *self.columns], ["---", "---", *["---:"] * len(self.columns)]]
         lines += [[row.group, row.model, *map(_with_difference, row.cells)] for row in self.rows]
-        body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        return f"**{self.title}**\n\n{body}\n\n" + "".join(f"{note}\n\n" for note in self.notes).rstrip() + "\n"
+        body = "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        )
+        return (
+            f"**{self.title}**\n\n{body}\n\n" + "".join(f"{note}\n\n" for note in self.notes).rstrip() + "\n"
+        )
 
     def latex(self) -> str:
         r"""A booktabs table for \usepackage{booktabs} and \usepackage[table]{xcolor}."""
         head = " & ".join(["Model", *self.columns])
-        lines = [r"% needs \usepackage{booktabs} and \usepackage[table]{xcolor}", r"\begin{table*}[t]", r"\centering"]
+        lines = [
+            r"% needs \usepackage{booktabs} and \usepackage[table]{xcolor}",
+            r"\begin{table*}[t]",
+            r"\centering",
+        ]
         lines += [rf"\caption{{{tex(self.title + '. ' + ' '.join(self.notes))}}}", r"\small"]
         lines += [rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}", r"\toprule", head + r" \\"]
         for group, rows in groupby(self.rows, key=lambda r: r.group):
-            lines += [r"\midrule", rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{tex(group)}}}}} \\"]
+            lines += [
+                r"\midrule",
+                rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{tex(group)}}}}} \\",
+            ]
             lines += [" & ".join([tex(r.model), *map(_tex_cell, r.cells)]) + r" \\" for r in rows]
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"
 
@@ -187,7 +233,7 @@ def _environment() -> jinja2.Environment:
 
 
 def kind(columns: Iterable[str]) -> str:
-    """"text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
+    """ "text" for the columns of Tables 3 and 4, "code" for those of Tables 1 and 2."""
     return "text" if "JSON-PKG" in columns else "code"
 
 
@@ -198,9 +244,15 @@ def published(benchmark: str, columns: Sequence[str] = CODE) -> pd.DataFrame:
     """
     if (benchmark, kind(columns)) not in PUBLISHED:
         return pd.DataFrame(columns=list(columns))
-    rows = pd.read_csv(HERE / "reference" / PUBLISHED[benchmark, kind(columns)][0], dtype=str, keep_default_na=False)
-    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent").loc[rows["model"].drop_duplicates()]
-    return wide.reindex(columns=[PUBLISHED_AS.get(c, c) for c in columns], fill_value="").set_axis(list(columns), axis=1)
+    rows = pd.read_csv(
+        HERE / "reference" / PUBLISHED[benchmark, kind(columns)][0], dtype=str, keep_default_na=False
+    )
+    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent").loc[
+        rows["model"].drop_duplicates()
+    ]
+    return wide.reindex(columns=[PUBLISHED_AS.get(c, c) for c in columns], fill_value="").set_axis(
+        list(columns), axis=1
+    )
 
 
 def published_rates(benchmark: str, columns: Sequence[str] = CODE) -> pd.DataFrame:
@@ -222,7 +274,9 @@ def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
     """
     strangers = set(verdicts.columns) - set(COLUMNS)
     if strangers or BASELINE not in verdicts:
-        raise ValueError(f"columns {list(verdicts)}: a table has {BASELINE} and others of {', '.join(COLUMNS)}")
+        raise ValueError(
+            f"columns {list(verdicts)}: a table has {BASELINE} and others of {', '.join(COLUMNS)}"
+        )
     frame = verdicts[[c for c in COLUMNS if c in verdicts]].astype("boolean")
     unknown = frame[single(frame)].isna().any(axis=1)
     return frame.assign(**{c: frame[c].mask(unknown) for c in CHOOSING if c in frame})
@@ -257,7 +311,9 @@ def differences(verdicts: pd.DataFrame) -> pd.DataFrame:
         {
             "tasks": found["n"].map(lambda n: str(n) if n else DASH),
             "difference": found["difference"].map(points),
-            "95 % interval": [interval(low, high) for low, high in zip(found["low"], found["high"], strict=True)],
+            "95 % interval": [
+                interval(low, high) for low, high in zip(found["low"], found["high"], strict=True)
+            ],
             "helped": [str(h) if n else DASH for h, n in zip(found["helped"], found["n"], strict=True)],
             "hurt": [str(h) if n else DASH for h, n in zip(found["hurt"], found["n"], strict=True)],
             "McNemar p": found["p"].map(probability),
@@ -274,7 +330,9 @@ def interval(low: float, high: float) -> str:
 def _our_cells(verdicts: pd.DataFrame) -> tuple[Cell, ...]:
     cells = []
     for name in verdicts:
-        paired = paired_bootstrap(verdicts[name], verdicts[BASELINE], resamples=1) if name != BASELINE else None
+        paired = (
+            paired_bootstrap(verdicts[name], verdicts[BASELINE], resamples=1) if name != BASELINE else None
+        )
         cells.append(measured_cell(pass_at_1(verdicts[name]), 100 * paired.value if paired else None))
     return tuple(cells)
 
@@ -297,8 +355,13 @@ def _published_rows(benchmark: str, columns: Sequence[str]) -> list[Row]:
     corpus, table = PUBLISHED_CORPUS[kind(columns)], PUBLISHED[benchmark, kind(columns)][1]
     group = f"Published, corpus {corpus} ({table})"
     average = values.mean()
-    rows = [Row(group, m, _published_cells(texts.loc[m].tolist(), values.loc[m].tolist())) for m in texts.index]
-    return [*rows, Row(group, "Avg.", _published_cells([percent(v / 100) for v in average], average.tolist()))]
+    rows = [
+        Row(group, m, _published_cells(texts.loc[m].tolist(), values.loc[m].tolist())) for m in texts.index
+    ]
+    return [
+        *rows,
+        Row(group, "Avg.", _published_cells([percent(v / 100) for v in average], average.tolist())),
+    ]
 
 
 def _published_cells(texts: list[str], values: list[float]) -> tuple[Cell, ...]:

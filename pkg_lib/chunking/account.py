@@ -17,7 +17,12 @@ from pkg_lib.core.remarks import LARGE, LARGER, first_few
 if TYPE_CHECKING:
     import pandas as pd
 
-LEAF, BETWEEN, LAYOUT, UNSEEN = "leaf over the limit", "white space between chunks", "layout written anew", "outside the tree"
+LEAF, BETWEEN, LAYOUT, UNSEEN = (
+    "leaf over the limit",
+    "white space between chunks",
+    "layout written anew",
+    "outside the tree",
+)
 REASONS = (LEAF, BETWEEN, LAYOUT, UNSEEN)
 
 
@@ -51,7 +56,8 @@ class Account:
     def balanced(self) -> bool:
         """Bytes in = bytes in chunks + bytes lost, and no byte is counted below zero."""
         return (
-            self.bytes_in == self.bytes_in_chunks - self.bytes_twice + self.bytes_lost and min(self.lost.values(), default=0) >= 0
+            self.bytes_in == self.bytes_in_chunks - self.bytes_twice + self.bytes_lost
+            and min(self.lost.values(), default=0) >= 0
         )
 
 
@@ -73,7 +79,10 @@ class Ledger:
         """One row a file: the account's fields, and one column a reason with the bytes that it took."""
         import pandas as pd  # not at the top: every worker process would load it
 
-        rows = [{k: v for k, v in asdict(a).items() if k != "lost"} | {r: a.lost[r] for r in REASONS} for a in self.accounts]
+        rows = [
+            {k: v for k, v in asdict(a).items() if k != "lost"} | {r: a.lost[r] for r in REASONS}
+            for a in self.accounts
+        ]
         columns = [name for name in Account.__slots__ if name != "lost"]
         return pd.DataFrame(rows, columns=[*columns, *REASONS])
 
@@ -91,8 +100,15 @@ class Ledger:
         rows = [
             f"{len(self.accounts):,} files, {total:,} bytes = {kept:,} in {chunks:,} chunks + {lost.total():,} lost",
             *(f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n),
-            *(f"  {len(names):,} files {what} ({first_few(names)})" for what, names in remarks.items() if names),
-            *(f"  skipped {len(names):,}: {reason} ({first_few(names)})" for reason, names in self.skipped.items()),
+            *(
+                f"  {len(names):,} files {what} ({first_few(names)})"
+                for what, names in remarks.items()
+                if names
+            ),
+            *(
+                f"  skipped {len(names):,}: {reason} ({first_few(names)})"
+                for reason, names in self.skipped.items()
+            ),
             *([] if self.balanced else ["does not add up"]),
         ]
         return "\n".join(rows)

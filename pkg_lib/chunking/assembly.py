@@ -151,7 +151,9 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
     return Made(firsts, lasts, texts, sizes, account)
 
 
-def _joined(source: Source, starts: list[int], ends: list[int], i: int, j: int, anew: list[tuple[int, int]]) -> str:
+def _joined(
+    source: Source, starts: list[int], ends: list[int], i: int, j: int, anew: list[tuple[int, int]]
+) -> str:
     """Nodes i to j - 1 with what astchunk writes between them: as many line ends, then as many spaces as the column says.
 
     Appends to `anew` the gaps that are something else in the file.
@@ -179,7 +181,9 @@ def _sizes(source: Source, windows: Windows, runs: list[tuple[int, int]]) -> lis
     return [sum(count[ends[k]] - count[starts[k]] for k in range(i, j)) for i, j in runs]
 
 
-def _lost(source: Source, windows: Windows, over: list[tuple[int, int]], anew: list[tuple[int, int]], kept: int) -> Counter[str]:
+def _lost(
+    source: Source, windows: Windows, over: list[tuple[int, int]], anew: list[tuple[int, int]], kept: int
+) -> Counter[str]:
     count = source.bytes_before
     leaf = sum(b - a for a, b in over)
     words = count[len(source.data)] - sum(windows.sizes) - sum(count[b] - count[a] for a, b in over)
@@ -190,7 +194,9 @@ def _lost(source: Source, windows: Windows, over: list[tuple[int, int]], anew: l
             inside = over[bisect_left(heads, a) : bisect_left(heads, b)]
             white -= sum(_white(count, c, d) for c, d in inside)
     between = len(source.data) - kept - leaf - words - white
-    return Counter({k: v for k, v in {LEAF: leaf, BETWEEN: between, LAYOUT: white, UNSEEN: words}.items() if v})
+    return Counter(
+        {k: v for k, v in {LEAF: leaf, BETWEEN: between, LAYOUT: white, UNSEEN: words}.items() if v}
+    )
 
 
 def _white(count: memoryview, start: int, stop: int) -> int:

@@ -94,7 +94,9 @@ class Chunker:
         if self.max_size < 1 or self.lines < 1 or not 0 <= self.overlap < self.lines:
             raise UserError("max_size and lines are at least 1, overlap at least 0 and below lines")
         if self.overlap and (self.mode == "lossless" or self.method != "fixed-size"):
-            raise UserError("overlap goes with method fixed-size in mode as-published; without it no byte stands in two chunks")
+            raise UserError(
+                "overlap goes with method fixed-size in mode as-published; without it no byte stands in two chunks"
+            )
 
     def chunk(self, data: bytes, document: str, language: str | None = None) -> Chunked:
         """The chunks of one file, in order; the language is the suffix's where none is given (UserError for an unknown one)."""
@@ -117,7 +119,9 @@ class Chunker:
         rows = zip(made.starts, made.stops, first, last, made.texts, made.sizes, strict=True)
         chunks = [Chunk(document, *row) for row in rows]
         about = {"utf8": source.utf8, "returns": b"\r" in data}
-        return Chunked(chunks, Account(document, language, len(data), chunks=len(chunks), **about, **made.account))
+        return Chunked(
+            chunks, Account(document, language, len(data), chunks=len(chunks), **about, **made.account)
+        )
 
     def documents(self, documents: list[Document]) -> list[Chunked]:
         """One Chunked a document: by the suffix of its id, as Python where it has none."""

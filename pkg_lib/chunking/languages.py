@@ -20,20 +20,32 @@ GRAMMARS: dict[str, tuple[str, str]] = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
 }
 SUFFIXES = {
-    ".py": "python", ".pyi": "python", ".pyw": "python", ".java": "java", ".cs": "csharp",
-    ".ts": "typescript", ".mts": "typescript", ".cts": "typescript", ".tsx": "tsx",
-}  # fmt: skip
+    ".py": "python",
+    ".pyi": "python",
+    ".pyw": "python",
+    ".java": "java",
+    ".cs": "csharp",
+    ".ts": "typescript",
+    ".mts": "typescript",
+    ".cts": "typescript",
+    ".tsx": "tsx",
+}
 
 MANY = 1000
 
 _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "python": ("function_definition",),
     "java": ("method_declaration", "constructor_declaration", "compact_constructor_declaration"),
-    "csharp": ("method_declaration", "constructor_declaration", "destructor_declaration", "operator_declaration",
-               "local_function_statement"),
+    "csharp": (
+        "method_declaration",
+        "constructor_declaration",
+        "destructor_declaration",
+        "operator_declaration",
+        "local_function_statement",
+    ),
     "typescript": ("function_declaration", "generator_function_declaration", "method_definition"),
     "tsx": ("function_declaration", "generator_function_declaration", "method_definition"),
-}  # fmt: skip
+}
 
 
 def check_language(language: str) -> None:

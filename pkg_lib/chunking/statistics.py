@@ -16,7 +16,9 @@ from pkg_lib.chunking.source import Source
 QUANTILES = (0.1, 0.5, 0.9)
 
 
-def functions_cut(data: bytes, language: str, chunks: list[Chunk], limit: int) -> tuple[int, int, int, set[int]]:
+def functions_cut(
+    data: bytes, language: str, chunks: list[Chunk], limit: int
+) -> tuple[int, int, int, set[int]]:
     """(functions, those in more than one chunk, those of them that would fit into one, positions of the chunks that cut).
 
     A function is cut when no chunk holds all of it that any chunk holds; a chunk cuts it when it holds a part only.
@@ -47,21 +49,33 @@ def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) 
         if language is not None:
             by_language.setdefault(language, []).append((name, data))
     chunkers = list(chunkers)
-    rows = [_row(language, members, chunker) for language, members in sorted(by_language.items()) for chunker in chunkers]
+    rows = [
+        _row(language, members, chunker)
+        for language, members in sorted(by_language.items())
+        for chunker in chunkers
+    ]
     return pd.DataFrame(rows)
 
 
 def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dict[str, object]:
     made = [chunker.chunk(data, name) for name, data in files]
-    cuts = [functions_cut(d, language, m.chunks, chunker.max_size) for (_, d), m in zip(files, made, strict=True)]
+    cuts = [
+        functions_cut(d, language, m.chunks, chunker.max_size) for (_, d), m in zip(files, made, strict=True)
+    ]
     functions, cut, fitting = (sum(c[i] for c in cuts) for i in range(3))
     sizes = np.array([c.size for m in made for c in m.chunks], float)
     lines = np.array([c.last - c.first + 1 for m in made for c in m.chunks], float)
     limit = chunker.lines if chunker.method == "fixed-size" else chunker.max_size
     names = {"language": language, "method": chunker.method, "mode": chunker.mode, "limit": limit}
-    found = names | {"files": len(files), "chunks": len(sizes), "chunks_per_file": _share(len(sizes), len(files))}
+    found = names | {
+        "files": len(files),
+        "chunks": len(sizes),
+        "chunks_per_file": _share(len(sizes), len(files)),
+    }
     found |= _spread("size", sizes) | _spread("lines", lines)
-    found["fill"] = np.nan if chunker.method == "fixed-size" else _share(sizes.sum(), len(sizes) * chunker.max_size)
+    found["fill"] = (
+        np.nan if chunker.method == "fixed-size" else _share(sizes.sum(), len(sizes) * chunker.max_size)
+    )
     found |= {"functions": functions, "functions_cut": cut, "functions_cut_that_fit": fitting}
     found["chunks_that_cut"] = _share(sum(len(c[3]) for c in cuts), len(sizes))
     return found | _losses(made)

@@ -33,7 +33,9 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO) -> 
         if language is not None:
             check_language(language)
         elif language_of(path.name) is None:
-            raise UserError(f"{path}: its suffix is none of {', '.join(SUFFIXES)}; name the language with --language")
+            raise UserError(
+                f"{path}: its suffix is none of {', '.join(SUFFIXES)}; name the language with --language"
+            )
         _write(chunker.chunk(read(path), path.name, language), ledger, out)
     out.flush()
     return str(ledger)
@@ -56,5 +58,7 @@ def join(lines: BinaryIO, out: BinaryIO) -> None:
             row = json.loads(text)
             out.write(encode(row["text"]))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise UserError(f"line {number} of standard input is no chunk; give what `chunk FILE` writes") from e
+            raise UserError(
+                f"line {number} of standard input is no chunk; give what `chunk FILE` writes"
+            ) from e
     out.flush()

@@ -101,7 +101,9 @@ def _chunk_batch(work: tuple[Chunker, list[File]]) -> list[Chunked]:
     return [chunker.chunk(data, name) for name, data in files]
 
 
-def chunk_tree(root: Path, chunker: Chunker, languages: set[str] | None = None, processes: int = 1) -> tuple[list[Chunk], Ledger]:
+def chunk_tree(
+    root: Path, chunker: Chunker, languages: set[str] | None = None, processes: int = 1
+) -> tuple[list[Chunk], Ledger]:
     """All chunks of a tree, and its ledger; UserError when `root` is no directory."""
     ledger, chunks = Ledger(), []
     for found in chunk_files(walk(root, ledger, languages), chunker, processes):

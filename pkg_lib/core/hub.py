@@ -43,7 +43,9 @@ def cached(repository: str, revision: str = "") -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def commit(repository: str, what: str, revision: str = "", otherwise: str = "try again with a network connection") -> str:
+def commit(
+    repository: str, what: str, revision: str = "", otherwise: str = "try again with a network connection"
+) -> str:
     """The commit that a revision ("" is the main branch) means now: the hub's answer, else the local cache's.
 
     UserError where neither knows; `what` names who asks, `otherwise` says what else the user can do.
@@ -72,7 +74,9 @@ def snapshot(repository: str, commit: str, what: str) -> Path:
 
     if not reachable():
         if (folder := cached(repository, commit)) is None:
-            raise UserError(f"{what}: commit {commit[:12]} of {repository} is not in the local cache and the hub does not answer")
+            raise UserError(
+                f"{what}: commit {commit[:12]} of {repository} is not in the local cache and the hub does not answer"
+            )
         return folder
     try:
         names = HfApi().list_repo_files(repository, revision=commit)
@@ -81,7 +85,9 @@ def snapshot(repository: str, commit: str, what: str) -> Path:
         ignored = ["*/*", "*.gguf", "*.onnx", "*.pth", "*.pt", "*.h5", "*.msgpack", *other]
         return Path(snapshot_download(repository, revision=commit, ignore_patterns=ignored))
     except (HTTPError, OSError, ValueError) as e:
-        raise UserError(f"{what}: commit {commit[:12]} of {repository} cannot be had from the hub: {_reason(e)}") from e
+        raise UserError(
+            f"{what}: commit {commit[:12]} of {repository} cannot be had from the hub: {_reason(e)}"
+        ) from e
 
 
 def _reason(error: Exception) -> str:

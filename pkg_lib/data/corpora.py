@@ -37,9 +37,19 @@ PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 
 # Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {
-    "site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo", "ensurepip", "distutils",
-    "encodings", "pydoc_data", "__pycache__",
-}  # fmt: skip
+    "site-packages",
+    "test",
+    "tests",
+    "idle_test",
+    "idlelib",
+    "lib2to3",
+    "turtledemo",
+    "ensurepip",
+    "distutils",
+    "encodings",
+    "pydoc_data",
+    "__pycache__",
+}
 
 
 def _tree(root: Path, prefix: str, skip: Iterable[str] = ("__pycache__",)) -> Iterator[Document]:
@@ -54,7 +64,9 @@ def _tree(root: Path, prefix: str, skip: Iterable[str] = ("__pycache__",)) -> It
             try:
                 text = path.read_text("utf-8-sig", "surrogateescape")
             except OSError as e:
-                raise UserError(f"cannot read {path}: {e.strerror}; make it readable or give another directory") from e
+                raise UserError(
+                    f"cannot read {path}: {e.strerror}; make it readable or give another directory"
+                ) from e
             yield Document(f"{prefix}/{relative.as_posix()}", text)
 
 
@@ -76,11 +88,15 @@ def _source(directory: str) -> Iterator[Document]:
 def _python_alpaca() -> Iterator[Document]:
     from datasets import load_dataset
 
-    hub.require("corpus python-alpaca", f"choose one of: {', '.join(c for c in CORPORA if c != 'python-alpaca')}")
+    hub.require(
+        "corpus python-alpaca", f"choose one of: {', '.join(c for c in CORPORA if c != 'python-alpaca')}"
+    )
     try:
         rows = load_dataset(PYTHON_ALPACA, split="train")
     except (OSError, ValueError) as e:
-        raise UserError(f"corpus python-alpaca: the Hugging Face hub does not serve {PYTHON_ALPACA} ({type(e).__name__})") from e
+        raise UserError(
+            f"corpus python-alpaca: the Hugging Face hub does not serve {PYTHON_ALPACA} ({type(e).__name__})"
+        ) from e
     for i, row in enumerate(rows):
         yield Document(f"python-alpaca/{i}", row["output"], kind="answer")
 
@@ -94,6 +110,8 @@ CORPORA: dict[str, Callable[[], Iterator[Document]]] = {
     "python-docs": text_corpora.python_docs,
     "tutorials": text_corpora.tutorials,
 }
+
+
 def structured_file(name: str) -> Path:
     """What `structure` wrote under a name such as python-docs/llm-MODEL; UserError where it wrote nothing."""
     file = Path("structured", f"{name}.jsonl")
@@ -106,7 +124,9 @@ def structured_file(name: str) -> Path:
 def _structured(name: str) -> Iterator[Document]:
     """The documents, as the corpus has them, that were given to the structurer."""
     wanted = {row["document"] for row in read_rows(structured_file(name), ("document",))}
-    corpus = str(read_json((results_path() / "structured" / name).with_name(f"{Path(name).name}.log.json"))["corpus"])
+    corpus = str(
+        read_json((results_path() / "structured" / name).with_name(f"{Path(name).name}.log.json"))["corpus"]
+    )
     return (d for d in load_corpus(corpus) if d.id in wanted)
 
 
@@ -131,7 +151,9 @@ def is_text(name: str) -> bool:
     """Whether the corpus is text (Tables 3 and 4), not code; UserError for one that mixes them."""
     kinds = {(prefix or part) in TEXT for prefix, part in map(split, name.split("+"))}
     if len(kinds) > 1:
-        raise UserError(f"corpus {name} mixes code and text, which have columns of their own; run them one after the other")
+        raise UserError(
+            f"corpus {name} mixes code and text, which have columns of their own; run them one after the other"
+        )
     return kinds.pop()
 
 
@@ -155,7 +177,9 @@ def check_name(name: str) -> None:
             names = f"{', '.join(CORPORA)}, source:DIR, docstrings:PACKAGE, structured:FILE (joined by '+')"
             raise UserError(f"unknown corpus '{part}'; choose from: {names}")
     if PUBLISHED in name.split("+") and name != PUBLISHED:
-        raise UserError(f"corpus {name}: {PUBLISHED} is each task's own context and is joined with no other corpus; run it alone")
+        raise UserError(
+            f"corpus {name}: {PUBLISHED} is each task's own context and is joined with no other corpus; run it alone"
+        )
     is_text(name)
 
 
@@ -174,7 +198,9 @@ def load_corpus(name: str) -> list[Document]:
 def redistributable(name: str) -> bool:
     """Whether every part of the corpus may be copied into results/; python-docs only where it is Python's own manual."""
     parts = set(name.split("+"))
-    return parts <= REDISTRIBUTABLE or (parts <= REDISTRIBUTABLE | {"python-docs"} and text_corpora.is_python_docs())
+    return parts <= REDISTRIBUTABLE or (
+        parts <= REDISTRIBUTABLE | {"python-docs"} and text_corpora.is_python_docs()
+    )
 
 
 def corpus_digest(documents: list[Document]) -> str:

@@ -64,7 +64,14 @@ def _task(line: str, language: str, where: str) -> CrossFileTask:
         about = row["metadata"]
         fragments = (row.get("crossfile_context") or {}).get("list", ())
         found = tuple((str(f["filename"]), str(f["retrieved_chunk"])) for f in fragments)
-        names = (about["task_id"], language, about["repository"], about["file"], row["prompt"], row["groundtruth"])
+        names = (
+            about["task_id"],
+            language,
+            about["repository"],
+            about["file"],
+            row["prompt"],
+            row["groundtruth"],
+        )
         return CrossFileTask(*map(str, names), found)
     except (ValueError, TypeError, AttributeError) as e:
         raise UserError(f"{where} is no record of CrossCodeEval: {e}") from e
@@ -97,7 +104,9 @@ def report(path: Path, language: str) -> Iterator[str]:
         rows = [json.loads(line) for line in path.read_text("utf8").split("\n") if line.strip()]
         made = {str(row["task_id"]): str(row["completion"]) for row in rows}
     except (OSError, ValueError, KeyError, TypeError) as e:
-        raise UserError(f"{path} is no file with task_id and completion a line: {type(e).__name__}: {e}") from e
+        raise UserError(
+            f"{path} is no file with task_id and completion a line: {type(e).__name__}: {e}"
+        ) from e
     scores = score(tasks, made)
     if not scores:
         raise UserError(f"{path} holds no completion of a task of CrossCodeEval's {language}")

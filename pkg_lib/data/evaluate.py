@@ -14,12 +14,16 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 def task_job(task: Task, solution: str, protocol: str | Protocol | None = None) -> Job:
     """The job that judges a solution of a task under a named protocol (default: pkg-paper; UserError if unknown)."""
     rule = protocol if isinstance(protocol, Protocol) else named_protocol(protocol or "pkg-paper")
-    return Job(task.id, before_tests(task, solution), tests_of(task, rule), task.entry_point, rule.seconds_for(task))
+    return Job(
+        task.id, before_tests(task, solution), tests_of(task, rule), task.entry_point, rule.seconds_for(task)
+    )
 
 
 def sanity_job(task: Task, solution: str) -> Job:
     """The job that only executes the solution, without any test (the re-ranker's runtime check, Section 3.3)."""
-    return Job(task.id, untested(task, solution), (), task.entry_point, PROTOCOLS["pkg-paper"].seconds_for(task))
+    return Job(
+        task.id, untested(task, solution), (), task.entry_point, PROTOCOLS["pkg-paper"].seconds_for(task)
+    )
 
 
 def untested(task: Task, solution: str) -> str:

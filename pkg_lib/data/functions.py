@@ -41,7 +41,9 @@ def read_tree(root: Path) -> dict[str, str]:
             with zipfile.ZipFile(root) as archive:
                 files = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
         except (OSError, zipfile.BadZipFile) as e:
-            raise UserError(f"{root} is neither a directory of Python files nor a zip archive of them ({e})") from e
+            raise UserError(
+                f"{root} is neither a directory of Python files nor a zip archive of them ({e})"
+            ) from e
     found = {}
     for path in sorted(files, key=lambda p: p.split("/")):
         try:
@@ -58,7 +60,11 @@ def below(path: str, places: tuple[str, ...]) -> bool:
 
 def candidates(package: Package, files: dict[str, str]) -> list[Function]:
     """Functions and methods of the package's own code, not of its tests, whose body has MIN_LINES to MAX_LINES lines."""
-    own = [p for p in files if below(p, package.sources) and not below(p, package.tests) and not below(p, ("tests",))]
+    own = [
+        p
+        for p in files
+        if below(p, package.sources) and not below(p, package.tests) and not below(p, ("tests",))
+    ]
     found = [f for p in own for f in functions(p, files[p])]
     return [f for f in found if MIN_LINES <= f.body[1] - f.body[0] + 1 <= MAX_LINES]
 
@@ -83,7 +89,9 @@ def _functions(path: str, node: ast.AST, within: str, lines: list[str]) -> Itera
             yield from _functions(path, child, within, lines)
 
 
-def _function(path: str, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, lines: list[str]) -> Function | None:
+def _function(
+    path: str, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, lines: list[str]
+) -> Function | None:
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not body:
         return None

@@ -42,21 +42,36 @@ PACKAGES: dict[str, Package] = {
     p.name: p
     for p in (
         Package(
-            "redframes", "1.4.1", "redframes-1.4.1.tar.gz", "a340a7b9e1b09b5e32967e67fecef5b0e7026a9c0c379ab8ec872f0ba2d7b5a4",
-            ("redframes",), ("tests",), "BSD-2-Clause", ("pandas",),
+            "redframes",
+            "1.4.1",
+            "redframes-1.4.1.tar.gz",
+            "a340a7b9e1b09b5e32967e67fecef5b0e7026a9c0c379ab8ec872f0ba2d7b5a4",
+            ("redframes",),
+            ("tests",),
+            "BSD-2-Clause",
+            ("pandas",),
         ),
         # test_recipes.py is left out: it needs unittest.mock, which the sandbox takes for a way around the tests.
         Package(
-            "more-itertools", "10.8.0", "more_itertools-10.8.0.tar.gz",
+            "more-itertools",
+            "10.8.0",
+            "more_itertools-10.8.0.tar.gz",
             "f638ddf8a1a0d134181275fb5d58b086ead7c6a72429ad725c67503f13ba30bd",
-            ("more_itertools",), ("tests/test_more.py",), "MIT",
+            ("more_itertools",),
+            ("tests/test_more.py",),
+            "MIT",
         ),
         Package(
-            "toolz", "1.0.0", "toolz-1.0.0.tar.gz", "2c86e3d9a04798ac556793bced838816296a2f085017664e4995cb40a1047a02",
-            ("toolz", "tlz"), ("toolz/tests",), "BSD-3-Clause",
+            "toolz",
+            "1.0.0",
+            "toolz-1.0.0.tar.gz",
+            "2c86e3d9a04798ac556793bced838816296a2f085017664e4995cb40a1047a02",
+            ("toolz", "tlz"),
+            ("toolz/tests",),
+            "BSD-3-Clause",
         ),
     )
-}  # fmt: skip
+}
 
 
 def named(name: str) -> Package:
@@ -73,7 +88,9 @@ def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: S
         if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
             raise UserError(f"{root} has no {place}; name packages and tests as they lie below the directory")
     n = len(sources)
-    return Package(root.resolve().name, "", "", "", tuple(places[:n]), tuple(places[n:]), "", tuple(libraries), root)
+    return Package(
+        root.resolve().name, "", "", "", tuple(places[:n]), tuple(places[n:]), "", tuple(libraries), root
+    )
 
 
 def tree(package: Package) -> Path:

@@ -20,10 +20,19 @@ from pkg_lib.core.types import Document, NotAtHand, UserError, digest
 
 # column -> benchmark -> file below contexts/
 FILES = {
-    "Dense": {"humaneval": "voyage_code_relevant_context_human_eval", "mbpp": "voyage_code_relevant_context_mbpp"},
+    "Dense": {
+        "humaneval": "voyage_code_relevant_context_human_eval",
+        "mbpp": "voyage_code_relevant_context_mbpp",
+    },
     "Func-BM25": {"humaneval": "bm25_relevant_context_humaneval", "mbpp": "bm25_relevant_context_mbpp"},
-    "Func-PKG": {"humaneval": "humaneval_function_wise_relevant_context", "mbpp": "mbpp_function_wise_relevant_context"},
-    "Block-PKG": {"humaneval": "humaneval_blockwise_relevant_context", "mbpp": "mbpp_blockwise_relevant_context"},
+    "Func-PKG": {
+        "humaneval": "humaneval_function_wise_relevant_context",
+        "mbpp": "mbpp_function_wise_relevant_context",
+    },
+    "Block-PKG": {
+        "humaneval": "humaneval_blockwise_relevant_context",
+        "mbpp": "mbpp_blockwise_relevant_context",
+    },
 }
 # The files count tasks from 0, MBPP's from the first of its test split, task 11.
 FIRST = {"humaneval": ("HumanEval", 0), "mbpp": ("MBPP", 11)}
@@ -92,5 +101,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except ValueError as e:
-            raise UserError(f"{path}:{number} is no JSON; get the file again from the replication package") from e
+            raise UserError(
+                f"{path}:{number} is no JSON; get the file again from the replication package"
+            ) from e
         yield row

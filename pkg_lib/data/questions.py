@@ -62,7 +62,9 @@ def _question(path: Path, number: int, row: Any) -> Question:
     if not isinstance(needs, list) or not needs or not all(isinstance(n, str) for n in needs):
         raise UserError(f"{where}: needs is a list of type names, at least one")
     texts = {n: row.get(n) for n in ("id", "question")}
-    if missing := next((n for n, t in texts.items() if not isinstance(t, (str, int)) or not str(t).strip()), None):
+    if missing := next(
+        (n for n, t in texts.items() if not isinstance(t, (str, int)) or not str(t).strip()), None
+    ):
         raise UserError(f"{where} has no {missing}")
     return Question(str(row["id"]), str(row["question"]).strip(), tuple(dict.fromkeys(needs)), *_about(row))
 
@@ -80,7 +82,11 @@ def gold(question: Question, graph: TypeGraph) -> list[str]:
             continue
         same = sorted(n.name for n in graph.nodes.values() if n.simple == name)
         if len(same) != 1:
-            which = f"means {', '.join(same)}; give one in full" if same else "is no type of the repository; name one that is"
+            which = (
+                f"means {', '.join(same)}; give one in full"
+                if same
+                else "is no type of the repository; name one that is"
+            )
             raise UserError(f"question {question.id}: {name} {which}")
         found += same
     return found

@@ -75,7 +75,10 @@ class RepoTask:
         """The task in RepoEval's form, with what it lacks beside."""
         about = {name: getattr(self, name) for name in FIELDS if name != "task_id"}
         metadata = {"task_id": self.id, **about, "fpath_tuple": list(self.fpath_tuple)}
-        return {"prompt": self.prompt, "metadata": metadata | {"def_lineno": self.def_lineno, "tests": list(self.tests)}}
+        return {
+            "prompt": self.prompt,
+            "metadata": metadata | {"def_lineno": self.def_lineno, "tests": list(self.tests)},
+        }
 
 
 def read_repoeval(path: Path) -> list[RepoTask]:
@@ -118,7 +121,9 @@ def load_repoeval(file: str = REPOEVAL) -> list[RepoTask]:
 def _head(prompt: str, function: str, start: int) -> int:
     """The line, from 0, at which the last function of that name in the prompt starts, its decorators included; -1 for none."""
     lines = prompt.split("\n")
-    defs = [i for i, line in enumerate(lines) if re.match(rf"\s*(async\s+)?def\s+{re.escape(function)}\b", line)]
+    defs = [
+        i for i, line in enumerate(lines) if re.match(rf"\s*(async\s+)?def\s+{re.escape(function)}\b", line)
+    ]
     if not defs:
         return -1
     first, indent = defs[-1], re.match(r"\s*", lines[defs[-1]])[0]
@@ -142,12 +147,21 @@ def _task(line: str, where: str) -> RepoTask:
         values = {name: about[name] for name in FIELDS}
         lines = {n: int(values[n]) for n in ("context_start_lineno", "lineno")}
         prompt, name = str(row["prompt"]), str(values["function_name"])
-        head = about["def_lineno"] if "def_lineno" in about else _head(prompt, name, lines["context_start_lineno"])
+        head = (
+            about["def_lineno"]
+            if "def_lineno" in about
+            else _head(prompt, name, lines["context_start_lineno"])
+        )
         return RepoTask(
-            str(values["task_id"]), prompt, str(values["ground_truth"]), tuple(map(str, values["fpath_tuple"])),
-            **lines, function_name=name, def_lineno=int(head),
+            str(values["task_id"]),
+            prompt,
+            str(values["ground_truth"]),
+            tuple(map(str, values["fpath_tuple"])),
+            **lines,
+            function_name=name,
+            def_lineno=int(head),
             tests=tuple(about.get("tests", ())),
-        )  # fmt: skip
+        )
     except (ValueError, TypeError) as e:
         raise UserError(f"{where} is no task of RepoEval: {e}") from e
     except KeyError as e:

@@ -28,7 +28,9 @@ from pkg_lib.graph.text.structure import NAMES, STRUCTURERS, deterministic, stru
 
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
-CHARS_A_TOKEN = 3.2  # of reStructuredText with code, for Qwen2.5's tokenizer: low, so that the estimate is high
+CHARS_A_TOKEN = (
+    3.2  # of reStructuredText with code, for Qwen2.5's tokenizer: low, so that the estimate is high
+)
 
 
 def tokens_of(document: Document) -> int:
@@ -70,10 +72,16 @@ def structure(
         found = deterministic(structurer).structure(documents)
     skipped = [(s.document, s.reason) for s in found if s.value is None]
     log |= {
-        "corpus": corpus, "structurer": structurer, "in_corpus": whole, "documents": len(documents),
-        "corpus_digest": corpora.corpus_digest(documents), "structured": len(documents) - len(skipped),
-        "rejected": dict(skipped), "rejected_by_reason": reasons(skipped), "versions": versions(),
-    }  # fmt: skip
+        "corpus": corpus,
+        "structurer": structurer,
+        "in_corpus": whole,
+        "documents": len(documents),
+        "corpus_digest": corpora.corpus_digest(documents),
+        "structured": len(documents) - len(skipped),
+        "rejected": dict(skipped),
+        "rejected_by_reason": reasons(skipped),
+        "versions": versions(),
+    }
     name = Path(slug(corpus), slug("-".join([structurer, *([model] if model else [])])))
     write_jsonl(folder / f"{name}.jsonl", _lines(documents, found))
     write_json(results / "structured" / f"{name}.log.json", log)
@@ -83,7 +91,9 @@ def structure(
 def _check(corpus: str, structurer: str, model: str, limit: int | None) -> None:
     corpora.check_name(corpus)
     if not corpora.is_text(corpus):
-        raise UserError(f"corpus {corpus} is code; structurers take text: python-docs, docstrings:PACKAGE, tutorials")
+        raise UserError(
+            f"corpus {corpus} is code; structurers take text: python-docs, docstrings:PACKAGE, tutorials"
+        )
     if structurer not in NAMES:
         raise UserError(f"unknown structurer '{structurer}'; choose from: {', '.join(NAMES)}")
     if (structurer == "llm") != bool(model):
@@ -103,14 +113,21 @@ def _by_model(
     found = llm.structure(documents)
     answers = [a for row in llm.answers.values() for a in row]
     return found, {
-        "model": model, "revision": revision, "retries_allowed": RETRIES, "max_new_tokens": MAX_NEW_TOKENS,
-        "answers": len(answers), "asked_in_this_run": llm.asked, "retries": len(answers) - len(documents),
-        "valid_at_first_answer": llm.first, "validity_rate": _share(llm.first, len(documents)),
+        "model": model,
+        "revision": revision,
+        "retries_allowed": RETRIES,
+        "max_new_tokens": MAX_NEW_TOKENS,
+        "answers": len(answers),
+        "asked_in_this_run": llm.asked,
+        "retries": len(answers) - len(documents),
+        "valid_at_first_answer": llm.first,
+        "validity_rate": _share(llm.first, len(documents)),
         "validity_rate_with_retries": _share(sum(s.value is not None for s in found), len(documents)),
         "invalid_answers_by_reason": reasons(_invalid(llm)),
-        "prompt_tokens": sum(a.prompt_tokens for a in answers), "new_tokens": sum(len(a.tokens) for a in answers),
+        "prompt_tokens": sum(a.prompt_tokens for a in answers),
+        "new_tokens": sum(len(a.tokens) for a in answers),
         "kept_of_headings": kept(documents, found),
-    }  # fmt: skip
+    }
 
 
 class _Lazy:
@@ -123,7 +140,9 @@ class _Lazy:
         from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached answers
 
         weights = fetch(self.model, self.revision)
-        TransformersBackend(weights, chat=self.chat, slots=16, max_new_tokens=MAX_NEW_TOKENS).generate(requests, done)
+        TransformersBackend(weights, chat=self.chat, slots=16, max_new_tokens=MAX_NEW_TOKENS).generate(
+            requests, done
+        )
 
 
 def _invalid(llm: LLM) -> Iterator[tuple[str, str]]:
@@ -153,10 +172,13 @@ def kept(documents: list[Document], found: list[Structured]) -> dict[str, Any]:
         codes = [_squeezed(c) for c in _codes(reference)]
         examples, same = examples + len(codes), same + sum(any(c in t for t in texts) for c in codes)
     return {
-        "documents": len(have), "headings_words": words, "words": _share(common, words),
+        "documents": len(have),
+        "headings_words": words,
+        "words": _share(common, words),
         "words_added": _share(other - common, other),
-        "headings_code_examples": examples, "code_examples": _share(same, examples),
-    }  # fmt: skip
+        "headings_code_examples": examples,
+        "code_examples": _share(same, examples),
+    }
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -179,7 +201,9 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _codes(value: Any) -> Iterator[str]:
-    for key, child in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+    for key, child in (
+        value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    ):
         if key == "code" and isinstance(child, str):
             yield child
         else:
@@ -202,7 +226,9 @@ def _lines(documents: list[Document], found: list[Structured]) -> Iterator[dict[
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
     """The JSON of a text corpus' documents: of structured:FILE what is stored, of others by the structurer of their kind."""
     files = [rest for prefix, rest in map(corpora.split, corpus.split("+")) if prefix == corpora.STRUCTURED]
-    stored = {s.document: s for name in files for s in load_structured(corpora.structured_file(name), documents)}
+    stored = {
+        s.document: s for name in files for s in load_structured(corpora.structured_file(name), documents)
+    }
     return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
 
 
@@ -212,6 +238,8 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     found = []
     for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
         if current.get(row["document"], row["text_sha256"]) != row["text_sha256"]:
-            raise UserError(f"{path}: {row['document']} has changed since it was structured; structure the corpus again")
+            raise UserError(
+                f"{path}: {row['document']} has changed since it was structured; structure the corpus again"
+            )
         found.append(Structured(row["document"], row["value"], row["reason"], row["attempts"]))
     return found

@@ -38,7 +38,9 @@ class Issue:
 def load_swebench() -> list[Issue]:
     """The 300 problems. BenchmarkMissing where they are not at hand."""
     if not (folder := os.environ.get(VARIABLE)):
-        raise BenchmarkMissing(f"SWE-bench Lite is not at hand: set {VARIABLE} to a directory with test.jsonl and repositories/")
+        raise BenchmarkMissing(
+            f"SWE-bench Lite is not at hand: set {VARIABLE} to a directory with test.jsonl and repositories/"
+        )
     return read_swebench(Path(folder) / "test.jsonl")
 
 
@@ -47,7 +49,9 @@ def read_swebench(path: Path) -> list[Issue]:
     try:
         lines = path.read_text("utf8").split("\n")
     except OSError as e:
-        raise UserError(f"SWE-bench Lite cannot be read: {path}: {e.strerror}; {VARIABLE} names its directory") from e
+        raise UserError(
+            f"SWE-bench Lite cannot be read: {path}: {e.strerror}; {VARIABLE} names its directory"
+        ) from e
     found = []
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -84,7 +88,9 @@ def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
 
 def _runs(hunk: Hunk) -> Iterator[tuple[int, int]]:
     before = max(hunk.source_start - (hunk.source_length > 0), 1)
-    own = [line for line in hunk if line.is_context or line.is_added or line.is_removed]  # no "No newline at end of file"
+    own = [
+        line for line in hunk if line.is_context or line.is_added or line.is_removed
+    ]  # no "No newline at end of file"
     for changed, lines in groupby(own, key=lambda line: not line.is_context):
         group = list(lines)
         if changed:

@@ -34,7 +34,13 @@ ROW_CHARS = 4000
 
 PageKind = Literal["rst", "html", "markdown"]
 _PARTS = ("tutorial", "howto")
-_SUFFIXES: dict[str, PageKind] = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html", ".htm": "html"}
+_SUFFIXES: dict[str, PageKind] = {
+    ".rst": "rst",
+    ".rst.txt": "rst",
+    ".md": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -44,7 +50,9 @@ def docs_dir() -> Path:
     value = os.environ.get("PKG_PYTHON_DOCS", "")
     folder = Path(value).expanduser() if value else DEBIAN_DOCS
     if not folder.is_dir():
-        missing = f"PKG_PYTHON_DOCS={value} is no directory" if value else "Python's documentation is not installed"
+        missing = (
+            f"PKG_PYTHON_DOCS={value} is no directory" if value else "Python's documentation is not installed"
+        )
         raise NotAtHand(
             f"corpus python-docs: {missing}; apt-get install python3.11-doc, or unpack an HTML archive of "
             "docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
@@ -78,7 +86,10 @@ def python_docs() -> Iterator[Document]:
 
 
 def _pages(folder: Path) -> list[tuple[Path, PageKind]]:
-    found = [(p, next((k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)), None)) for p in folder.rglob("*")]
+    found = [
+        (p, next((k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)), None))
+        for p in folder.rglob("*")
+    ]
     return sorted((p, k) for p, k in found if k and p.is_file())
 
 
@@ -86,12 +97,17 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig", "replace")
     except OSError as e:
-        raise UserError(f"cannot read {path}: {e.strerror}; make it readable or give another directory") from e
+        raise UserError(
+            f"cannot read {path}: {e.strerror}; make it readable or give another directory"
+        ) from e
 
 
 def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
     """The documents of one page. Ids are the page's name and, behind #, the section's title in small letters."""
-    from pkg_lib.graph.text.sections import cut, main_html  # docutils and its like are not needed for a corpus of code
+    from pkg_lib.graph.text.sections import (
+        cut,
+        main_html,
+    )  # docutils and its like are not needed for a corpus of code
 
     page = main_html(page) if kind == "html" else page
     used: set[str] = set()
@@ -122,13 +138,17 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
     origin = Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
     if origin is None:
-        raise UserError(f"corpus docstrings:{package}: no such Python package is installed; pip install it or name another")
+        raise UserError(
+            f"corpus docstrings:{package}: no such Python package is installed; pip install it or name another"
+        )
     package_dir = origin.parent if origin.name == "__init__.py" else origin.with_suffix("")
     place = package_dir.joinpath(*inner)
     if not place.is_dir():
         place = place.with_suffix(".py")
     if not place.exists():
-        raise UserError(f"corpus docstrings:{package}: package {top} has no module {'.'.join(inner)}; name another")
+        raise UserError(
+            f"corpus docstrings:{package}: package {top} has no module {'.'.join(inner)}; name another"
+        )
     base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
     return base, sorted(place.rglob("*.py")) if place.is_dir() else [place]
 
@@ -146,7 +166,9 @@ def docstrings(package: str) -> Iterator[Document]:
         module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
         try:
             for name, signature, text in definitions(path.read_bytes()):
-                yield Document(_unique(f"docstrings/{module}.{name}", used), document_text(signature, text), "docstring")
+                yield Document(
+                    _unique(f"docstrings/{module}.{name}", used), document_text(signature, text), "docstring"
+                )
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as e:
             log.warning("corpus docstrings:%s: %s left out (%s: %s)", package, relative, type(e).__name__, e)
 
@@ -207,9 +229,13 @@ def tutorials() -> Iterator[Document]:
     try:
         found: Iterable[dict[str, str]] = load_dataset(TUTORIALS, split="train")
     except (OSError, ValueError) as e:
-        raise UserError(f"corpus tutorials: the Hugging Face hub does not serve {TUTORIALS} ({type(e).__name__})") from e
+        raise UserError(
+            f"corpus tutorials: the Hugging Face hub does not serve {TUTORIALS} ({type(e).__name__})"
+        ) from e
     for i, row in enumerate(found):
         title, text = row.get("title") or "", row.get("text") or ""
         if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):
             below = text.removeprefix(title).strip("\n")  # most texts start with their title
-            yield Document(f"tutorials/{i}", f"{' '.join(title.split())}\n\n{below}\n" if title else text, "text")
+            yield Document(
+                f"tutorials/{i}", f"{' '.join(title.split())}\n\n{below}\n" if title else text, "text"
+            )

@@ -29,9 +29,32 @@ import syscalls  # noqa: E402
 
 sys.path.remove(HERE)
 
-WARM = ("array", "bisect", "collections", "copy", "datetime", "decimal", "fractions", "functools", "hashlib", "heapq",
-        "itertools", "json", "math", "operator", "random", "re", "statistics", "string", "sys", "threading", "time",
-        "traceback", "types", "typing")
+WARM = (
+    "array",
+    "bisect",
+    "collections",
+    "copy",
+    "datetime",
+    "decimal",
+    "fractions",
+    "functools",
+    "hashlib",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "random",
+    "re",
+    "statistics",
+    "string",
+    "sys",
+    "threading",
+    "time",
+    "traceback",
+    "types",
+    "typing",
+)
 PATIENCE = 5.0
 NONCE = 16
 
@@ -46,12 +69,25 @@ class Server:
         self._warm(setup)
         everything, paths = setup["packages"] == "all", setup["paths"]
         allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
-        packages = filesystem.loaded(paths) if everything and setup["preload"] else None if everything else setup["allowed"]
+        packages = (
+            filesystem.loaded(paths)
+            if everything and setup["preload"]
+            else None
+            if everything
+            else setup["allowed"]
+        )
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths)
-        home = (os.path.dirname(os.__file__) + "/", HERE + "/", "<frozen ", *(p + "/" for p in setup["paths"]))
+        home = (
+            os.path.dirname(os.__file__) + "/",
+            HERE + "/",
+            "<frozen ",
+            *(p + "/" for p in setup["paths"]),
+        )
         self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
-        self.program = confine.loadable(syscalls.program(1, read_only=False)) if self.plan.namespaces else None
+        self.program = (
+            confine.loadable(syscalls.program(1, read_only=False)) if self.plan.namespaces else None
+        )
         for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step costs a copy of the memory that it touches.
@@ -67,7 +103,7 @@ class Server:
         for name in (*WARM, *setup["preload"]):
             __import__(name)
         if setup["preload"]:
-            del sys.path[len(sys.path) - len(setup["paths"]):]
+            del sys.path[len(sys.path) - len(setup["paths"]) :]
         __import__("site").setquit()
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")
@@ -215,7 +251,7 @@ def read_proc(server: Server, path: str) -> str:
 def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
     if data.startswith(nonce):
-        said = data[len(nonce):]
+        said = data[len(nonce) :]
         return {"kind": said[:1].decode("latin1"), "text": said[1:].decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}

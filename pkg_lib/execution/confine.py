@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 import filesystem
 from syscalls import call, libc
 
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
+    0x20000,
+    0x4000000,
+    0x8000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
@@ -131,7 +138,11 @@ def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
         except OSError:
             os._exit(2)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    reasons = (True, "an ordinary user cannot read this Python or its packages", "root may become no other user here")
+    reasons = (
+        True,
+        "an ordinary user cannot read this Python or its packages",
+        "root may become no other user here",
+    )
     return reasons[code]
 
 
@@ -174,7 +185,9 @@ def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None
     """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be had."""
     if plan.namespaces:
         filesystem.empty_work(plan.work)
-    _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)  # behind child.wait's clock; the kernel's count may run ahead of it
+    _limit(
+        resource.RLIMIT_CPU, int(2 * seconds) + 3
+    )  # behind child.wait's clock; the kernel's count may run ahead of it
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)

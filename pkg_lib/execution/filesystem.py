@@ -32,7 +32,9 @@ WORK_MB = 64
 Trees = dict[str, list[str]]
 
 
-def trees(python: Iterable[str], paths: Iterable[str], packages: Iterable[str] | None, hidden: list[str]) -> Trees:
+def trees(
+    python: Iterable[str], paths: Iterable[str], packages: Iterable[str] | None, hidden: list[str]
+) -> Trees:
     """Path -> the paths below it that stay hidden, for all that a sample may read.
 
     `python`: Python's own search path; `packages`: top-level modules below `paths`, None for all but `hidden`. Python's own
@@ -113,7 +115,15 @@ def _mount_memory(path: str, options: str) -> None:
 
 def _set_attributes(path: str, attributes: int) -> None:
     data = struct.pack("QQQQ", attributes, 0, 0, 0)
-    call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), AT_RECURSIVE, data, ctypes.c_size_t(len(data)))
+    call(
+        "syscall",
+        SYS_MOUNT_SETATTR,
+        AT_FDCWD,
+        os.fsencode(path),
+        AT_RECURSIVE,
+        data,
+        ctypes.c_size_t(len(data)),
+    )
 
 
 def empty_work(work: str) -> None:

@@ -29,12 +29,32 @@ START, LOADED, COMPLETED = "pkg_lib.start", "pkg_lib.loaded", "pkg_lib.completed
 FAILED, ALWAYS_EQUAL, SIGNAL = "pkg_lib.failed", "pkg_lib.always_equal", "pkg_lib.signal"
 LONGEST = 500
 FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
-SEARCHES = frozenset(("sys._getframe", "sys._current_frames", "sys._current_exceptions", "gc.get_objects",
-                      "gc.get_referrers", "gc.get_referents", "object.__getattr__"))
+SEARCHES = frozenset(
+    (
+        "sys._getframe",
+        "sys._current_frames",
+        "sys._current_exceptions",
+        "gc.get_objects",
+        "gc.get_referrers",
+        "gc.get_referents",
+        "object.__getattr__",
+    )
+)
 FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
-MEMORY = frozenset(("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.cdata", "ctypes.cdata/buffer",
-                    "ctypes.string_at", "ctypes.wstring_at", "ctypes.addressof", "ctypes.call_function",
-                    "ctypes.PyObj_FromPtr"))
+MEMORY = frozenset(
+    (
+        "ctypes.dlopen",
+        "ctypes.dlsym",
+        "ctypes.dlsym/handle",
+        "ctypes.cdata",
+        "ctypes.cdata/buffer",
+        "ctypes.string_at",
+        "ctypes.wstring_at",
+        "ctypes.addressof",
+        "ctypes.call_function",
+        "ctypes.PyObj_FromPtr",
+    )
+)
 LISTINGS = frozenset(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"))
 PLACES = ("/proc/", "/dev/fd/")
 CODE = frozenset(("compile", "code.__new__"))
@@ -67,7 +87,9 @@ class Rules:
     builtins: dict[str, Any]
 
 
-def run(solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules) -> None:
+def run(
+    solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules
+) -> None:
     """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce and is emptied."""
     leave, audit = os._exit, sys.audit
     space: dict[str, Any] = {}
@@ -76,15 +98,25 @@ def run(solution: str, test: str | None, entry_point: str, out: int, secret: lis
     try:
         code = compile(solution, SAMPLE, "exec", dont_inherit=True)
         tests = None if test is None else compile(test, TEST, "exec", dont_inherit=True)
-        probe = functools.partial(_probe, rules.classes, audit) if any(w in solution for w in MAKES_CLASSES) else int
+        probe = (
+            functools.partial(_probe, rules.classes, audit)
+            if any(w in solution for w in MAKES_CLASSES)
+            else int
+        )
         _judge(code, tests, space, exec, audit, probe)
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
         audit(FAILED, _describe(e, test, rules.allowed))
     leave(1)
 
 
-def _judge(code: types.CodeType, tests: types.CodeType | None, space: dict[str, Any], execute: Callable[..., None],
-           audit: Callable[..., None], probe: Callable[[], object]) -> None:
+def _judge(
+    code: types.CodeType,
+    tests: types.CodeType | None,
+    space: dict[str, Any],
+    execute: Callable[..., None],
+    audit: Callable[..., None],
+    probe: Callable[[], object],
+) -> None:
     """All names it uses are its own locals, so that nothing the sample replaces is used. The last line is the verdict."""
     audit(START)
     execute(code, space)
@@ -101,7 +133,12 @@ LAST_LINE = max(line for _, _, line in _judge.__code__.co_lines() if line)
 def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Check]) -> Hook:
     """The audit hook. Everything it needs is bound here, before any of the sample's code runs."""
     own_event, suspect = _verdicts(out, secret, checks)
-    guard, getframe, ident, enabled, stop, resume = _rule_check(rules), sys._getframe, _thread.get_ident, *_gc()
+    guard, getframe, ident, enabled, stop, resume = (
+        _rule_check(rules),
+        sys._getframe,
+        _thread.get_ident,
+        *_gc(),
+    )
     busy: set[int] = set()
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -130,7 +167,9 @@ def _gc() -> tuple[Callable[[], bool], Callable[[], None], Callable[[], None]]:
     return gc.isenabled, gc.disable, gc.enable
 
 
-def _verdicts(out: int, secret: list[bytes], checks: tuple[Check, Check]) -> tuple[OwnEvent, Callable[[str], None]]:
+def _verdicts(
+    out: int, secret: list[bytes], checks: tuple[Check, Check]
+) -> tuple[OwnEvent, Callable[[str], None]]:
     """Two functions: what becomes of the runner's own events, and the end of a process under suspicion."""
     nonce, own, write, leave, getpid = secret.pop(), os.getpid(), os.write, os._exit, os.getpid
     before, after = checks
@@ -262,7 +301,9 @@ def _guard_signals() -> Callable[[Any, Any], None]:
     return set_plainly
 
 
-def _integrity_checks(space: dict[str, Any], base: dict[str, Any], names: frozenset[str]) -> tuple[Check, Check]:
+def _integrity_checks(
+    space: dict[str, Any], base: dict[str, Any], names: frozenset[str]
+) -> tuple[Check, Check]:
     """Two checks, after the solution and after the tests: the reasons to doubt a pass."""
     live, function = vars(builtins), types.FunctionType
     count, callbacks, modules = _thread._count, gc.callbacks, sys.modules
@@ -352,9 +393,15 @@ def _failing(e: BaseException, test: str | None) -> str:
     if not number or test is None:
         return ""
     line = test.splitlines()[number - 1].strip()
-    if line.startswith("assert ") and _is_whole(line):  # the rule; the whole tree costs as much as running the sample
+    if line.startswith("assert ") and _is_whole(
+        line
+    ):  # the rule; the whole tree costs as much as running the sample
         return line
-    around = [n for n in ast.walk(ast.parse(test)) if isinstance(n, ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)]
+    around = [
+        n
+        for n in ast.walk(ast.parse(test))
+        if isinstance(n, ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)
+    ]
     return ast.get_source_segment(test, max(around, key=lambda n: n.lineno)) or "" if around else ""
 
 

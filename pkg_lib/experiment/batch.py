@@ -84,7 +84,9 @@ def run(
         raise lacking[0]
     flush()
     if done.failed:
-        say(f"{len(done.failed)} of {done.executed + len(done.failed)} notebooks failed: {'; '.join(done.failed)}")
+        say(
+            f"{len(done.failed)} of {done.executed + len(done.failed)} notebooks failed: {'; '.join(done.failed)}"
+        )
     return done
 
 

@@ -104,7 +104,10 @@ class Completions:
 
     def _retrieve(self, column: str) -> list[Context]:
         found = self.retrievers[column](self.knowledge if column != "None" else None).retrieve(self.tasks)
-        found = [replace(c, defines_task=defines(c.text, t.entry_point)) for c, t in zip(found, self.tasks, strict=True)]
+        found = [
+            replace(c, defines_task=defines(c.text, t.entry_point))
+            for c, t in zip(found, self.tasks, strict=True)
+        ]
         self._store(column, found)
         return found
 
@@ -128,9 +131,17 @@ class Completions:
     def _store(self, column: str, found: list[Context]) -> None:
         """Writes the contexts; a limited run replaces its own tasks' and keeps the others', where they are of one corpus."""
         place = self.results / self.place("contexts", column)
-        path, meta, about = place.with_suffix(".jsonl"), place.with_suffix(".meta.json"), self._provenance(column)
+        path, meta, about = (
+            place.with_suffix(".jsonl"),
+            place.with_suffix(".meta.json"),
+            self._provenance(column),
+        )
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
-        kept = {r["task_id"]: r for r in read_rows(path, ("task_id",))} if self.limit and same and path.exists() else {}
+        kept = (
+            {r["task_id"]: r for r in read_rows(path, ("task_id",))}
+            if self.limit and same and path.exists()
+            else {}
+        )
         keep_text = column == "None" or corpora.redistributable(self.corpus)
         for c in found:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
@@ -172,7 +183,11 @@ class Completions:
         task = {t.id: t for t in self.tasks}
         hidden = self._hidden() if any(c.text is None for c in contexts) else {}
         for c in contexts:
-            key = hidden.get((c.task_id, c.sha256)) if c.text is None else self.key(self.prompt(task[c.task_id], c))
+            key = (
+                hidden.get((c.task_id, c.sha256))
+                if c.text is None
+                else self.key(self.prompt(task[c.task_id], c))
+            )
             if key in self.cache:
                 found[c.task_id] = self.cache[key]
         return found
@@ -185,7 +200,11 @@ class Completions:
         wanted, twins, own = self.key(""), self._twins(), SAME_PROMPTS.get(self.benchmark, {self.benchmark})
         rows = (g for key, g in self.cache.rows.items() if self.cache.folders[key] in own)
         same = [g for g in rows if g.meta.get("settings") == wanted]
-        return {(i, g.meta.get("context_sha256", "")): g.key for g in same for i in twins.get(g.task_id, (g.task_id,))}
+        return {
+            (i, g.meta.get("context_sha256", "")): g.key
+            for g in same
+            for i in twins.get(g.task_id, (g.task_id,))
+        }
 
     def _twins(self) -> dict[str, list[str]]:
         """task id -> the ids of all tasks with the same prompt, for tasks that are not alone with theirs."""
@@ -212,20 +231,28 @@ class Completions:
     def _complete(self, column: str) -> bool:
         """Whether every task has its completion, or needs none, by what is stored; retrieves nothing."""
         have = self.completions(column)
-        return len(self.tasks) == sum(c.task_id in have or self.unpublished(column, c) for c in self.known_contexts(column))
+        return len(self.tasks) == sum(
+            c.task_id in have or self.unpublished(column, c) for c in self.known_contexts(column)
+        )
 
     def missing(self, columns: list[str]) -> dict[str, tuple[Request, str, dict[str, Any]]]:
         """key -> (request, cache file, what the line records beside the text), for prompts that have no completion."""
         found: dict[str, tuple[Request, str, dict[str, Any]]] = {}
         for column in columns:
             contexts, have = self.contexts(column), self.completions(column)
-            if any(c.text is None and c.task_id not in have and not self.unpublished(column, c) for c in contexts):
+            if any(
+                c.text is None and c.task_id not in have and not self.unpublished(column, c) for c in contexts
+            ):
                 contexts = self._texts(column, contexts)
             name = str(Path(*self.place("generations", column).parts[2:])) + ".jsonl"
             for task, context in zip(self.tasks, contexts, strict=True):
                 if task.id not in have and not self.unpublished(column, context):
                     text = self.prompt(task, context)
-                    meta = {"settings": self.key(""), "context_sha256": context.sha256, "prompt_sha256": digest(text)}
+                    meta = {
+                        "settings": self.key(""),
+                        "context_sha256": context.sha256,
+                        "prompt_sha256": digest(text),
+                    }
                     meta["revision"] = self.revision
                     found.setdefault(self.key(text), (Request(task.id, text, task.entry_point), name, meta))
         return found
@@ -249,7 +276,10 @@ class Completions:
             def done(row: Any, raw: str, finish: str) -> None:
                 key = keys[id(row.request)]
                 _, name, meta = missing[key]
-                self.cache.append(name, Generation(key, row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta))
+                self.cache.append(
+                    name,
+                    Generation(key, row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta),
+                )
                 bar.update()
 
             backend.generate([request for request, _, _ in missing.values()], done)

@@ -66,7 +66,9 @@ class Experiment(Completions):
     def outcomes(self, column: str) -> dict[str, Outcome]:
         """task id -> verdict of the column's completion; a task without a completion is not measured."""
         solutions = self.solutions(column)
-        done = self._judged(str(self.place("evaluations", column)) + ".jsonl", solutions, task_job, self.protocol)
+        done = self._judged(
+            str(self.place("evaluations", column)) + ".jsonl", solutions, task_job, self.protocol
+        )
         return {t.id: done.get(t.id, Outcome("not_measured", detail="no completion")) for t in self.tasks}
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
@@ -78,7 +80,9 @@ class Experiment(Completions):
         offered = [*self.retrievers, *CHOOSING]
         wanted = columns or offered
         chooses = self.candidates if set(CHOOSING) & set(wanted) else []
-        frame = pd.DataFrame({c: _series(self.outcomes(c)) for c in self.retrievers if c in wanted or c in chooses})
+        frame = pd.DataFrame(
+            {c: _series(self.outcomes(c)) for c in self.retrievers if c in wanted or c in chooses}
+        )
         frame = _weighty(frame)
         if chooses:
             candidates = frame[chooses]
@@ -115,7 +119,9 @@ class Experiment(Completions):
         for task in self.tasks:
             mine = {c: s[task.id] for c, s in solutions.items() if task.id in s}
             beside = (c for c in mine if c not in offered)  # scored with the others, and not chosen
-            sha = digest(task.prompt, *(part for item in mine.items() for part in item), *_changed(task, mine), *beside)
+            sha = digest(
+                task.prompt, *(part for item in mine.items() for part in item), *_changed(task, mine), *beside
+            )
             if not self.fresh and stored.get(task.id, {}).get("sha256") == sha:
                 rows.append(stored[task.id])
             elif mine:
@@ -144,8 +150,18 @@ class Experiment(Completions):
                 for (c, s), x in zip(mine.items(), similarity, strict=True)
             ]
             best = rerank([c for c in candidates if c.column in self.candidates])
-            about = {c.column: {"cosine": round(c.similarity, 6), "parses": c.parses, "runs": c.runs} for c in candidates}
-            rows.append({"task_id": task.id, "chosen": best.column if best else "", "candidates": about, "sha256": sha})
+            about = {
+                c.column: {"cosine": round(c.similarity, 6), "parses": c.parses, "runs": c.runs}
+                for c in candidates
+            }
+            rows.append(
+                {
+                    "task_id": task.id,
+                    "chosen": best.column if best else "",
+                    "candidates": about,
+                    "sha256": sha,
+                }
+            )
         return rows
 
     def _sanity(self, todo: list[tuple[Task, dict[str, str], str]]) -> dict[tuple[str, str], bool]:
@@ -163,7 +179,12 @@ class Experiment(Completions):
         found = []
         for i in (t.id for t in self.tasks):
             about = seen.get(i, {}).get("candidates", {}).get(column, {})
-            steps = (i in made, bool(solutions.get(i, "").strip()), about.get("parses", False), about.get("runs", False))
+            steps = (
+                i in made,
+                bool(solutions.get(i, "").strip()),
+                about.get("parses", False),
+                about.get("runs", False),
+            )
             context = contexts.get(i) if column != "None" else None
             has = context is not None and context.sha256 != NOTHING
             # A completion that was made with another context than the one that stands here had this one not in its prompt.
@@ -190,7 +211,9 @@ class Experiment(Completions):
         found = {}
         for name, raw in CONTROLS.items():
             solutions = {t.id: extract(raw(t), t.entry_point) for t in self.tasks}
-            found[name] = _series(self._judged(self.control_file(name), solutions, _control_job, self.protocol))
+            found[name] = _series(
+                self._judged(self.control_file(name), solutions, _control_job, self.protocol)
+            )
         return found
 
     def control_file(self, name: str) -> str:
@@ -211,7 +234,11 @@ class Experiment(Completions):
         jobs = [job(t, solutions[t.id], protocol) for t in todo]
         for task, outcome in zip(todo, self._run(path.stem, jobs), strict=True):
             row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
-            stored[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark[task.id]}
+            stored[task.id] = row | {
+                "task_id": task.id,
+                "solution": solutions[task.id],
+                "sha256": mark[task.id],
+            }
         if todo:
             write_jsonl(path, (stored[i] for i in sorted(stored, key=_natural)))
         return {i: Outcome.of(stored[i]) for i in mark}
@@ -225,7 +252,9 @@ class Experiment(Completions):
 
         Versions and commit are those of the run that retrieved; rendering again elsewhere does not change them.
         """
-        metas = {c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in self.retrievers}
+        metas = {
+            c: self.results / self.place("contexts", c).with_suffix(".meta.json") for c in self.retrievers
+        }
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,
@@ -279,7 +308,12 @@ def _natural(task_id: str) -> tuple[str, int]:
 
 
 def open_experiment(
-    model: str, benchmark: str, corpus: str, limit: int | None = None, fresh: bool = False, results: Path | None = None
+    model: str,
+    benchmark: str,
+    corpus: str,
+    limit: int | None = None,
+    fresh: bool = False,
+    results: Path | None = None,
 ) -> Experiment:
     """The experiment; as it is stored where its benchmark cannot be had here and verdicts on it are there."""
     found = results or results_dir()
@@ -353,4 +387,3 @@ class StoredExperiment(Experiment):
             rows = {r["task_id"]: r for r in read_rows(path, VERDICT)} if path.exists() else {}
             found[name] = _series({t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows})
         return found
-

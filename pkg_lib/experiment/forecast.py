@@ -18,7 +18,9 @@ from pkg_lib.experiment.experiment import Experiment, StoredExperiment
 from pkg_lib.generation.cache import read_jsonl
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
-CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many rather than too few
+CHARS_PER_TOKEN = (
+    3  # of code and English; tokenizers make longer tokens, so this counts too many rather than too few
+)
 MOST = int(DECODING["max_new_tokens"])
 SPEED = Path("benchmarks", "generation.json")
 
@@ -67,7 +69,11 @@ def _column(experiment: Experiment, name: str, seen: set[str]) -> Column:
     else:
         most = sum(len(t.prompt) for t in experiment.tasks) / len(experiment.tasks) + CONTEXT_CHARS
         tokens, new = sum(most if p is None else len(p) for p in prompts) / CHARS_PER_TOKEN, MOST
-    left = len(experiment.tasks) - have - sum(experiment.unpublished(name, c) for c in experiment.known_contexts(name))
+    left = (
+        len(experiment.tasks)
+        - have
+        - sum(experiment.unpublished(name, c) for c in experiment.known_contexts(name))
+    )
     return Column(name, have, left, len(prompts), tokens, len(prompts) * new, len(stored))
 
 
@@ -93,7 +99,11 @@ def _prompts(experiment: Experiment, column: str, seen: set[str]) -> Iterator[st
 def _stored(experiment: Experiment, column: str) -> list[tuple[int, int]]:
     """(prompt tokens, new tokens) of the model's stored completions of this column: with this corpus, any, or any column."""
     folder = experiment.results / "generations" / experiment.model / experiment.benchmark
-    for pattern in (f"{slug(experiment.corpus)}/{slug(column)}.jsonl", f"*/{slug(column)}.jsonl", "*/*.jsonl"):
+    for pattern in (
+        f"{slug(experiment.corpus)}/{slug(column)}.jsonl",
+        f"*/{slug(column)}.jsonl",
+        "*/*.jsonl",
+    ):
         rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]
         if rows:
             return [(int(r["prompt_tokens"]), len(r["tokens"])) for r in rows]
@@ -102,7 +112,9 @@ def _stored(experiment: Experiment, column: str) -> list[tuple[int, int]]:
 
 def read_prices(path: Path) -> dict[str, tuple[float, float]]:
     """model -> its prices in a table (`prices.read_prices`), of those that have both; UserError where it is none."""
-    return {str(m): (float(asked), float(new)) for m, asked, new in prices.read_prices(path).dropna().itertuples()}
+    return {
+        str(m): (float(asked), float(new)) for m, asked, new in prices.read_prices(path).dropna().itertuples()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,9 @@ class Cost:
 
 def cost(experiment: Experiment, columns: Sequence[Column], rates: Rates) -> Cost:
     """What an experiment's missing completions cost."""
-    todo, asked, new = (sum(n) for n in zip(*((c.todo, c.prompt_tokens, c.new_tokens) for c in columns), strict=True))
+    todo, asked, new = (
+        sum(n) for n in zip(*((c.todo, c.prompt_tokens, c.new_tokens) for c in columns), strict=True)
+    )
     speed, price = _speed(experiment, rates)[0], (rates.prices or {}).get(experiment.model)
     dollars = (asked * price[0] + new * price[1]) / 1e6 if price else None
     return Cost(todo, asked, new, new / speed if speed else None, dollars)
@@ -139,14 +153,24 @@ def total(costs: Sequence[Cost]) -> Cost:
 
 def lines(experiment: Experiment, columns: Sequence[Column], rates: Rates) -> list[str]:
     """An experiment's part of a dry run."""
-    about = f"{experiment.model} | {experiment.benchmark} | {experiment.corpus}: {len(experiment.tasks)} tasks"
+    about = (
+        f"{experiment.model} | {experiment.benchmark} | {experiment.corpus}: {len(experiment.tasks)} tasks"
+    )
     found = [about + experiment.remark, f"  {'column':<12}{'cached':>8}{'missing':>9}"]
     found += [f"  {c.name:<12}{c.cached:>8}{c.missing:>9}" for c in columns]
     due, spent = [c for c in columns if c.todo], cost(experiment, columns, rates)
     if not due:
         return [*found, "  to complete: nothing"]
-    at_most = "" if all(c.stored for c in due) else f"  tokens: at most, {MOST} new ones where no completion is stored"
-    unpriced = "  price: unknown, the table does not have this model" if rates.prices and spent.dollars is None else ""
+    at_most = (
+        ""
+        if all(c.stored for c in due)
+        else f"  tokens: at most, {MOST} new ones where no completion is stored"
+    )
+    unpriced = (
+        "  price: unknown, the table does not have this model"
+        if rates.prices and spent.dollars is None
+        else ""
+    )
     about = [at_most, f"  time: {_speed(experiment, rates)[1]}", unpriced]
     return [*found, f"  to complete: {spent}", *filter(None, about)]
 
@@ -166,4 +190,10 @@ def _speed(experiment: Experiment, rates: Rates) -> tuple[float | None, str]:
 
 
 def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"
+    return (
+        f"{seconds / 3600:.1f} h"
+        if seconds >= 3600
+        else f"{seconds / 60:.0f} min"
+        if seconds >= 60
+        else f"{seconds:.0f} s"
+    )

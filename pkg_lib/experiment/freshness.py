@@ -20,7 +20,14 @@ from pkg_lib.core.store import ROOT, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 
-SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # what every notebook may read
+SHARED = (
+    "replay",
+    "benchmarks",
+    "enhanced",
+    "structured",
+    "tasks",
+    "repo_qa",
+)  # what every notebook may read
 ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
 LONGEST = 255  # characters of a file's name; a longer text is no path
 TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
@@ -60,7 +67,12 @@ class Files:
 
     def below(self, folders: Iterable[Path], base: Path) -> list[str]:
         """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left out."""
-        found = {p for f in folders for p in f.rglob("*") if p.is_file() and p.suffix not in TEMPORARY and p.name[0] != "."}
+        found = {
+            p
+            for f in folders
+            for p in f.rglob("*")
+            if p.is_file() and p.suffix not in TEMPORARY and p.name[0] != "."
+        }
         return [f"{p.relative_to(base).as_posix()} {self.sha256(p)}" for p in sorted(found)]
 
 
@@ -68,8 +80,15 @@ class Files:
 def _program() -> str:
     """Digest of pkg_lib and of the versions that it runs with."""
     package = ROOT / "pkg_lib"
-    sources = [p for p in package.rglob("*") if p.is_file() and p.suffix != ".pyc" and "__pycache__" not in p.parts]
-    return digest(*(f"{p.relative_to(ROOT).as_posix()} {digest_of(p)}" for p in sorted([*sources, ROOT / "requirements.txt"])))
+    sources = [
+        p for p in package.rglob("*") if p.is_file() and p.suffix != ".pyc" and "__pycache__" not in p.parts
+    ]
+    return digest(
+        *(
+            f"{p.relative_to(ROOT).as_posix()} {digest_of(p)}"
+            for p in sorted([*sources, ROOT / "requirements.txt"])
+        )
+    )
 
 
 def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Files) -> str:
@@ -82,7 +101,9 @@ def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Fi
         return ""
     given = json.dumps(parameters, sort_keys=True)
     own = [f"{n} {digest_of(p)}" for n, p in _given_files(parameters)]
-    return digest(_program(), digest_of(source), given, *own, *files.below(inputs(results, parameters), results))
+    return digest(
+        _program(), digest_of(source), given, *own, *files.below(inputs(results, parameters), results)
+    )
 
 
 def _given_files(parameters: dict[str, Any]) -> list[tuple[str, Path]]:
@@ -98,7 +119,12 @@ def record(results: Path, stem: str) -> Path:
 
 def _outputs(results: Path, stem: str) -> dict[str, str]:
     """What the notebook has left: the executed one, its tables and its figures."""
-    found = [p for folder in ("tables", "figures") for p in (results / folder).glob(f"{stem}.*") if p.suffix not in TEMPORARY]
+    found = [
+        p
+        for folder in ("tables", "figures")
+        for p in (results / folder).glob(f"{stem}.*")
+        if p.suffix not in TEMPORARY
+    ]
     executed = results / "notebooks" / f"{stem}.ipynb"
     found += [executed] if executed.exists() else []
     return {p.relative_to(results).as_posix(): digest_of(p) for p in sorted(found)}

@@ -75,7 +75,9 @@ def _papermill(source: Path, target: Path, parameters: dict[str, Any]) -> str:
     from papermill.exceptions import PapermillExecutionError
 
     try:
-        papermill.execute_notebook(source, target, parameters, cwd=str(source.parent), progress_bar=False, **KERNEL)
+        papermill.execute_notebook(
+            source, target, parameters, cwd=str(source.parent), progress_bar=False, **KERNEL
+        )
     except PapermillExecutionError as e:
         (line, *others) = e.traceback or [""]
         for label, kind in MISTAKES.items():
@@ -105,7 +107,9 @@ def _repeatable(path: Path, error: str) -> None:
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
     for cell in code:
-        cell.outputs = [o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})]
+        cell.outputs = [
+            o for o in cell.outputs if "application/vnd.jupyter.widget-view+json" not in o.get("data", {})
+        ]
     if error and not any(o.output_type == "error" for c in code for o in c.outputs):
         name, _, value = error.partition(": ")
         stopped = started[-1] if started else code[0]

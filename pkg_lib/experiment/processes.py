@@ -20,7 +20,9 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.experiment.kernel import running_copy
 
-MEMORY = 1.5 * 2**30  # bytes for a process and its kernel; a third of that was measured, a larger model's cache takes more
+MEMORY = (
+    1.5 * 2**30
+)  # bytes for a process and its kernel; a third of that was measured, a larger model's cache takes more
 PAUSE = 0.05  # seconds between two looks at the processes
 GRACE = 5.0  # seconds that a process has to end its kernel
 
@@ -54,9 +56,13 @@ class _Running:
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         # In a session of its own, Ctrl-C reaches this process alone, which then ends the others.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pkg_lib.experiment.kernel"], stdin=subprocess.PIPE, stdout=self.out, stderr=self.err,
-            env=os.environ | {"PYTHONPATH": path}, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "pkg_lib.experiment.kernel"],
+            stdin=subprocess.PIPE,
+            stdout=self.out,
+            stderr=self.err,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,
+        )
         self._tell({"source": str(job.source), "target": str(job.target), "parameters": job.parameters})
 
     def _tell(self, job: dict[str, Any]) -> None:

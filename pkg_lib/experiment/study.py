@@ -46,12 +46,23 @@ class Part:
 STUDY = (
     Part("humaneval", "textbook+stdlib"),
     Part("humaneval", "pkg-contexts", (), ("rq1_code_pkg", "rq3_representation", "error_types", "cost")),
-    Part("humaneval", "published", (), ("rq1_code_pkg", "rq3_representation", "overlap", "umap_correctness", "cost")),
+    Part(
+        "humaneval",
+        "published",
+        (),
+        ("rq1_code_pkg", "rq3_representation", "overlap", "umap_correctness", "cost"),
+    ),
     Part("humaneval", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
     Part("mbpp", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
-    Part("humaneval", "published", ("None", "Func-BM25", *PKG), ("rq1_code_pkg", "error_types", "overlap"), LARGER),
+    Part(
+        "humaneval",
+        "published",
+        ("None", "Func-BM25", *PKG),
+        ("rq1_code_pkg", "error_types", "overlap"),
+        LARGER,
+    ),
     Part("mbpp", "published", ("None", *PKG), ("rq1_code_pkg", "error_types", "topics_radar"), LARGER),
 )
 
@@ -97,7 +108,9 @@ def notebooks() -> list[str]:
     return sorted(p.stem for p in NOTEBOOKS.glob("*.ipynb"))
 
 
-def parts(benchmarks: list[str], corpora: list[str], columns: list[str], models: Sequence[str] = ()) -> list[Part]:
+def parts(
+    benchmarks: list[str], corpora: list[str], columns: list[str], models: Sequence[str] = ()
+) -> list[Part]:
     """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column.
 
     A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all columns.
@@ -106,7 +119,12 @@ def parts(benchmarks: list[str], corpora: list[str], columns: list[str], models:
     if unknown:
         raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(ALL)}")
     if corpora:
-        found = [Part(b, c, model=m) for m in models or [MODEL] for b in benchmarks or [STUDY[0].benchmark] for c in corpora]
+        found = [
+            Part(b, c, model=m)
+            for m in models or [MODEL]
+            for b in benchmarks or [STUDY[0].benchmark]
+            for c in corpora
+        ]
     else:
         named = models or list(dict.fromkeys(p.model for p in STUDY if p.benchmark in benchmarks)) or [MODEL]
         found = [p for m in named for p in _parts_of(m, benchmarks)] if models or benchmarks else list(STUDY)
@@ -117,8 +135,12 @@ def _parts_of(model: str, benchmarks: list[str]) -> list[Part]:
     own = [p for p in STUDY if p.model == model]
     found = []
     for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in own or STUDY):
-        first = [p for p in STUDY if p.model == MODEL and p.benchmark == benchmark] or [Part(benchmark, STUDY[0].corpus)]
-        found += [p for p in own if p.benchmark == benchmark] or [replace(p, model=model, columns=()) for p in first]
+        first = [p for p in STUDY if p.model == MODEL and p.benchmark == benchmark] or [
+            Part(benchmark, STUDY[0].corpus)
+        ]
+        found += [p for p in own if p.benchmark == benchmark] or [
+            replace(p, model=model, columns=()) for p in first
+        ]
     return found
 
 
@@ -146,12 +168,18 @@ def cells(
         found += [(experiment, _cell(n, declared[n], experiment, own, limit)) for n in fitting]
     shown = {c.notebook for _, c in found}
     if idle := next((n for n in names if n not in shown), None):
-        raise UserError(f"notebook {idle} is for {_about(idle)}, and no such experiment is chosen; use --benchmark and --corpus")
+        raise UserError(
+            f"notebook {idle} is for {_about(idle)}, and no such experiment is chosen; use --benchmark and --corpus"
+        )
     return found
 
 
 def _cell(
-    notebook: str, known: dict[str, Any], experiment: Experiment | None, own: dict[str, Any], limit: int | None
+    notebook: str,
+    known: dict[str, Any],
+    experiment: Experiment | None,
+    own: dict[str, Any],
+    limit: int | None,
 ) -> Cell:
     shared = {n: getattr(experiment, n) for n in SHARED} if experiment else {"limit": limit}
     given = {} if experiment else {"limit": limit}
@@ -169,7 +197,9 @@ def fits(notebook: str, experiment: Experiment | Part | None) -> bool:
     if experiment is None or alone:
         return experiment is None and alone
     about, kind = _metadata(notebook), "text" if is_text(experiment.corpus) else "code"
-    return kind == about.get("kind", kind) and experiment.benchmark in about.get("benchmarks", [experiment.benchmark])
+    return kind == about.get("kind", kind) and experiment.benchmark in about.get(
+        "benchmarks", [experiment.benchmark]
+    )
 
 
 def _about(notebook: str) -> str:
@@ -202,7 +232,9 @@ def check_choice(names: list[str], chosen: dict[str, Any]) -> None:
     """UserError for a choice of model, benchmark, corpus or column where none of the notebooks is about a model."""
     given = [option for option, value in chosen.items() if value]
     if given and not needs_experiments(names):
-        raise UserError(f"--{given[0]} is for notebooks about a model, and {', '.join(names)} is not; use --parameter NAME=VALUE")
+        raise UserError(
+            f"--{given[0]} is for notebooks about a model, and {', '.join(names)} is not; use --parameter NAME=VALUE"
+        )
 
 
 def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> None:
@@ -212,17 +244,23 @@ def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> No
         raise UserError(f"--parameter {name}: a model's experiment takes it as --{name}")
     if not takers:
         known = sorted({p for names in declared.values() for p in names})
-        raise UserError(f"no notebook of {', '.join(declared)} has a parameter '{name}'; they take: {', '.join(known)}")
+        raise UserError(
+            f"no notebook of {', '.join(declared)} has a parameter '{name}'; they take: {', '.join(known)}"
+        )
     for notebook, default in takers.items():
         if default is not None and type(value) is not type(default):
-            raise UserError(f"parameter {name} of notebook {notebook} must be {type(default).__name__}, as {default!r} is")
+            raise UserError(
+                f"parameter {name} of notebook {notebook} must be {type(default).__name__}, as {default!r} is"
+            )
 
 
 def declared_parameters(notebook: Path) -> dict[str, Any]:
     """name -> default of the notebook's parameters cell."""
     import nbformat
 
-    tagged = [c for c in nbformat.read(notebook, as_version=4).cells if "parameters" in c.metadata.get("tags", [])]
+    tagged = [
+        c for c in nbformat.read(notebook, as_version=4).cells if "parameters" in c.metadata.get("tags", [])
+    ]
     body = ast.parse("\n".join(c.source for c in tagged)).body
     return {s.targets[0].id: ast.literal_eval(s.value) for s in body if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
 
@@ -238,7 +276,9 @@ def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
     known = declared_parameters(notebook)
     unknown = [p for p in parameters if p not in known]
     if unknown:
-        raise UserError(f"notebook {notebook.stem} has no parameter '{unknown[0]}'; it takes: {', '.join(known)}")
+        raise UserError(
+            f"notebook {notebook.stem} has no parameter '{unknown[0]}'; it takes: {', '.join(known)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +299,12 @@ def plan(chosen: list[Part], names: list[str], limit: int | None, fresh: bool, o
     planned, left_out = _opened(chosen if needs_experiments(names) else [], limit, fresh)
     if left_out and not planned:
         raise BenchmarkMissing(*left_out)
-    beyond = bool(planned) and all(e.limit is None for e, _ in planned)  # a limit that takes every task is none
-    whole = [(p.model, p.benchmark, p.corpus) for p in chosen] == [(p.model, p.benchmark, p.corpus) for p in STUDY]
+    beyond = bool(planned) and all(
+        e.limit is None for e, _ in planned
+    )  # a limit that takes every task is none
+    whole = [(p.model, p.benchmark, p.corpus) for p in chosen] == [
+        (p.model, p.benchmark, p.corpus) for p in STUDY
+    ]
     work = cells(names, planned, own, None if beyond else limit, alone=whole)
     for _, cell in work:
         check_parameters(cell.source, cell.parameters)
@@ -274,14 +318,18 @@ def plan(chosen: list[Part], names: list[str], limit: int | None, fresh: bool, o
     return Plan([(e, p) for e, p in planned if id(e) in shown], work, left_out)
 
 
-def _opened(chosen: list[Part], limit: int | None, fresh: bool) -> tuple[list[tuple[Experiment, Part]], list[str]]:
+def _opened(
+    chosen: list[Part], limit: int | None, fresh: bool
+) -> tuple[list[tuple[Experiment, Part]], list[str]]:
     """The experiments whose tasks are here or whose verdicts are stored; a line about each other one."""
     from pkg_lib.experiment.experiment import open_experiment
 
     planned, left_out = [], []
     for part in chosen:
         try:
-            experiment = open_experiment(part.model, part.benchmark, part.corpus, limit, fresh, results_path())
+            experiment = open_experiment(
+                part.model, part.benchmark, part.corpus, limit, fresh, results_path()
+            )
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")
         else:
@@ -302,7 +350,9 @@ def lacks(cell: Cell, measured: list[str]) -> str:
         value = cell.parameters.get(name, defaults[name])
         for column in value.split("+"):
             if column not in (*ALL, *SELECTED):
-                raise UserError(f"parameter {name}: unknown column '{column}'; choose from: {', '.join((*ALL, *SELECTED))}")
+                raise UserError(
+                    f"parameter {name}: unknown column '{column}'; choose from: {', '.join((*ALL, *SELECTED))}"
+                )
             if column not in (*measured, *SELECTED):
                 return f"column {column} is not measured (measured are {', '.join(measured)})"
     return ""
@@ -329,7 +379,9 @@ def prepare(experiment: Experiment, columns: list[str]) -> str:
     made = experiment.generate(columns)
     experiment.verdicts()
     experiment.controls()
-    found = f"{experiment.model} | {experiment.benchmark} | {experiment.corpus}: {len(experiment.tasks)} tasks"
+    found = (
+        f"{experiment.model} | {experiment.benchmark} | {experiment.corpus}: {len(experiment.tasks)} tasks"
+    )
     return f"{found}, {made} completions generated{experiment.remark}"
 
 

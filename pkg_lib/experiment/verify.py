@@ -45,13 +45,17 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
     spec, results = model_spec(model), results_dir()
     stored = cached_prompts(model, results)
     if len(stored) < sample or sample < 1:
-        raise UserError(f"{len(stored)} completions of {model} can be verified, asked for {sample}; choose --sample within that")
+        raise UserError(
+            f"{len(stored)} completions of {model} can be verified, asked for {sample}; choose --sample within that"
+        )
     chosen = random.Random(seed).sample(sorted(stored, key=lambda pair: pair[1].key), sample)
     from pkg_lib.generation.backends import TransformersBackend
 
     backend = TransformersBackend(fetch(model, revision_of(spec, results)), chat=spec.style == "chat")
     live: dict[str, list[int]] = {}
-    backend.generate([r for r, _ in chosen], lambda row, raw, finish: live.update({_name(row.request): row.tokens}))
+    backend.generate(
+        [r for r, _ in chosen], lambda row, raw, finish: live.update({_name(row.request): row.tokens})
+    )
     different = [(r, g) for r, g in chosen if live[_name(r)] != g.tokens]
     return sample - len(different), [_explain(backend, r, g.tokens, live[_name(r)]) for r, g in different]
 
@@ -62,9 +66,15 @@ def _name(request: Request) -> str:
 
 def _explain(backend: Any, request: Request, cached: list[int], live: list[int]) -> str:
     """The first token that differs, and how far apart the model's logits for the two are at that place."""
-    at = next((i for i, (a, b) in enumerate(zip(cached, live, strict=False)) if a != b), min(len(cached), len(live)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(cached, live, strict=False)) if a != b), min(len(cached), len(live))
+    )
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
     gap, spacing = backend.gap(request, cached[:at], pair)
     words = [backend.tokenizer.decode([t]) for t in pair]
-    why = "a tie within bfloat16 rounding, which the other rows of a batch can tip" if gap <= 4 * spacing else UNEXPLAINED
+    why = (
+        "a tie within bfloat16 rounding, which the other rows of a batch can tip"
+        if gap <= 4 * spacing
+        else UNEXPLAINED
+    )
     return f"{request.task_id}: token {at} is {words[0]!r} in the cache, {words[1]!r} live; logits {gap:.3f} apart: {why}"

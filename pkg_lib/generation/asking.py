@@ -33,7 +33,9 @@ class Lazy:
 
     def generate(self, requests: list[Request], done: Callable[[Any, str, str], None]) -> None:
         if self._loaded is None:
-            from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached answers
+            from pkg_lib.generation.backends import (
+                TransformersBackend,
+            )  # torch is not needed for cached answers
 
             chat = model_spec(self.model).style == "chat"
             self._loaded = TransformersBackend(
@@ -74,7 +76,9 @@ class Asker:
 
     def ask(self, prompts: Mapping[str, str]) -> dict[str, Generation]:
         """name -> answer for name -> prompt; asks what the cache does not hold."""
-        todo = {self.key(p): Request(name, p, "<answer>") for name, p in prompts.items() if self.known(p) is None}
+        todo = {
+            self.key(p): Request(name, p, "<answer>") for name, p in prompts.items() if self.known(p) is None
+        }
         last = time.perf_counter()
 
         def done(row: Any, raw: str, finish: Any) -> None:
@@ -83,7 +87,9 @@ class Asker:
             key, asked = self.key(row.request.text), row.request
             meta = {"seconds": round(now - last, 3), "prompt_sha256": digest(asked.text), "stage": self.stage}
             last = now
-            self.cache.append(self.file, Generation(key, asked.task_id, raw, row.tokens, finish, row.prompt_tokens, meta))
+            self.cache.append(
+                self.file, Generation(key, asked.task_id, raw, row.tokens, finish, row.prompt_tokens, meta)
+            )
 
         self.asked += len(todo)
         if todo:

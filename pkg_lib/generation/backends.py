@@ -43,7 +43,9 @@ def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p
 
     Tokens stand in order of falling probability; of these the nucleus of mass `top_p` is kept (Holtzman et al., 2020).
     """
-    probabilities, order = torch.softmax(logits.float() / temperature, -1).sort(dim=-1, descending=True, stable=True)
+    probabilities, order = torch.softmax(logits.float() / temperature, -1).sort(
+        dim=-1, descending=True, stable=True
+    )
     before = probabilities.cumsum(-1) - probabilities
     mass = (probabilities * (before < top_p)).cumsum(-1)
     place = torch.searchsorted(mass, draws[:, None].to(mass) * mass[:, -1:], right=True)
@@ -77,7 +79,9 @@ class TransformersBackend:
             self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype).to(self.device).eval()
         except (OSError, ValueError) as e:
             reason = str(e).strip().partition("\n")[0]
-            raise UserError(f"model {path} cannot be loaded ({reason}); fetch it again or check your access to the hub") from e
+            raise UserError(
+                f"model {path} cannot be loaded ({reason}); fetch it again or check your access to the hub"
+            ) from e
         self.slots = slots
         self.chat = chat
         self.stop, self.max_new_tokens = stop, max_new_tokens
@@ -86,7 +90,9 @@ class TransformersBackend:
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
         # An unknown name becomes the unknown token; only these are sifted, since StarCoder2's unknown token is its end token.
-        named = {self.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")}
+        named = {
+            self.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
+        }
         self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
@@ -99,7 +105,11 @@ class TransformersBackend:
 
     def count(self, texts: list[str]) -> list[int]:
         """Lengths in tokens, without special tokens."""
-        return [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
+        return (
+            [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+            if texts
+            else []
+        )
 
     @torch.inference_mode()
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
@@ -126,7 +136,9 @@ class TransformersBackend:
         ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
         logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()
         size = float(logits[pair].abs().max())
-        return float((logits[pair[0]] - logits[pair[1]]).abs()), 2.0 ** (math.floor(math.log2(max(size, 1e-9))) - 7)
+        return float((logits[pair[0]] - logits[pair[1]]).abs()), 2.0 ** (
+            math.floor(math.log2(max(size, 1e-9))) - 7
+        )
 
     def _encode(self, requests: list[Request]) -> list[tuple[Row, list[int]]]:
         ids = self._ids([r.text for r in requests])
@@ -161,13 +173,17 @@ class TransformersBackend:
         if self.stop is not None:
             return self.stop(self.tokenizer.decode(row.tokens))
         tail = self.tokenizer.decode(row.tokens[-6:])
-        return ("```" in tail or "[/" in tail) and settled(self.tokenizer.decode(row.tokens), row.request.entry_point)
+        return ("```" in tail or "[/" in tail) and settled(
+            self.tokenizer.decode(row.tokens), row.request.entry_point
+        )
 
 
 class _Batch:
     """The rows in flight, their attention mask [rows, columns] and key-value cache; columns are padded on the left."""
 
-    def __init__(self, model: Any, device: str, choose: Callable[[torch.Tensor, list[Row]], list[int]]) -> None:
+    def __init__(
+        self, model: Any, device: str, choose: Callable[[torch.Tensor, list[Row]], list[int]]
+    ) -> None:
         self.model, self.device, self.choose = model, device, choose
         self.rows: list[Row] = []
         self.mask = torch.zeros((0, 0), dtype=torch.long, device=device)
@@ -213,9 +229,16 @@ class _Batch:
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys[chosen, :, start:], layer.values[chosen, :, start:]
 
-    def _forward(self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
+    def _forward(
+        self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
+    ) -> torch.Tensor:
         out = self.model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
         )
         return out.logits[:, -1]
 

@@ -69,7 +69,12 @@ class GenerationCache:
                 generation = _checked(row)
             except (TypeError, ValueError) as e:
                 self.damaged.append(f"{path}:{number}")
-                log.warning("%s:%d: unreadable cache line ignored, its prompt is generated again (%s)", path, number, e)
+                log.warning(
+                    "%s:%d: unreadable cache line ignored, its prompt is generated again (%s)",
+                    path,
+                    number,
+                    e,
+                )
             else:
                 self.rows[generation.key] = generation
                 self.folders[generation.key] = path.relative_to(self.root).parts[0]
@@ -90,7 +95,9 @@ class GenerationCache:
             with path.open("a", encoding="utf8") as f:
                 f.write(json.dumps(row, sort_keys=True) + "\n")
         except OSError as e:
-            raise UserError(f"cannot write the generation cache {path}: {e.strerror}; free or change the directory") from e
+            raise UserError(
+                f"cannot write the generation cache {path}: {e.strerror}; free or change the directory"
+            ) from e
         self.rows[generation.key] = generation
         self.folders[generation.key] = Path(name).parts[0]
 

@@ -26,9 +26,7 @@ def codellama(problem: str, context: str) -> str:
 def starcoder2(problem: str, context: str) -> str:
     """Code B.3.1."""
     if context:
-        return (
-            f"### Instruction\n{_ASK}\n{problem}\n\n{_HELP}\n{context}\n  If they are useful, {_MERGE}\n\n### Response\n"
-        )
+        return f"### Instruction\n{_ASK}\n{problem}\n\n{_HELP}\n{context}\n  If they are useful, {_MERGE}\n\n### Response\n"
     return f"### Instruction\n{_ASK}\n{problem}\n\n\n### Response\n"
 
 

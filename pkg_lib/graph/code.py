@@ -32,9 +32,18 @@ _DEF = re.compile(r"\bdef[ \t\f\\]")
 _PYTHON = {"", "python", "python3", "py"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCK = (
-    ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match, ast.ClassDef,
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.Try,
+    ast.TryStar,
+    ast.With,
+    ast.AsyncWith,
+    ast.Match,
+    ast.ClassDef,
     *_FUNCTION,
-)  # fmt: skip
+)
 
 
 @dataclass(slots=True)
@@ -85,14 +94,18 @@ def _suites(node: ast.AST) -> Iterator[ast.stmt]:
 def functions_of(source: str) -> list[Function]:
     """All functions of a module's source. Raises SyntaxError, ValueError (NUL) or RecursionError as `ast.parse` does."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # Invalid escapes in other people's code are not our business.
+        warnings.simplefilter(
+            "ignore", SyntaxWarning
+        )  # Invalid escapes in other people's code are not our business.
         tree = ast.parse(source)
     found: list[Function] = []
     lines = split_lines(source)
     stack: list[tuple[ast.AST, Function | None, int]] = [(tree, None, -1)]
     while stack:
         node, owner, parent = stack.pop()
-        inside = [_visit(child, owner, parent, found, lines) for child in _suites(node) if isinstance(child, _BLOCK)]
+        inside = [
+            _visit(child, owner, parent, found, lines) for child in _suites(node) if isinstance(child, _BLOCK)
+        ]
         stack += reversed(inside)
     for function in found:
         _sort_blocks(function)
@@ -115,7 +128,9 @@ def _visit(
 
 
 def _sort_blocks(function: Function) -> None:
-    order = sorted(range(len(function.blocks)), key=lambda i: (function.blocks[i].first, -function.blocks[i].last))
+    order = sorted(
+        range(len(function.blocks)), key=lambda i: (function.blocks[i].first, -function.blocks[i].last)
+    )
     place = {old: new for new, old in enumerate(order)} | {-1: -1}
     function.blocks = [function.blocks[i] for i in order]
     for block in function.blocks:

@@ -50,14 +50,26 @@ class FIM:
 
 FAMILIES = {
     "qwen2.5-coder": FIM(
-        "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>",
-        ("<|fim_pad|>", "<|endoftext|>", "<|im_end|>", "<|im_start|>", "<|file_sep|>", "<|repo_name|>", "<|cursor|>"),
+        "<|fim_prefix|>",
+        "<|fim_suffix|>",
+        "<|fim_middle|>",
+        (
+            "<|fim_pad|>",
+            "<|endoftext|>",
+            "<|im_end|>",
+            "<|im_start|>",
+            "<|file_sep|>",
+            "<|repo_name|>",
+            "<|cursor|>",
+        ),
     ),
     "starcoder2": FIM(
-        "<fim_prefix>", "<fim_suffix>", "<fim_middle>",
+        "<fim_prefix>",
+        "<fim_suffix>",
+        "<fim_middle>",
         ("<fim_pad>", "<|endoftext|>", "<file_sep>", "<repo_name>"),
     ),
-}  # fmt: skip
+}
 
 
 def fim_of(model: str) -> FIM:
@@ -65,7 +77,9 @@ def fim_of(model: str) -> FIM:
     for family, fim in FAMILIES.items():
         if model.startswith(family):
             return fim
-    raise UserError(f"model {model} has no fill-in-the-middle tokens known here; choose one of {', '.join(FAMILIES)}")
+    raise UserError(
+        f"model {model} has no fill-in-the-middle tokens known here; choose one of {', '.join(FAMILIES)}"
+    )
 
 
 class Unfit(Exception):
@@ -89,7 +103,11 @@ class Hole:
         text = self.before + docstring + self.after
         function, old = _function(text), _function(self.payload)
         first = function.body.pop(0) if function.body else None
-        if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)):
+        if not (
+            isinstance(first, ast.Expr)
+            and isinstance(first.value, ast.Constant)
+            and isinstance(first.value.value, str)
+        ):
             raise Unfit("quotes broken")
         if ast.dump(function) != ast.dump(old):
             raise Unfit("the code would change")
@@ -119,13 +137,21 @@ def hole(payload: str) -> Hole:
         raise Unfit("has a docstring")
     if len(payload) > MAX_CHARS:
         raise Unfit(f"longer than {MAX_CHARS} characters")
-    if any(mark in payload for fim in FAMILIES.values() for mark in (fim.prefix, fim.suffix, fim.middle, *fim.ends)):
+    if any(
+        mark in payload
+        for fim in FAMILIES.values()
+        for mark in (fim.prefix, fim.suffix, fim.middle, *fim.ends)
+    ):
         raise Unfit("holds a token of the model")
     lines = payload.split("\n")
     first = function.body[0]
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
     row = line - 2 if payload[:1].isspace() else line - 1
-    lead = lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode() if line == first.lineno else ""
+    lead = (
+        lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode()
+        if line == first.lineno
+        else ""
+    )
     found = _under(payload, lines, row) if not lead.strip() else _one_line(payload, lines, row, lead)
     try:
         found.fill("x")

@@ -48,7 +48,9 @@ class Ledger:
             f"{self.documents:,} documents, {self.skipped.total():,} sources skipped",
             f"{self.functions:,} functions = {self.implementations:,} IMPL nodes + {self.lost.total():,} skipped",
             *(f"  {self.lost[r]:,} `def` lines in {n:,} sources: {r}" for r, n in self.skipped.most_common()),
-            f"{self.blocks:,} BLOCK nodes; every text is exactly its lines" if not self.wrong else "does not add up:",
+            f"{self.blocks:,} BLOCK nodes; every text is exactly its lines"
+            if not self.wrong
+            else "does not add up:",
             *(f"  {w}" for w in self.wrong[:10]),
             *([f"  and {len(self.wrong) - 10:,} more"] if len(self.wrong) > 10 else []),
         ]
@@ -69,7 +71,9 @@ def ledger(documents: list[Document], graph: PKG) -> Ledger:
     return found
 
 
-def _document(found: Ledger, document: Document, graph: PKG, nodes: range, skipped: Counter[tuple[str, str]]) -> None:
+def _document(
+    found: Ledger, document: Document, graph: PKG, nodes: range, skipped: Counter[tuple[str, str]]
+) -> None:
     """Counts one document and takes its entries out of `skipped`."""
     functions = blocks = 0
     sources = sources_of(document)
@@ -85,14 +89,20 @@ def _document(found: Ledger, document: Document, graph: PKG, nodes: range, skipp
     kinds = graph.type[nodes.start : nodes.stop]
     held = int((kinds == IMPL).sum()), int((kinds == BLOCK).sum())
     if held != (functions, blocks):
-        found.wrong.append(f"{document.id}: {functions} functions and {blocks} blocks, but {held[0]} and {held[1]} nodes")
+        found.wrong.append(
+            f"{document.id}: {functions} functions and {blocks} blocks, but {held[0]} and {held[1]} nodes"
+        )
     found.functions += functions
     found.implementations += held[0]
     found.blocks += held[1]
-    found.wrong += _other_texts(document, sources, graph, [v for v in nodes if graph.type[v] in (IMPL, BLOCK)])
+    found.wrong += _other_texts(
+        document, sources, graph, [v for v in nodes if graph.type[v] in (IMPL, BLOCK)]
+    )
 
 
-def _skip(found: Ledger, document: Document, why: str, source: str, skipped: Counter[tuple[str, str]]) -> None:
+def _skip(
+    found: Ledger, document: Document, why: str, source: str, skipped: Counter[tuple[str, str]]
+) -> None:
     reason, lines = ":".join(why.split(":")[:2]), len(_DEF.findall(source))
     found.skipped[reason] += 1
     found.lost[reason] += lines
@@ -118,9 +128,13 @@ def _count(source: str) -> tuple[int, int]:
     return functions, blocks
 
 
-def _other_texts(document: Document, sources: list[tuple[int, str]], graph: PKG, nodes: list[int]) -> list[str]:
+def _other_texts(
+    document: Document, sources: list[tuple[int, str]], graph: PKG, nodes: list[int]
+) -> list[str]:
     """The nodes whose payload is not their lines of one of the document's sources."""
-    tables = [(offset, [line.rstrip("\n") for line in io.StringIO(text, newline=None)]) for offset, text in sources]
+    tables = [
+        (offset, [line.rstrip("\n") for line in io.StringIO(text, newline=None)]) for offset, text in sources
+    ]
     wrong = []
     for v, payload in zip(nodes, graph.payloads(nodes), strict=True):
         first, last = graph.first[v], graph.last[v]

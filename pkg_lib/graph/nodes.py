@@ -19,8 +19,15 @@ from pkg_lib.graph.code import Function, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for text that is no Python
-CHUNK_CHARS = 500_000  # source handed to a worker at once: half a second of work, so that the last chunks end together
+UNPARSABLE = (
+    SyntaxError,
+    ValueError,
+    RecursionError,
+    MemoryError,
+)  # what `ast.parse` raises for text that is no Python
+CHUNK_CHARS = (
+    500_000  # source handed to a worker at once: half a second of work, so that the last chunks end together
+)
 
 
 @contextmanager
@@ -81,7 +88,14 @@ class Columns:
         impl = self.node(IMPL, document, name, *span, "\n".join(lines[function.first - 1 : function.last]))
         for b in function.blocks:
             text = "\n".join(lines[b.first - 1 : b.last])
-            self.node(BLOCK, document, impl + 1 + b.parent if b.parent >= 0 else impl, b.first + offset, b.last + offset, text)
+            self.node(
+                BLOCK,
+                document,
+                impl + 1 + b.parent if b.parent >= 0 else impl,
+                b.first + offset,
+                b.last + offset,
+                text,
+            )
 
     def extend(self, other: Columns, documents: int) -> None:
         """Appends the columns of the documents that follow the first `documents`."""

@@ -28,9 +28,27 @@ EDGES = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("type", pa.i
 TEXTS = pa.schema([("key", pa.binary(16)), ("text", pa.large_string())])
 
 __all__ = [
-    "BLOCK", "EDGES", "EDGE_TYPES", "HAS_BLOCK", "HAS_IMPL", "IMPL", "JSON_CHILD", "NAME", "NODES", "NODE_TYPES", "PARENT",
-    "PATH", "PATHVALUE", "PKG", "TEXTS", "Columns", "build", "edges_of", "payload_key", "split_lines",
-]  # fmt: skip
+    "BLOCK",
+    "EDGES",
+    "EDGE_TYPES",
+    "HAS_BLOCK",
+    "HAS_IMPL",
+    "IMPL",
+    "JSON_CHILD",
+    "NAME",
+    "NODES",
+    "NODE_TYPES",
+    "PARENT",
+    "PATH",
+    "PATHVALUE",
+    "PKG",
+    "TEXTS",
+    "Columns",
+    "build",
+    "edges_of",
+    "payload_key",
+    "split_lines",
+]
 
 
 @dataclass(eq=False)

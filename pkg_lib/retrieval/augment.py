@@ -76,7 +76,9 @@ class Calls:
             found[document].append(node)
         return found
 
-    def augment(self, pieces: list[tuple[int, str]], budget: int, measure: Callable[[str], int] = len) -> Augmented:
+    def augment(
+        self, pieces: list[tuple[int, str]], budget: int, measure: Callable[[str], int] = len
+    ) -> Augmented:
         """The texts of (node, text) pairs, and before them the functions that they call, and those that these call.
 
         A node is an IMPL or BLOCK, its text what pruning left of it. `budget` limits all that is put before the texts, in
@@ -86,7 +88,9 @@ class Calls:
         added: dict[int, str] = {}
         defined: dict[str, str] = {}
         left_out: dict[str, str] = {}
-        waiting = deque(call for node, text in pieces for call in self._wanted(text, self._around(node), left_out))
+        waiting = deque(
+            call for node, text in pieces for call in self._wanted(text, self._around(node), left_out)
+        )
         there = {impl for node, _ in pieces for _, impl in self._around(node)}
         while waiting:
             name, impl = waiting.popleft()
@@ -106,7 +110,9 @@ class Calls:
         text = "".join(added[i] for i in order) + "\n\n".join(text for _, text in pieces)
         return Augmented(text, order, left_out)
 
-    def _wanted(self, text: str, around: list[tuple[int, int]], left_out: dict[str, str]) -> list[tuple[str, int]]:
+    def _wanted(
+        self, text: str, around: list[tuple[int, int]], left_out: dict[str, str]
+    ) -> list[tuple[str, int]]:
         """(name, IMPL node) of the calls in a text, in the order of the text; notes which could not be resolved."""
         tree, found = parsed(text), []
         if tree is None:
@@ -128,7 +134,11 @@ class Calls:
         while graph.parent[node] >= 0:
             node = int(graph.parent[node])
         first, last = graph.first[node], graph.last[node]
-        outer = [n for n in self._of_document[int(graph.document[node])] if graph.first[n] <= first and graph.last[n] >= last]
+        outer = [
+            n
+            for n in self._of_document[int(graph.document[node])]
+            if graph.first[n] <= first and graph.last[n] >= last
+        ]
         return [(n, self._impl(n)) for n in sorted(outer, key=lambda n: (graph.last[n] - graph.first[n], -n))]
 
     def _impl(self, name: int) -> int:
@@ -155,7 +165,10 @@ class Calls:
         return [n for n in here if self._indent(n) > 0 and self._first_parameter(n) in ("self", "cls")]
 
     def _within(self, node: int, outer: int) -> bool:
-        return self.graph.first[outer] <= self.graph.first[node] and self.graph.last[node] <= self.graph.last[outer]
+        return (
+            self.graph.first[outer] <= self.graph.first[node]
+            and self.graph.last[node] <= self.graph.last[outer]
+        )
 
     def _distinct(self, names: Iterable[int] | None) -> list[int]:
         """IMPL nodes of NAME nodes, the first of each text."""
@@ -186,7 +199,9 @@ def parsed(text: str) -> ast.Module | None:
     """The syntax tree of a function's or a block's text by itself; None where it has none (a broken or half text)."""
     text = textwrap.dedent(text)
     # A block may start in the middle of an "if" chain; a string in column 0 keeps dedent from working.
-    tries = [text, "if 1:\n" + text] if text[:1].isspace() else [text[2:] if text.startswith("elif") else text]
+    tries = (
+        [text, "if 1:\n" + text] if text[:1].isspace() else [text[2:] if text.startswith("elif") else text]
+    )
     for source in tries:
         try:
             with warnings.catch_warnings():
@@ -231,7 +246,9 @@ def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
     """(name, whether it is a method of self or cls) -> its calls, in the order of the text."""
     found: dict[tuple[str, bool], list[ast.Call]] = defaultdict(list)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno or 0, c.end_col_offset or 0)):
+    for call in sorted(
+        calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno or 0, c.end_col_offset or 0)
+    ):
         match call.func:
             case ast.Name(id=name):
                 found[name, False].append(call)
@@ -252,5 +269,7 @@ def takes(parameters: ast.arguments, call: ast.Call) -> bool:
     if not named <= by_name and not parameters.kwarg:
         return False
     required = positional[len(call.args) : len(positional) - len(parameters.defaults)]
-    required += [a.arg for a, d in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if d is None]
+    required += [
+        a.arg for a, d in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if d is None
+    ]
     return set(required) <= named

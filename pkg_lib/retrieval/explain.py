@@ -75,7 +75,9 @@ class Explanation:
         return tuple(b for b in self.tree if b.score is not None)
 
 
-def explain(knowledge: Knowledge, query: str, unit: str = "function", guarded: bool = False, calls: int = 0) -> Explanation:
+def explain(
+    knowledge: Knowledge, query: str, unit: str = "function", guarded: bool = False, calls: int = 0
+) -> Explanation:
     """Retrieves for a query as the unit's column does and keeps what it saw on the way.
 
     `calls` characters at most are spent on called functions. UserError for an unknown unit, an empty query or a corpus
@@ -100,9 +102,19 @@ def explain(knowledge: Knowledge, query: str, unit: str = "function", guarded: b
     weighed = {p.branch: p.score for p in choices(graph, best, vector, embedder, whole=True)}
     done = retriever.augmented.get("query")
     return Explanation(
-        query, unit, guarded, hits, hits[0], _tree(graph, best, weighed, pruned.branch), weighed[-1], pruned.branch, pruned.score,
-        context, tuple(graph.where(v) for v in done.added) if done else (), dict(done.left_out) if done else {},
-    )  # fmt: skip
+        query,
+        unit,
+        guarded,
+        hits,
+        hits[0],
+        _tree(graph, best, weighed, pruned.branch),
+        weighed[-1],
+        pruned.branch,
+        pruned.score,
+        context,
+        tuple(graph.where(v) for v in done.added) if done else (),
+        dict(done.left_out) if done else {},
+    )
 
 
 def _hit(graph: PKG, node: int, cosine: float) -> Hit:
@@ -133,7 +145,11 @@ def _tree(graph: PKG, root: int, scores: dict[int, float], removed: int) -> tupl
         if parent in gone:
             gone.add(v)
         place = int(graph.first[v]), int(graph.last[v])
-        found.append(Branch(v, depth[v], NODE_TYPES[graph.type[v]], *place, first_line(graph, v), scores.get(v), v in gone))
+        found.append(
+            Branch(
+                v, depth[v], NODE_TYPES[graph.type[v]], *place, first_line(graph, v), scores.get(v), v in gone
+            )
+        )
     return tuple(found)
 
 
@@ -141,5 +157,7 @@ def knowledge_of_code(corpus: str) -> Knowledge:
     """A corpus' documents, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
     check_name(corpus)
     if is_text(corpus):
-        raise UserError(f"corpus {corpus} is text, which is not pruned; choose a corpus of code: {DEFAULT}, stdlib, source:DIR")
+        raise UserError(
+            f"corpus {corpus} is text, which is not pruned; choose a corpus of code: {DEFAULT}, stdlib, source:DIR"
+        )
     return Knowledge(load_corpus(corpus))

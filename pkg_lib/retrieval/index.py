@@ -35,7 +35,9 @@ class FlatIndex:
         self.index.add(np.ascontiguousarray(vectors, np.float32))
 
     def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        scores, positions = self.index.search(np.ascontiguousarray(queries, np.float32), min(k, self.index.ntotal))
+        scores, positions = self.index.search(
+            np.ascontiguousarray(queries, np.float32), min(k, self.index.ntotal)
+        )
         return positions, scores
 
 
@@ -46,7 +48,9 @@ class HNSWIndex(FlatIndex):
     vectors give the same index. Where fewer than k are found, the position is -1.
     """
 
-    def __init__(self, vectors: np.ndarray, ef_search: int = EF_SEARCH, ef_construction: int = EF_CONSTRUCTION) -> None:
+    def __init__(
+        self, vectors: np.ndarray, ef_search: int = EF_SEARCH, ef_construction: int = EF_CONSTRUCTION
+    ) -> None:
         self.index = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
         self.index.hnsw.efConstruction = ef_construction
         self.index.hnsw.efSearch = ef_search
@@ -63,7 +67,9 @@ class HNSWIndex(FlatIndex):
         try:
             path.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
         except OSError as e:
-            raise UserError(f"cannot write the index {path}: {e.strerror}; free space or give another directory") from e
+            raise UserError(
+                f"cannot write the index {path}: {e.strerror}; free space or give another directory"
+            ) from e
 
     @classmethod
     def load(cls, path: Path, vectors: np.ndarray, ef_search: int = EF_SEARCH) -> HNSWIndex:
@@ -72,7 +78,9 @@ class HNSWIndex(FlatIndex):
         self.index = faiss.deserialize_index(np.frombuffer(_contents(path), np.uint8))
         if (self.index.ntotal, self.index.d) != vectors.shape:
             made = f"{self.index.ntotal} vectors of {self.index.d} dimensions"
-            raise UserError(f"the index {path} was made of {made}, not {len(vectors)} of {vectors.shape[1]}; build it again")
+            raise UserError(
+                f"the index {path} was made of {made}, not {len(vectors)} of {vectors.shape[1]}; build it again"
+            )
         self.storage = FlatIndex(vectors).index  # FAISS does not own it, so it must live as long as the index
         self.index.storage = self.storage
         self.index.hnsw.efSearch = ef_search

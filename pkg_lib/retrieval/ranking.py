@@ -46,7 +46,9 @@ def line_scores(chunks: Sequence[Lines], scores: np.ndarray) -> dict[str, np.nda
     return found
 
 
-def map_scores(chunks: Sequence[Lines], scores: np.ndarray, baseline: Sequence[Lines], aggregate: str = "mean") -> np.ndarray:
+def map_scores(
+    chunks: Sequence[Lines], scores: np.ndarray, baseline: Sequence[Lines], aggregate: str = "mean"
+) -> np.ndarray:
     """Scores [q, n] of chunks -> scores [q, m] of baseline chunks; NaN where no line of one has a score (Appendix A.2)."""
     if aggregate not in AGGREGATES:
         raise UserError(f"unknown aggregate '{aggregate}'; choose from: {', '.join(AGGREGATES)}")
@@ -67,12 +69,17 @@ def relevant(chunks: Sequence[Lines], gold: Iterable[Span]) -> set[int]:
     return {
         i
         for i, c in enumerate(chunks)
-        if any(c.document == document and c.first <= last and first <= c.last for document, first, last in spans)
+        if any(
+            c.document == document and c.first <= last and first <= c.last for document, first, last in spans
+        )
     }
 
 
 def evaluate(
-    scores: np.ndarray, golds: Sequence[set[int]], names: Sequence[str] | None = None, cutoffs: Sequence[int] = CUTOFFS
+    scores: np.ndarray,
+    golds: Sequence[set[int]],
+    names: Sequence[str] | None = None,
+    cutoffs: Sequence[int] = CUTOFFS,
 ) -> pd.DataFrame:
     """Scores [q, m] and the relevant positions of each query -> a row a query: nDCG@k, P@k, R@k.
 

@@ -45,8 +45,11 @@ class Knowledge:
         if graph.skipped:
             log.warning(
                 "%d of %d documents gave the graph no or not all of their functions (first: %s, %s); all are named in the "
-                "columns' .meta.json", len({d for d, _ in graph.skipped}), len(self.documents), *graph.skipped[0],
-            )  # fmt: skip
+                "columns' .meta.json",
+                len({d for d, _ in graph.skipped}),
+                len(self.documents),
+                *graph.skipped[0],
+            )
         return graph
 
     @cached_property
@@ -77,7 +80,9 @@ def fitting(texts: list[str], limit: int = CONTEXT_CHARS) -> list[str]:
 
 def _require(units: int, column: str, kind: str) -> None:
     if not units:
-        raise UserError(f"the corpus has no {kind}, so column {column} has nothing to retrieve; choose another --corpus")
+        raise UserError(
+            f"the corpus has no {kind}, so column {column} has nothing to retrieve; choose another --corpus"
+        )
 
 
 class _Rows:
@@ -136,7 +141,9 @@ class DenseRows(_Rows):
 
     def best(self, tasks: list[Task]) -> list[tuple[int, float]]:
         encode = self.knowledge.embedder.encode
-        positions, scores = FlatIndex(encode([t for _, t in self.units])).search(encode([t.prompt for t in tasks]))
+        positions, scores = FlatIndex(encode([t for _, t in self.units])).search(
+            encode([t.prompt for t in tasks])
+        )
         return [(int(p[0]), float(s[0])) for p, s in zip(positions, scores, strict=True)]
 
 
@@ -160,7 +167,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.top_k < 1 or self.calls < 0 or not -1 <= (self.threshold or 0) <= 1:
-            raise UserError(f"{self}: top_k is at least 1, calls at least 0 and threshold a cosine between -1 and 1")
+            raise UserError(
+                f"{self}: top_k is at least 1, calls at least 0 and threshold a cosine between -1 and 1"
+            )
         if self.index not in INDEXES:
             raise UserError(f"unknown index '{self.index}'; choose from: {', '.join(INDEXES)}")
 
@@ -187,7 +196,11 @@ class GraphNodes:
         _require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         queries = embedder.encode([t.prompt for t in tasks])
         index = make_index(self.options.index, embedder.encode(graph.payloads(nodes)))
-        hits = self._best(index, nodes, queries) if self.options.top_k == 1 else [self._apart(index, nodes, q) for q in queries]
+        hits = (
+            self._best(index, nodes, queries)
+            if self.options.top_k == 1
+            else [self._apart(index, nodes, q) for q in queries]
+        )
         return [self._context(t, h, q) for t, h, q in zip(tasks, hits, queries, strict=True)]
 
     def _best(self, index: Index, nodes: np.ndarray, queries: np.ndarray) -> list[list[Hit]]:
@@ -202,7 +215,9 @@ class GraphNodes:
             chosen = []
             # FAISS leaves twins in no particular order; the first of the corpus is taken, as with top_k = 1.
             there = positions[0] >= 0  # an approximate search may find fewer than it is asked for
-            for score, node in sorted(zip((-scores[0][there]).tolist(), nodes[positions[0][there]].tolist(), strict=True)):
+            for score, node in sorted(
+                zip((-scores[0][there]).tolist(), nodes[positions[0][there]].tolist(), strict=True)
+            ):
                 if not any(self._alike(node, other) for other, _ in chosen):
                     chosen.append((node, -score))
             width *= 4
@@ -211,7 +226,11 @@ class GraphNodes:
     def _alike(self, a: int, b: int) -> bool:
         """Whether two nodes share lines or text."""
         graph = self.knowledge.graph
-        shared = graph.document[a] == graph.document[b] and graph.first[a] <= graph.last[b] and graph.first[b] <= graph.last[a]
+        shared = (
+            graph.document[a] == graph.document[b]
+            and graph.first[a] <= graph.last[b]
+            and graph.first[b] <= graph.last[a]
+        )
         return bool(shared) or graph.payload(a) == graph.payload(b)
 
     def _context(self, task: Task, hits: list[Hit], query: np.ndarray) -> Context:
@@ -229,7 +248,9 @@ class GraphNodes:
             self.augmented[task.id] = done
             text = done.text
             source += "".join(f" calls {graph.where(v)}" for v in done.added)
-        branches = (f"{graph.first[p.branch]}-{graph.last[p.branch]}" for p in pruned[: len(texts)] if p.branch >= 0)
+        branches = (
+            f"{graph.first[p.branch]}-{graph.last[p.branch]}" for p in pruned[: len(texts)] if p.branch >= 0
+        )
         return Context(task.id, self.column, text, source, hits[0][1], " + ".join(branches), truncated)
 
 

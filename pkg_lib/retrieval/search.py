@@ -28,9 +28,13 @@ def search(
         raise UserError(f"unknown unit '{unit}'; choose from: {', '.join(UNITS)}")
     graph = store.load(folder)
     nodes = graph.of_type(UNITS[unit])
-    nodes = nodes[np.sort(np.unique(graph.text[nodes], return_index=True)[1])]  # one node a text, as the columns take them
+    nodes = nodes[
+        np.sort(np.unique(graph.text[nodes], return_index=True)[1])
+    ]  # one node a text, as the columns take them
     if not len(nodes):
-        raise UserError(f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}")
+        raise UserError(
+            f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}"
+        )
     vectors = store.encode(folder, encoder)[graph.text[nodes]]
     name = f"index-{payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
     positions, cosines = _index(index, vectors, folder / name).search(encoder.encode([query]), top)

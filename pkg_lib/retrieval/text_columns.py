@@ -35,7 +35,9 @@ class TextKnowledge(Knowledge):
         graph = build_text(self.documents, self.structure(self.documents))
         if graph.skipped:
             counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
-            log.warning("%d of %d documents gave no JSON (%s)", len(graph.skipped), len(self.documents), counted)
+            log.warning(
+                "%d of %d documents gave no JSON (%s)", len(graph.skipped), len(self.documents), counted
+            )
         return graph
 
 
@@ -52,10 +54,15 @@ class JsonPKG:
         graph, embedder = self.knowledge.graph, self.knowledge.embedder
         nodes = graph.of_type(PATHVALUE)
         if not len(nodes):
-            raise UserError("the corpus has no PATHVALUE nodes, so column JSON-PKG has nothing to retrieve; choose a text corpus")
+            raise UserError(
+                "the corpus has no PATHVALUE nodes, so column JSON-PKG has nothing to retrieve; choose a text corpus"
+            )
         index = FlatIndex(embedder.encode(graph.payloads(nodes)))
         positions, scores = index.search(embedder.encode([t.prompt for t in tasks]))
-        return [self._context(t, int(nodes[p[0]]), float(s[0])) for t, p, s in zip(tasks, positions, scores, strict=True)]
+        return [
+            self._context(t, int(nodes[p[0]]), float(s[0]))
+            for t, p, s in zip(tasks, positions, scores, strict=True)
+        ]
 
     def _context(self, task: Task, node: int, score: float) -> Context:
         graph = self.knowledge.graph

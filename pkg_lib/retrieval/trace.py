@@ -71,7 +71,9 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
         found = [Traced(text), Traced(cut(text)[0])]
     same = next((t for t in found if digest(t.text) == context.sha256), None)
     if same is None:
-        raise UserError(f"{context.source} does not read here as it did when it was retrieved: another version of the corpus")
+        raise UserError(
+            f"{context.source} does not read here as it did when it was retrieved: another version of the corpus"
+        )
     return same
 
 
@@ -84,10 +86,17 @@ def _document(name: str, documents: Mapping[str, Document]) -> Document:
 def _nodes(context: Context, document: Document, first: int, last: int) -> list[Traced]:
     """The nodes of these lines as the column cuts them; Func-BM25 leaves the indentation as it is."""
     graph = build([document])
-    nodes = [int(v) for v in graph.of_type(KINDS[context.column]) if (graph.first[v], graph.last[v]) == (first, last)]
+    nodes = [
+        int(v)
+        for v in graph.of_type(KINDS[context.column])
+        if (graph.first[v], graph.last[v]) == (first, last)
+    ]
     found = []
     for node in nodes:
-        branch = next((int(c) for c in graph.children(node) if f"{graph.first[c]}-{graph.last[c]}" == context.pruned), -1)
+        branch = next(
+            (int(c) for c in graph.children(node) if f"{graph.first[c]}-{graph.last[c]}" == context.pruned),
+            -1,
+        )
         text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
         text = text if context.column == "Func-BM25" else textwrap.dedent(text)
         found.append(Traced(cut(text)[0], graph, node, branch))

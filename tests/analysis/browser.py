@@ -25,15 +25,30 @@ class Browser:
     """One page. `events` are all messages that the browser sent of its own accord."""
 
     def __init__(self, profile: Path) -> None:
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        flags += ["--hide-scrollbars", "--remote-debugging-port=0", "--remote-allow-origins=*", f"--user-data-dir={profile}"]
-        self.process = subprocess.Popen([executable(), *flags], stderr=subprocess.DEVNULL, start_new_session=True)
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ]
+        flags += [
+            "--hide-scrollbars",
+            "--remote-debugging-port=0",
+            "--remote-allow-origins=*",
+            f"--user-data-dir={profile}",
+        ]
+        self.process = subprocess.Popen(
+            [executable(), *flags], stderr=subprocess.DEVNULL, start_new_session=True
+        )
         self.events: list[dict] = []
         self.numbers = itertools.count(1)
         port, path = self._address(profile / "DevToolsActivePort")
         self.socket = create_connection(f"ws://127.0.0.1:{port}{path}", timeout=60)
         target = self.send("Target.createTarget", session=None, url="about:blank")["targetId"]
-        self.session = self.send("Target.attachToTarget", session=None, targetId=target, flatten=True)["sessionId"]
+        self.session = self.send("Target.attachToTarget", session=None, targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
@@ -56,7 +71,13 @@ class Browser:
     def open(self, page: Path, width: int, height: int = 800) -> None:
         """Loads a page from disk at a window of this size; forgets earlier events."""
         self.events.clear()
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         self.send("Page.navigate", url=page.resolve().as_uri())
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(json.loads(self.socket.recv()))
@@ -69,7 +90,13 @@ class Browser:
 
     def press(self, key: str) -> None:
         for kind in ("rawKeyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Escape": 27}[key])
+            self.send(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode={"Escape": 27}[key],
+            )
 
     def complaints(self) -> list[str]:
         """Errors and warnings of the console, uncaught exceptions, and requests that failed or left the disk."""
@@ -80,7 +107,9 @@ class Browser:
             wrong = method == "Runtime.exceptionThrown" or method == "Network.loadingFailed"
             wrong |= method == "Log.entryAdded" and about["entry"]["level"] in ("error", "warning")
             wrong |= method == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert")
-            wrong |= method == "Network.requestWillBeSent" and not url.startswith(("file:", "data:", "about:"))
+            wrong |= method == "Network.requestWillBeSent" and not url.startswith(
+                ("file:", "data:", "about:")
+            )
             found += [json.dumps(event)] if wrong else []
         return found
 

@@ -10,7 +10,10 @@ from pkg_lib.analysis.tables import CODE, single
 def make_verdicts(n=40, seed=1, columns=CODE):
     rng = np.random.default_rng(seed)
     base = rng.random(n) < 0.6
-    frame = pd.DataFrame({c: np.where(rng.random(n) < 0.15, ~base, base) for c in columns}, [f"HumanEval/{i}" for i in range(n)])
+    frame = pd.DataFrame(
+        {c: np.where(rng.random(n) < 0.15, ~base, base) for c in columns},
+        [f"HumanEval/{i}" for i in range(n)],
+    )
     frame["None"] = base
     frame["Ideal"] = frame[single(columns)].any(axis=1)
     return frame.astype("boolean")

@@ -20,7 +20,9 @@ from pkg_lib.core.store import slug, write_jsonl
 from pkg_lib.experiment.study import NOTEBOOKS
 from pkg_lib.papers.claims import claim_report, claims
 
-pytestmark = pytest.mark.skipif(executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM")
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM"
+)
 WIDTHS = (1400, 400)
 MODEL = "a-model-with-a-long-name-1b-instruct"
 LONG = "a_name_that_is_too_long_for_a_line_of_a_narrow_window = 'and its text'\n" * 3
@@ -43,9 +45,13 @@ def page(tmp_path_factory):
         save_figure(figure, results / "figures" / f"{stem}.rates")
         parts = {"": table.html(), "Differences": findings.differences_html(verdicts)}
         about = {"model": model, "benchmark": benchmark, "corpus": f"corpus-{number}", "tasks": 40}
-        section = report.Section(stem, model, parts, ["One."], {"rates": "rates"}, about, table.summary(), [stem])
+        section = report.Section(
+            stem, model, parts, ["One."], {"rates": "rates"}, about, table.summary(), [stem]
+        )
         report.save_section(results, section)
-    frame = pd.DataFrame({"points": CELLS, "name": list("bacED")}, index=pd.Index(range(len(CELLS)), name="row").astype(str))
+    frame = pd.DataFrame(
+        {"points": CELLS, "name": list("bacED")}, index=pd.Index(range(len(CELLS)), name="row").astype(str)
+    )
     odd = report.Section("odd", "Odd cells", {"": Grid("Odd", frame.rename_axis("row")).html()}, [], {}, {})
     report.save_section(results, odd)
     report.save_section(results, report.Section("claims", "Claims", {"The ledger": ledger()}, [], {}, {}))
@@ -62,7 +68,9 @@ def page(tmp_path_factory):
 
 def ledger():
     """As many columns and as long sentences as the claim ledger has."""
-    return claim_report.ledger([claims.Assessed(c, (), "verdicts of all models on it") for c in claims.load()]).html()
+    return claim_report.ledger(
+        [claims.Assessed(c, (), "verdicts of all models on it") for c in claims.load()]
+    ).html()
 
 
 def pages(first):
@@ -90,7 +98,9 @@ def test_loads_without_complaint_and_fits_the_window(browser, page, number, widt
     assert browser.run("document.body.scrollWidth") <= width
     blocks = "[...document.querySelectorAll('section > *, nav, main > *, .scroll')]"
     assert browser.run(f"{blocks}.filter(e => e.getBoundingClientRect().right > innerWidth + 1).length") == 0
-    assert browser.run("[...document.images].filter(i => i.loading !== 'lazy' && !i.naturalWidth).length") == 0
+    assert (
+        browser.run("[...document.images].filter(i => i.loading !== 'lazy' && !i.naturalWidth).length") == 0
+    )
     assert browser.run("getComputedStyle(document.body).margin") == "0px"  # the sheet is there
     assert browser.complaints() == []
 
@@ -129,9 +139,13 @@ def test_a_claim_and_its_verdict_are_read_without_scrolling(browser, page, width
 
 def test_the_check_for_complaints_sees_a_missing_picture_and_an_error(browser, tmp_path):
     bad = tmp_path / "bad.html"
-    bad.write_text("<!DOCTYPE html><img src='none.png'><script>nosuch()</script><p style='width:2000px'>wide</p>")
+    bad.write_text(
+        "<!DOCTYPE html><img src='none.png'><script>nosuch()</script><p style='width:2000px'>wide</p>"
+    )
     browser.open(bad, 400)
-    assert any("none.png" in c for c in browser.complaints()) and any("nosuch" in c for c in browser.complaints())
+    assert any("none.png" in c for c in browser.complaints()) and any(
+        "nosuch" in c for c in browser.complaints()
+    )
     assert browser.run("document.documentElement.scrollWidth") > 400
 
 
@@ -140,11 +154,16 @@ def test_the_matrix_scrolls_inside_itself_under_a_fixed_head_and_first_column(br
     browser.open(pages(page)[1], width, 500)
     browser.run("document.querySelector('#tasks details').open = true")
     place = "document.querySelector('.matrix')"
-    head, name = f"{place}.querySelector('thead th:nth-child(2)')", f"{place}.querySelector('tbody tr:not(.group) th')"
+    head, name = (
+        f"{place}.querySelector('thead th:nth-child(2)')",
+        f"{place}.querySelector('tbody tr:not(.group) th')",
+    )
     before = browser.run(f"{place}.getBoundingClientRect().left")
     browser.run(f"{place}.scrollTo(200, 300)")
     assert browser.run(f"{place}.scrollTop") > 0
-    assert browser.run(f"Math.abs({head}.getBoundingClientRect().top - {place}.getBoundingClientRect().top) < 2")
+    assert browser.run(
+        f"Math.abs({head}.getBoundingClientRect().top - {place}.getBoundingClientRect().top) < 2"
+    )
     assert browser.run(f"{name}.getBoundingClientRect().left") == before
     if width == 400:
         assert browser.run(f"{place}.scrollLeft") > 0
@@ -160,7 +179,9 @@ def test_a_figure_opens_large_and_closes(browser, page, width):
     assert browser.run(opened)
     image = "document.querySelector('dialog img')"
     browser.run(f"{image}.decode()")
-    assert browser.run(f"{image}.clientWidth") >= 1.3 * browser.run("document.querySelector('a.large img').clientWidth")
+    assert browser.run(f"{image}.clientWidth") >= 1.3 * browser.run(
+        "document.querySelector('a.large img').clientWidth"
+    )
     assert browser.run("document.documentElement.scrollWidth") <= width
     browser.press("Escape")
     assert not browser.run(opened)
@@ -189,8 +210,12 @@ def test_the_first_table_sorts_within_each_model_and_benchmark(browser, page):
     browser.open(page, 1280)
     table = "document.getElementById('experiments')"
     browser.run(f"{table}.tHead.rows[0].cells[2].querySelector('button').click()")
-    groups = browser.run(f"[...{table}.tBodies].map(b => [...b.rows].map(r => r.cells[r.className ? 0 : 2].textContent))")
-    assert [g[0] for g in groups] == [f"HumanEval, {MODEL}", f"MBPP, {MODEL}"] and all(len(g) == 7 for g in groups)
+    groups = browser.run(
+        f"[...{table}.tBodies].map(b => [...b.rows].map(r => r.cells[r.className ? 0 : 2].textContent))"
+    )
+    assert [g[0] for g in groups] == [f"HumanEval, {MODEL}", f"MBPP, {MODEL}"] and all(
+        len(g) == 7 for g in groups
+    )
     for group in groups:
         rates = [float(text) for text in group[1:]]
         assert rates == sorted(rates) and len(set(rates)) > 1

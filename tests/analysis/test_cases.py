@@ -39,9 +39,17 @@ def case(**changes):
     context = Context("T/1", "Func-PKG", "sel = 1", "d:1-5", 0.625, "2-4", defines_task=False)
     sides = (
         Side("None", Generation("k", "T/1", "same\nold", [1, 2], "end", 9), "same\nold", PASSED),
-        Side("Func-PKG", Generation("l", "T/1", "same\nnew\nmore", [1], "length", 9), "same\nnew\nmore", FAILED),
+        Side(
+            "Func-PKG", Generation("l", "T/1", "same\nnew\nmore", [1], "length", 9), "same\nnew\nmore", FAILED
+        ),
     )
-    values = {"task_id": "T/1", "experiment": "m, B", "entry_point": "f", "prompt": "do it", "context": context}
+    values = {
+        "task_id": "T/1",
+        "experiment": "m, B",
+        "entry_point": "f",
+        "prompt": "do it",
+        "context": context,
+    }
     values |= {"text": "sel = 1", "traced": Traced("sel = 1", graph, node, int(branch)), "sides": sides}
     return Case(**values | changes)
 
@@ -53,7 +61,9 @@ def test_tasks_are_grouped_by_what_changed_where_both_are_measured():
 
 
 def test_the_rule_takes_the_highest_score_then_the_benchmarks_order_and_those_without_one_last():
-    contexts = {t: Context(t, "c", "x", "d:1-2", s) for t, s in {"a": 0.1, "b": 0.5, "c": 0.5, "d": -0.3}.items()}
+    contexts = {
+        t: Context(t, "c", "x", "d:1-2", s) for t, s in {"a": 0.1, "b": 0.5, "c": 0.5, "d": -0.3}.items()
+    }
     assert cases.chosen(["z", "a", "b", "c", "d"], contexts, 9) == ["b", "c", "a", "d", "z"]
     assert cases.chosen(["a", "c", "b"], contexts, 1) == ["c"]
     with pytest.raises(UserError, match="count is 0"):
@@ -73,19 +83,26 @@ def test_table_holds_every_changed_task_with_errors_before_and_after():
     assert frame.loc["g"].tolist() == ["helped", "NameError", "passed", DASH, DASH]
     assert frame.loc["c"].tolist() == ["hurt", "passed", "NameError", "0.500", "no"]
     own = cases.table(replace(compared(), own=frozenset("bd"))).frame
-    assert own.loc["b"].tolist()[1:3] == ["NameError (its own)", "passed"] and own.loc["a"].tolist()[1] == "NameError"
+    assert (
+        own.loc["b"].tolist()[1:3] == ["NameError (its own)", "passed"]
+        and own.loc["a"].tolist()[1] == "NameError"
+    )
 
 
 def test_findings_count_all_and_state_the_rule():
     said = cases.findings(compared())
-    assert said[0].startswith("Of 6 tasks measured in both, Func-PKG solves 3 that None does not, and None 1 that")
+    assert said[0].startswith(
+        "Of 6 tasks measured in both, Func-PKG solves 3 that None does not, and None 1 that"
+    )
     assert said[1] == "The context defines the function asked for in 1 of 2 helped and 0 of 1 hurt tasks."
     assert said[-1] == cases.RULE
 
 
 def test_nothing_to_show_is_said_and_makes_empty_tables_and_parts():
     same = Compared("Dense", {"a": PASSED}, {"a": PASSED}, {})
-    assert "no task that Dense helped or hurt" in cases.findings(same)[1] and cases.RULE not in cases.findings(same)
+    assert "no task that Dense helped or hurt" in cases.findings(same)[
+        1
+    ] and cases.RULE not in cases.findings(same)
     assert cases.table(same).frame.empty and "no such task" in cases.table(same).html()
     assert cases.shown([]) == cases.part([]) and "no case to show" in cases.part([])
     assert cases.findings(Compared("Dense", {"a": PASSED}, {"a": UNKNOWN}, {})) == [
@@ -104,7 +121,9 @@ def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
     assert "No context was found." in cases.sentence(case(context=Context("T/1", "Func-PKG", "")))
     assert "No context is stored." in cases.sentence(case(context=None))
     first = case().sides[0]
-    assert "Both solutions are the same." in cases.sentence(case(sides=(first, replace(first, name="Func-PKG"))))
+    assert "Both solutions are the same." in cases.sentence(
+        case(sides=(first, replace(first, name="Func-PKG")))
+    )
 
 
 def test_diff_holds_every_line_of_both_solutions():
@@ -117,20 +136,35 @@ def test_diff_holds_every_line_of_both_solutions():
 
 def test_page_shows_all_elements():
     html = cases.page(case())
-    for text in ("do it", "sel = 1", "d:1-5", "cosine 0.625", "lines 2-4 are the pruned branch", "cut off", "- old", "+ more",
-                 "None: passed", "Func-PKG: failed, NameError", "name &#39;sel&#39; is not defined"):  # fmt: skip
+    for text in (
+        "do it",
+        "sel = 1",
+        "d:1-5",
+        "cosine 0.625",
+        "lines 2-4 are the pruned branch",
+        "cut off",
+        "- old",
+        "+ more",
+        "None: passed",
+        "Func-PKG: failed, NameError",
+        "name &#39;sel&#39; is not defined",
+    ):
         assert text in html, text
     assert html.count("<del>") == 3 + 1  # three pruned lines, one line that the diff takes out
     assert html == cases.page(case())
 
 
-@pytest.mark.parametrize("where", ["raw", "solution", "prompt", "text", "detail", "source", "why", "task", "code"])
+@pytest.mark.parametrize(
+    "where", ["raw", "solution", "prompt", "text", "detail", "source", "why", "task", "code"]
+)
 def test_everything_a_model_or_a_corpus_wrote_is_escaped(where):
     first, second = case().sides
     evil = {
         "raw": {"sides": (first, replace(second, completion=replace(second.completion, raw=EVIL)))},
         "solution": {"sides": (first, replace(second, solution=EVIL))},
-        "detail": {"sides": (first, replace(second, outcome=Outcome("failed", EVIL, f"{EVIL} | failing: {EVIL}")))},
+        "detail": {
+            "sides": (first, replace(second, outcome=Outcome("failed", EVIL, f"{EVIL} | failing: {EVIL}")))
+        },
         "prompt": {"prompt": EVIL},
         "text": {"text": EVIL},
         "source": {"context": Context("T/1", "Func-PKG", "x", EVIL, 0.5)},
@@ -157,11 +191,15 @@ def test_an_undefined_name_that_is_no_name_is_not_said():
 def test_page_asks_for_nothing_from_elsewhere():
     html = cases.page(case())
     assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
-    assert all(r.startswith("data:image/svg+xml") for r in re.findall(r'(?:src|href|url)[=(]"?([^")\s>]+)', html))
+    assert all(
+        r.startswith("data:image/svg+xml") for r in re.findall(r'(?:src|href|url)[=(]"?([^")\s>]+)', html)
+    )
 
 
 def test_what_is_not_shown_has_its_reason():
-    html = cases.page(case(prompt=Hidden("not here, A"), text=Hidden("not here, B"), traced=Hidden("not here, C")))
+    html = cases.page(
+        case(prompt=Hidden("not here, A"), text=Hidden("not here, B"), traced=Hidden("not here, C"))
+    )
     assert all(f"not here, {c}" in html for c in "ABC") and "data:image" not in html and "sel = 1" not in html
     html = cases.page(case(context=None, text=Hidden("not stored"), traced=Hidden("not stored")))
     assert "The context is not stored" in html
@@ -169,7 +207,11 @@ def test_what_is_not_shown_has_its_reason():
     assert "taken whole" in html and "data:image" not in html
     first, second = case().sides
     html = cases.page(case(sides=(first, Side("Func-PKG", None, None, UNKNOWN))))
-    assert "Func-PKG: not generated" in html and "nothing to compare" in html and "Func-PKG: not measured" in html
+    assert (
+        "Func-PKG: not generated" in html
+        and "nothing to compare" in html
+        and "Func-PKG: not measured" in html
+    )
     assert "only the solution" in cases.page(case(sides=(first, replace(second, completion=None))))
 
 
@@ -187,7 +229,9 @@ def test_drawing_is_xml_holds_every_node_and_crosses_the_pruned_branch():
     drawn = svg(case_figures.subgraph(case().traced))
     texts = [e.text for e in ElementTree.fromstring(drawn).iter() if e.tag.endswith("}text")]
     assert {"def f(a):", "if a < '<b>':", "for x in sel:", "pruned"} <= set(texts)
-    assert case_figures.inline(case_figures.subgraph(case().traced)) == case_figures.inline(case_figures.subgraph(case().traced))
+    assert case_figures.inline(case_figures.subgraph(case().traced)) == case_figures.inline(
+        case_figures.subgraph(case().traced)
+    )
     whole = replace(case().traced, removed=-1)
     assert "pruned" not in svg(case_figures.subgraph(whole))
 
@@ -205,11 +249,17 @@ def test_drawing_takes_control_characters_and_very_large_nodes():
 
 @pytest.mark.parametrize("count", [0, 1, 60])
 def test_scores_are_legible_and_ring_the_shown(count):
-    groups = {"helped": {f"t{i}": 0.5 + i % 7 / 50 for i in range(count)}, "hurt": {"u": None}, "both fail": {"v": 0.9}}
+    groups = {
+        "helped": {f"t{i}": 0.5 + i % 7 / 50 for i in range(count)},
+        "hurt": {"u": None},
+        "both fail": {"v": 0.9},
+    }
     figure = case_figures.scores(groups, ["t0", "v"], "Func-PKG on HumanEval", "cosine")
     shown = legible(figure)
     rings = [x for line in figure.axes[0].lines if line.get_markersize() == 5.5 for x in line.get_xdata()]
     assert sorted(map(float, rings)) == ([0.5, 0.9] if count else [0.9])
     assert {"no score", "no task"} <= set(shown)
     dots = [c.get_offsets() for c in figure.axes[0].collections]
-    assert sum(map(len, dots)) == count + 1 and all(abs(y - round(y)) <= case_figures.ROOM for d in dots for _, y in d)
+    assert sum(map(len, dots)) == count + 1 and all(
+        abs(y - round(y)) <= case_figures.ROOM for d in dots for _, y in d
+    )

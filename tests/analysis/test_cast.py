@@ -14,7 +14,14 @@ from pkg_lib.core.types import Outcome, UserError
 from pkg_lib.papers.cast import cast_findings, cast_tables
 from pkg_lib.papers.cast import cast_store as store
 from pkg_lib.papers.cast.cast_figures import pass_rates, ranking
-from pkg_lib.papers.cast.cast_study import Study, mean_difference, mean_interval, published, reference, require_columns
+from pkg_lib.papers.cast.cast_study import (
+    Study,
+    mean_difference,
+    mean_interval,
+    published,
+    reference,
+    require_columns,
+)
 from pkg_lib.papers.cast.judging import CONTROLS
 from pkg_lib.papers.cast.retrieving import MEAN, OWN
 
@@ -45,12 +52,17 @@ def judged(results, column, passed, ids=IDS):
         "identifiers_exact": 0.0,
         "identifiers_f1": 0.25,
     }
-    rows = [{"task_id": i, "status": "passed" if i in passed else "failed", "error": "", **about} for i in ids]
+    rows = [
+        {"task_id": i, "status": "passed" if i in passed else "failed", "error": "", **about} for i in ids
+    ]
     store.save_rows(store.outcome_file(results, MODEL, column), rows)
 
 
 def context_rows(results, column, holding):
-    rows = [{"task_id": i, "chunks": ["m.py:1-3"], "tokens": 10, "holds_body": i in holding, "prompt_sha256": i} for i in IDS]
+    rows = [
+        {"task_id": i, "chunks": ["m.py:1-3"], "tokens": 10, "holds_body": i in holding, "prompt_sha256": i}
+        for i in IDS
+    ]
     path = store.context_file(results, column)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
@@ -63,7 +75,9 @@ def results(tmp_path):
     (home / "tasks.jsonl").write_text("".join(json.dumps(task_row(i)) + "\n" for i in IDS))
     (home / "tasks.meta.json").write_text(json.dumps({"packages": {"p": {"version": "1", "tasks": 8}}}))
     for control, wanted in CONTROLS.items():
-        store.save_outcomes(tmp_path, "controls", control, {i: Outcome("passed" if wanted else "failed") for i in IDS})
+        store.save_outcomes(
+            tmp_path, "controls", control, {i: Outcome("passed" if wanted else "failed") for i in IDS}
+        )
     judged(tmp_path, "None", IDS[:2])
     judged(tmp_path, "cast, BM25", IDS[:6])
     judged(tmp_path, "fixed-size, BM25", IDS[:3])
@@ -92,9 +106,21 @@ def results(tmp_path):
             }
             rows.append(about | metrics | {"nDCG@5": value})
     pd.DataFrame(rows).to_csv(home / "retrieval.csv", index=False)
-    figures = {"files": 1, "chunks": 4, "size_mean": 900.0, "lines_p50": 40.0, "fill": 0.45, "functions": 20, "functions_cut": 5,
-               "functions_cut_that_fit": 4, "bytes_lost": 7, "limit": 2000}  # fmt: skip
-    kinds = [{"language": "python", "method": m, "mode": "as-published", **figures} for m in ("cast", "fixed-size")]
+    figures = {
+        "files": 1,
+        "chunks": 4,
+        "size_mean": 900.0,
+        "lines_p50": 40.0,
+        "fill": 0.45,
+        "functions": 20,
+        "functions_cut": 5,
+        "functions_cut_that_fit": 4,
+        "bytes_lost": 7,
+        "limit": 2000,
+    }
+    kinds = [
+        {"language": "python", "method": m, "mode": "as-published", **figures} for m in ("cast", "fixed-size")
+    ]
     kinds[0]["functions_cut"] = 1
     pd.DataFrame(kinds).to_csv(home / "chunk_statistics.csv", index=False)
     return tmp_path
@@ -116,7 +142,9 @@ def test_table_1_sets_ours_beside_the_published_numbers(study):
     assert cell(grid, "RepoEval: nDCG@5", ("published, cAST", "GIST")) == "75.9"
     assert cell(grid, "RepoEval: nDCG@5", ("published, Fixed-size", "CodeSage")) == "83.0"
     passes = grid.frame.filter(like="Pass@1 (here", axis=0).iloc[0]
-    assert passes["here, cAST", "BM25"].startswith("75.0 (") and passes["here, Fixed-size", "BM25"].startswith("37.5 (")
+    assert passes["here, cAST", "BM25"].startswith("75.0 (") and passes[
+        "here, Fixed-size", "BM25"
+    ].startswith("37.5 (")
     assert passes["here, cAST", "MiniLM"].endswith("n=4)") and passes["here, Fixed-size", "MiniLM"] == DASH
     assert passes["published, cAST", "BGE"] == "51.7"
     assert cell(grid, "SWE-bench: Claude-3.7-Sonnet Pass@1", ("published, Fixed-size", "BGE")) == "13.7"
@@ -132,8 +160,14 @@ def test_every_published_cell_is_there(study):
     theirs = five[five.index.str.endswith("(published)")]
     assert sorted(theirs.to_numpy().ravel()) == sorted(reference("table5_retrieval")["value_percent"])
     assert theirs.loc["SWE-bench: BGE-base (published)", ("cAST", "nDCG@5")] == "44.0"
-    assert (five[five.index.str.contains("BGE|SWE-bench") & five.index.str.endswith("(here)")] == DASH).all().all()
-    assert cell(cast_tables.table5(study), "RepoEval: BM25 (here)", ("cAST", "nDCG@5")).startswith("75.0 (75.0")
+    assert (
+        (five[five.index.str.contains("BGE|SWE-bench") & five.index.str.endswith("(here)")] == DASH)
+        .all()
+        .all()
+    )
+    assert cell(cast_tables.table5(study), "RepoEval: BM25 (here)", ("cAST", "nDCG@5")).startswith(
+        "75.0 (75.0"
+    )
 
 
 def test_tables_2_to_4_show_what_was_measured_and_dashes_elsewhere(study):
@@ -143,10 +177,16 @@ def test_tables_2_to_4_show_what_was_measured_and_dashes_elsewhere(study):
         and cell(two, "nDCG@5", ("published, split-only", "BGE")) == "53.5"
     )
     four = cast_tables.table4(study)
-    assert cell(four, "nDCG@5, BM25 (here)", "1,000").startswith("100.0") and cell(four, "nDCG@5, BM25 (here)", "3,000") == DASH
+    assert (
+        cell(four, "nDCG@5, BM25 (here)", "1,000").startswith("100.0")
+        and cell(four, "nDCG@5, BM25 (here)", "3,000") == DASH
+    )
     assert cell(four, "nDCG, BGE (published)", "2,500") == "72.3"
     three = cast_tables.table3(study)
-    assert three.frame.iloc[0, 0].startswith("75.0 (") and cell(three, "GIST + StarCoder2 (published)", "8,000 tokens") == "58.2"
+    assert (
+        three.frame.iloc[0, 0].startswith("75.0 (")
+        and cell(three, "GIST + StarCoder2 (published)", "8,000 tokens") == "58.2"
+    )
 
 
 def test_differences_are_paired_and_carry_the_published_range(study):
@@ -198,21 +238,35 @@ def test_what_is_missing_is_one_line(results, tmp_path_factory):
 
 def test_chunks_and_passes(study):
     chunks = cast_tables.chunks_grid(study).frame
-    assert chunks.loc["python: cast", "functions cut %"] == "5.0" and chunks.loc["python: fixed-size", "bytes lost"] == "7"
+    assert (
+        chunks.loc["python: cast", "functions cut %"] == "5.0"
+        and chunks.loc["python: fixed-size", "bytes lost"] == "7"
+    )
     passes = cast_tables.passes(study).frame
     assert list(passes.loc["cast, BM25", ["n", "to None", "helped", "hurt"]]) == ["8", "+50.0", "4", "0"]
     assert list(passes.loc["None", ["to None", "ES"]]) == [DASH, "50.0"]
 
 
 def test_figures_are_drawn_from_what_is_there(study):
-    assert [t.get_text() for t in ranking(study).axes[0].get_yticklabels()] == ["fixed-size", "cast", "cast 1000"]
+    assert [t.get_text() for t in ranking(study).axes[0].get_yticklabels()] == [
+        "fixed-size",
+        "cast",
+        "cast 1000",
+    ]
     assert len(pass_rates(study).axes[0].patches) == len(study.verdicts.columns)
 
 
 def test_the_reference_is_the_paper_s():
     frame = reference("table5_retrieval")
     assert (
-        published(frame, "value_percent", benchmark="RepoEval", retriever="Jina-v2-code", chunking="cAST", metric="R@10")
+        published(
+            frame,
+            "value_percent",
+            benchmark="RepoEval",
+            retriever="Jina-v2-code",
+            chunking="cAST",
+            metric="R@10",
+        )
         == "94.7"
     )
     assert published(frame, "value_percent", benchmark="RepoEval", retriever="none") == ""

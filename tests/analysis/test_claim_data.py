@@ -43,11 +43,22 @@ def some(unmeasured):
         claimed = claim_tests.claimed_by(c)
         if c.test in ("paired", "share", "error_shift"):
             found = [
-                replace(claimed, subject=m, where=f"x, corpus-{k}", n=100, effect=0.1 * (-1) ** (i + k), p=0.001 * (i % 3) * 500,
-                        low=0.1 * (-1) ** (i + k) - 0.06, high=0.1 * (-1) ** (i + k) + 0.06, family=f"{c.id}{m}{k}", pair="p",
-                        discordant=0.3)
-                for m in MODELS for k in range(3)
-            ]  # fmt: skip
+                replace(
+                    claimed,
+                    subject=m,
+                    where=f"x, corpus-{k}",
+                    n=100,
+                    effect=0.1 * (-1) ** (i + k),
+                    p=0.001 * (i % 3) * 500,
+                    low=0.1 * (-1) ** (i + k) - 0.06,
+                    high=0.1 * (-1) ** (i + k) + 0.06,
+                    family=f"{c.id}{m}{k}",
+                    pair="p",
+                    discordant=0.3,
+                )
+                for m in MODELS
+                for k in range(3)
+            ]
         measured.append((c, found))
     return claims.judge(measured)
 
@@ -88,11 +99,16 @@ def test_its_cells_are_those_of_the_published_tables(claim):
 
 def test_named_counts_and_gains_follow_from_the_tables():
     by_id = {c.id: claim_tests.claimed_by(c) for c in CLAIMS}
-    assert by_id["block-none-he"].target == pytest.approx(0.06) and by_id["block-none-he"].spread == (-0.02, 0.14)
+    assert by_id["block-none-he"].target == pytest.approx(0.06) and by_id["block-none-he"].spread == (
+        -0.02,
+        0.14,
+    )
     assert by_id["only-block"].target == 16 / 164
     assert by_id["tokens-block-func"].target == pytest.approx(-99.5)
     assert math.isnan(by_id["unrelated-he"].target)
-    assert by_id["closed-reranked-mini"].target == pytest.approx(0.03) and by_id["closed-block-he"].target == 0
+    assert (
+        by_id["closed-reranked-mini"].target == pytest.approx(0.03) and by_id["closed-block-he"].target == 0
+    )
 
 
 def test_nothing_is_reproduced_without_a_measurement(nothing):
@@ -104,7 +120,11 @@ def test_nothing_is_reproduced_without_a_measurement(nothing):
 
 
 def test_unknown_names_are_mistakes_of_the_user(tmp_path):
-    for names in ((["gpt"], ["humaneval"], ["textbook"]), (MODELS, ["x"], ["textbook"]), (MODELS, ["mbpp"], ["y"])):
+    for names in (
+        (["gpt"], ["humaneval"], ["textbook"]),
+        (MODELS, ["x"], ["textbook"]),
+        (MODELS, ["mbpp"], ["y"]),
+    ):
         with pytest.raises(UserError, match="unknown"):
             claim_tests.Study(*names, tmp_path)
 
@@ -112,18 +132,31 @@ def test_unknown_names_are_mistakes_of_the_user(tmp_path):
 @pytest.mark.parametrize(
     ("id", "numbers"),
     [
-        ("paper-bm25-drop-he", [-14.2]), ("paper-up-to-20", [20.0, 52.6]), ("paper-up-to-8", [24, 8, 27, 11]),
-        ("paper-9-4", [9.4, 10.5]), ("paper-rerank-4", [4.8, 4.0]), ("paper-dense-over-sparse", [8]),
-        ("paper-closed-mini", [0.6, 3.0]), ("paper-table7-table2", [7.5, 3.5, -44.5, 3.5, 14.5, 18.5]),
-        ("paper-table8-sums", [0, 0, 1, -1]), ("paper-tutorials-25", [26.2]), ("paper-name-errors", [13, -73, 14]),
-        ("paper-versions", [2, 0, 1, 0, 2]), ("paper-averages", [0] * 6), ("paper-func-helps", [3.8, -3.6]),
-        ("paper-block-best", [2.2, 2.8]), ("paper-bm25-all", [10]), ("paper-code-llms", [2.0, 2.75, 2.0, -0.25]),
+        ("paper-bm25-drop-he", [-14.2]),
+        ("paper-up-to-20", [20.0, 52.6]),
+        ("paper-up-to-8", [24, 8, 27, 11]),
+        ("paper-9-4", [9.4, 10.5]),
+        ("paper-rerank-4", [4.8, 4.0]),
+        ("paper-dense-over-sparse", [8]),
+        ("paper-closed-mini", [0.6, 3.0]),
+        ("paper-table7-table2", [7.5, 3.5, -44.5, 3.5, 14.5, 18.5]),
+        ("paper-table8-sums", [0, 0, 1, -1]),
+        ("paper-tutorials-25", [26.2]),
+        ("paper-name-errors", [13, -73, 14]),
+        ("paper-versions", [2, 0, 1, 0, 2]),
+        ("paper-averages", [0] * 6),
+        ("paper-func-helps", [3.8, -3.6]),
+        ("paper-block-best", [2.2, 2.8]),
+        ("paper-bm25-all", [10]),
+        ("paper-code-llms", [2.0, 2.75, 2.0, -0.25]),
     ],
-)  # fmt: skip
+)
 def test_what_the_papers_own_tables_give(id, numbers):
     """Worked out by hand from the printed tables."""
     claim = next(c for c in CLAIMS if c.id == id)
-    assert [round(v, 2) for _, v in CHECKS[claim.test](claim.args, claim.cells)] == pytest.approx(numbers, abs=0.05)
+    assert [round(v, 2) for _, v in CHECKS[claim.test](claim.args, claim.cells)] == pytest.approx(
+        numbers, abs=0.05
+    )
 
 
 def test_a_wrong_average_is_seen():
@@ -132,7 +165,11 @@ def test_a_wrong_average_is_seen():
 
 
 def test_the_ledger_shows_every_claim_and_every_measurement(some):
-    ledger, evidence, counts = claim_report.ledger(some), claim_report.evidence(some), claim_report.counts(some)
+    ledger, evidence, counts = (
+        claim_report.ledger(some),
+        claim_report.evidence(some),
+        claim_report.counts(some),
+    )
     assert list(ledger.frame.index) == [c.id for c in CLAIMS]
     assert len(evidence.frame) == sum(len(a.evidence) for a in some)
     assert [int(n) for n in counts.frame.loc["all"]] == [*claims.tally(some).values(), len(CLAIMS)]

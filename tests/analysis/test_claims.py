@@ -12,7 +12,15 @@ import pytest
 from scipy.stats import norm
 
 from pkg_lib.papers.claims import claim_report, claim_tests, claims
-from pkg_lib.papers.claims.claims import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED, REPRODUCED, Claim, Evidence
+from pkg_lib.papers.claims.claims import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    MIXED,
+    NOT_ATTEMPTED,
+    REPRODUCED,
+    Claim,
+    Evidence,
+)
 from pkg_lib.papers.pkg.topic_rates import share_above
 
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
@@ -26,13 +34,18 @@ def frame(helped, hurt, same=60, column="Block-PKG", **more):
     """Verdicts of None and a column: tasks that only the column solves, only None solves, both solve."""
     none = [False] * helped + [True] * hurt + [True] * same
     other = [True] * helped + [False] * hurt + [True] * same
-    return pd.DataFrame({"None": none, column: other} | more, [f"HumanEval/{i}" for i in range(len(none))]).astype("boolean")
+    return pd.DataFrame(
+        {"None": none, column: other} | more, [f"HumanEval/{i}" for i in range(len(none))]
+    ).astype("boolean")
 
 
 def study(*frames, corpora=("pkg-contexts", "textbook", "stdlib"), model="qwen2.5-coder-0.5b-instruct"):
     """A study whose stored runs are these frames, each of another corpus."""
     found = claim_tests.Study([model], ["humaneval"], list(corpora), results=None)
-    runs = [(SimpleNamespace(model=model, benchmark="humaneval", corpus=c), f) for c, f in zip(corpora, frames, strict=False)]
+    runs = [
+        (SimpleNamespace(model=model, benchmark="humaneval", corpus=c), f)
+        for c, f in zip(corpora, frames, strict=False)
+    ]
     found.__dict__["runs"] = [claim_tests.Run(e, f) for e, f in runs]
     return found
 
@@ -44,7 +57,13 @@ def verdicts(c, *frames):
 
 @pytest.mark.parametrize(
     ("helped", "hurt", "above"),
-    [(30, 5, REPRODUCED), (5, 30, CONTRADICTED), (11, 9, INCONCLUSIVE), (9, 11, INCONCLUSIVE), (0, 0, INCONCLUSIVE)],
+    [
+        (30, 5, REPRODUCED),
+        (5, 30, CONTRADICTED),
+        (11, 9, INCONCLUSIVE),
+        (9, 11, INCONCLUSIVE),
+        (0, 0, INCONCLUSIVE),
+    ],
 )
 def test_a_direction_is_decided_by_the_test_and_the_sign_alike_for_both_sides(helped, hurt, above):
     opposite = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, INCONCLUSIVE: INCONCLUSIVE}
@@ -71,7 +90,9 @@ def test_the_rule_itself_attempts_nothing_without_tasks_or_a_number():
 
 
 def test_text_corpora_are_measured_for_claims_about_text_alone():
-    both = study(frame(30, 5, column="BM25"), frame(5, 30, column="BM25"), corpora=("pkg-contexts", "python-docs"))
+    both = study(
+        frame(30, 5, column="BM25"), frame(5, 30, column="BM25"), corpora=("pkg-contexts", "python-docs")
+    )
     args = {"benchmark": "humaneval", "column": "BM25", "against": "None", "relation": "above"}
     code, text = claims.judge(claim_tests.measure(both, [claim(**args), claim(id="t", kind="text", **args)]))
     assert (code.verdict, text.verdict) == (REPRODUCED, CONTRADICTED)
@@ -87,11 +108,15 @@ def test_every_measurement_counts():
 
 def test_mixed_claims_are_told_apart_by_whether_their_measurements_contradict_each_other():
     above, below = (claim(relation=r, id=r, **PAIR) for r in ("above", "below"))
-    of = lambda *frames: claim_report.findings(claims.judge(claim_tests.measure(study(*frames), [above, below])))  # noqa: E731
+
+    def of(*frames):
+        return claim_report.findings(claims.judge(claim_tests.measure(study(*frames), [above, below])))
+
     against, some, other = (
-        "Reproduced in some measurements and contradicted in others", "Reproduced in some measurements and inconclusive",
+        "Reproduced in some measurements and contradicted in others",
+        "Reproduced in some measurements and inconclusive",
         "Contradicted in some measurements and inconclusive",
-    )  # fmt: skip
+    )
     starts = lambda said: [w for w in (against, some, other) if any(s.startswith(w) for s in said)]  # noqa: E731
     assert starts(of(frame(30, 5), frame(5, 30))) == [against]
     assert starts(of(frame(30, 5), frame(10, 10))) == [some, other]
@@ -112,14 +137,29 @@ def test_a_model_keeps_its_own_verdict():
 
 
 def point(subject, effect, p=0.001, **more):
-    return Evidence(subject, f"run {effect}", 100, effect, effect - 0.05, effect + 0.05, p, family=f"{subject} {effect}", **more)
+    return Evidence(
+        subject,
+        f"run {effect}",
+        100,
+        effect,
+        effect - 0.05,
+        effect + 0.05,
+        p,
+        family=f"{subject} {effect}",
+        **more,
+    )
 
 
 def test_p_values_of_one_run_are_corrected_together_and_a_pair_counts_once():
     names = ("BM25", "Dense", "Func-BM25")
-    once = [(claim(id=n, relation="above"), [replace(point("m", 0.2, 0.02), family="run", pair=n)]) for n in names]
+    once = [
+        (claim(id=n, relation="above"), [replace(point("m", 0.2, 0.02), family="run", pair=n)]) for n in names
+    ]
     assert [a.verdict for a in claims.judge(once)] == [INCONCLUSIVE] * 3
-    twice = [(claim(id=str(i), relation="above"), [replace(point("m", 0.2, 0.02), family="run", pair="x")]) for i in range(3)]
+    twice = [
+        (claim(id=str(i), relation="above"), [replace(point("m", 0.2, 0.02), family="run", pair="x")])
+        for i in range(3)
+    ]
     assert [a.verdict for a in claims.judge(twice)] == [REPRODUCED] * 3
     apart = [(c, [replace(e, family=c.id) for e in found]) for c, found in once]
     assert [a.verdict for a in claims.judge(apart)] == [REPRODUCED] * 3
@@ -132,7 +172,12 @@ def test_a_size_claim_has_no_p_and_does_not_burden_the_directions():
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0.06, 0.14, REPRODUCED), (0.16, 0.3, CONTRADICTED), (-0.2, 0.04, CONTRADICTED), (0.03, 0.2, INCONCLUSIVE)],
+    [
+        (0.06, 0.14, REPRODUCED),
+        (0.16, 0.3, CONTRADICTED),
+        (-0.2, 0.04, CONTRADICTED),
+        (0.03, 0.2, INCONCLUSIVE),
+    ],
 )
 def test_about_is_an_interval_within_five_points(low, high, expected):
     e = Evidence("m", "w", 100, (low + high) / 2, low, high, target=0.1)
@@ -141,7 +186,11 @@ def test_about_is_an_interval_within_five_points(low, high, expected):
 
 @pytest.mark.parametrize(
     ("low", "high", "at_most", "at_least"),
-    [(0, 0.04, REPRODUCED, CONTRADICTED), (0.06, 0.1, CONTRADICTED, REPRODUCED), (0.02, 0.1, INCONCLUSIVE, INCONCLUSIVE)],
+    [
+        (0, 0.04, REPRODUCED, CONTRADICTED),
+        (0.06, 0.1, CONTRADICTED, REPRODUCED),
+        (0.02, 0.1, INCONCLUSIVE, INCONCLUSIVE),
+    ],
 )
 def test_at_most_and_at_least_are_an_interval_on_one_side(low, high, at_most, at_least):
     e = Evidence("m", "w", 100, 0.05, low, high, target=0.05)
@@ -151,11 +200,17 @@ def test_at_most_and_at_least_are_an_interval_on_one_side(low, high, at_most, at
 @pytest.mark.parametrize(
     ("relation", "effect", "target", "expected"),
     [
-        ("equal", 14.2, 14.2, REPRODUCED), ("equal", 14.26, 14.2, CONTRADICTED), ("equal", 3.6, 4, REPRODUCED),
-        ("equal", 4.8, 4, CONTRADICTED), ("positive", 0.1, math.nan, REPRODUCED), ("positive", 0.0, math.nan, CONTRADICTED),
-        ("scale", 5.9, 3, REPRODUCED), ("scale", 1.4, 3, CONTRADICTED), ("scale", 6.1, 3, CONTRADICTED),
+        ("equal", 14.2, 14.2, REPRODUCED),
+        ("equal", 14.26, 14.2, CONTRADICTED),
+        ("equal", 3.6, 4, REPRODUCED),
+        ("equal", 4.8, 4, CONTRADICTED),
+        ("positive", 0.1, math.nan, REPRODUCED),
+        ("positive", 0.0, math.nan, CONTRADICTED),
+        ("scale", 5.9, 3, REPRODUCED),
+        ("scale", 1.4, 3, CONTRADICTED),
+        ("scale", 6.1, 3, CONTRADICTED),
     ],
-)  # fmt: skip
+)
 def test_recomputed_numbers_need_no_interval(relation, effect, target, expected):
     assert claims.decide(relation, Evidence("m", "w", 1, effect, exact=True, target=target)) == expected
 
@@ -181,13 +236,20 @@ def test_smallest_effect_is_found_at_its_power():
 
 
 def test_smallest_effect_shrinks_with_n_and_grows_with_strictness_and_is_unknown_without_discordance():
-    assert claims.detectable(1000, 0.2) < claims.detectable(200, 0.2) < claims.detectable(200, 0.2, alpha=0.005)
+    assert (
+        claims.detectable(1000, 0.2) < claims.detectable(200, 0.2) < claims.detectable(200, 0.2, alpha=0.005)
+    )
     assert all(math.isnan(claims.detectable(n, s)) for n, s in ((100, 0.0), (100, 0.01), (0, 0.5)))
 
 
 def test_smallest_is_at_the_strictest_level_of_the_family():
-    rows = [(claim(id=n, relation="above"), [replace(point("m", 0.0, 0.9, discordant=0.3), family="r", pair=n)]) for n in "abcd"]
-    assert claims.judge(rows)[0].evidence[0].smallest == pytest.approx(claims.detectable(100, 0.3, claims.ALPHA / 4))
+    rows = [
+        (claim(id=n, relation="above"), [replace(point("m", 0.0, 0.9, discordant=0.3), family="r", pair=n)])
+        for n in "abcd"
+    ]
+    assert claims.judge(rows)[0].evidence[0].smallest == pytest.approx(
+        claims.detectable(100, 0.3, claims.ALPHA / 4)
+    )
 
 
 def test_smallest_of_an_inconclusive_size_is_half_of_its_interval():
@@ -197,8 +259,18 @@ def test_smallest_of_an_inconclusive_size_is_half_of_its_interval():
 
 def test_shares_count_tasks_of_all_or_of_those_that_another_column_solves():
     verdict = frame(4, 6, 10, **{"Func-BM25": [True] * 4 + [False] * 16})
-    only = claim("share", benchmark="humaneval", passed=["None"], failed=["Block-PKG"], relation="about", count=10, of=164)
-    lost = claim("share", benchmark="humaneval", among=["None"], failed=["Block-PKG"], relation="at most", target=5.0)
+    only = claim(
+        "share",
+        benchmark="humaneval",
+        passed=["None"],
+        failed=["Block-PKG"],
+        relation="about",
+        count=10,
+        of=164,
+    )
+    lost = claim(
+        "share", benchmark="humaneval", among=["None"], failed=["Block-PKG"], relation="at most", target=5.0
+    )
     found = claims.judge(claim_tests.measure(study(verdict), [only, lost]))
     assert [a.evidence[0].effect for a in found] == [6 / 20, 6 / 16]
     assert found[0].evidence[0].target == 10 / 164 and found[1].verdict == CONTRADICTED
@@ -212,9 +284,16 @@ def test_errors_are_compared_task_by_task():
     passed = {t: Outcome("passed") for t in verdict.index}
     found = study(verdict)
     found.runs[0].experiment.outcomes = lambda c: passed if c == "None" else passed | failed
-    more = claim("error_shift", benchmark="humaneval", error="NameError", column="Block-PKG", relation="above")
-    fewer = claim("error_shift", benchmark="humaneval", error="NameError", column="Block-PKG", relation="below")
-    assert [a.verdict for a in claims.judge(claim_tests.measure(found, [more, fewer]))] == [REPRODUCED, CONTRADICTED]
+    more = claim(
+        "error_shift", benchmark="humaneval", error="NameError", column="Block-PKG", relation="above"
+    )
+    fewer = claim(
+        "error_shift", benchmark="humaneval", error="NameError", column="Block-PKG", relation="below"
+    )
+    assert [a.verdict for a in claims.judge(claim_tests.measure(found, [more, fewer]))] == [
+        REPRODUCED,
+        CONTRADICTED,
+    ]
 
 
 TOPICS = ["Data Structures", "Algorithms"]
@@ -248,7 +327,9 @@ def test_topics_are_compared_one_by_one(by_topic):
     whole = claim("topic_differences", relation="above", **PAIR)
     (found,) = claims.judge(claim_tests.measure(by_topic, [whole]))
     assert {e.where.rpartition(", ")[2] for e in found.evidence if e.n} == {"Data structures", "Algorithms"}
-    assert len({e.family for e in found.evidence}) == 1 and len({e.pair for e in found.evidence}) == len(found.evidence)
+    assert len({e.family for e in found.evidence}) == 1 and len({e.pair for e in found.evidence}) == len(
+        found.evidence
+    )
 
 
 def test_the_share_of_topics_is_bounded_by_those_that_are_decided(by_topic):
@@ -321,7 +402,9 @@ def test_longer_prompts_are_shown_as_such():
     tokens = {"Block-PKG": range(10, 70), "Func-PKG": range(100, 220, 2)}
     experiment = found.runs[0].experiment
     experiment.retrievers = tuple(tokens)
-    experiment.completions = lambda c: {f"t{i}": SimpleNamespace(prompt_tokens=n) for i, n in enumerate(tokens[c])}
+    experiment.completions = lambda c: {
+        f"t{i}": SimpleNamespace(prompt_tokens=n) for i, n in enumerate(tokens[c])
+    }
     args = {"benchmark": "humaneval", "column": "Block-PKG", "against": "Func-PKG"}
     (one,) = claims.judge(claim_tests.measure(found, [claim("tokens", relation="below", **args)]))
     assert one.verdict == REPRODUCED and one.evidence[0].effect == pytest.approx(-119.5)
@@ -331,7 +414,9 @@ def test_longer_prompts_are_shown_as_such():
 
 def test_a_column_that_is_not_measured_is_no_evidence(tmp_path, monkeypatch):
     verdict = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
-    stored = SimpleNamespace(retrievers=["None", "Block-PKG", "Few"], place=lambda *a: "x", verdicts=lambda c: verdict)
+    stored = SimpleNamespace(
+        retrievers=["None", "Block-PKG", "Few"], place=lambda *a: "x", verdicts=lambda c: verdict
+    )
     (tmp_path / "x.jsonl").touch()
     monkeypatch.setattr("pkg_lib.papers.claims.claim_study.open_experiment", lambda *a, **k: stored)
     study_ = claim_tests.Study([], ["humaneval"], ["published"], tmp_path)

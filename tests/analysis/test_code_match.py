@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import UserError
-from pkg_lib.data.code_match import KEYWORDS, code_lines, edit_similarity, f1, identifiers, match, without_comments
+from pkg_lib.data.code_match import (
+    KEYWORDS,
+    code_lines,
+    edit_similarity,
+    f1,
+    identifiers,
+    match,
+    without_comments,
+)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,9 @@ def found(tmp_path, embedder):
 
 
 def answer(asker, name, prompt, raw):
-    asker.cache.append(asker.file, Generation(asker.key(prompt), name, raw, [1, 2], "end", 50, {"seconds": 2.0}))
+    asker.cache.append(
+        asker.file, Generation(asker.key(prompt), name, raw, [1, 2], "end", 50, {"seconds": 2.0})
+    )
 
 
 @pytest.fixture
@@ -57,8 +59,14 @@ def asked(extracted):
     asker = study.asker_of(opened, extracted.model, "questions", study.ANSWER_TOKENS)
     for p in study.pipelines(opened):
         for q in opened.questions:
-            text = study.prompts.fill(study.PROMPTS[p.column], context=p.gather(q.id).text, question=q.question)
-            said = " ".join(n.rpartition(".")[2] for n in q.needs) if p.column == "DKB" else "OrderNumberGenerator, MadeUpThing"
+            text = study.prompts.fill(
+                study.PROMPTS[p.column], context=p.gather(q.id).text, question=q.question
+            )
+            said = (
+                " ".join(n.rpartition(".")[2] for n in q.needs)
+                if p.column == "DKB"
+                else "OrderNumberGenerator, MadeUpThing"
+            )
             answer(asker, q.id, text, said)
     return dkb.Study(opened)
 
@@ -74,13 +82,20 @@ def test_without_a_model_nothing_of_it_is_measured(found):
     assert set(dkb_tables.table34(found).frame.loc["shop, LLM-KB"]) == {DASH}
     assert set(dkb_evidence.extraction_table(found).frame["value"]) == {DASH}
     said = dkb_report.findings(found, [found.index, None])
-    assert any("LLM-KB was not measured" in s for s in said) and any("answers of a model were not measured" in s for s in said)
+    assert any("LLM-KB was not measured" in s for s in said) and any(
+        "answers of a model were not measured" in s for s in said
+    )
     assert found.columns == ["No-Graph", study.SAME_SIZE, "DKB"]
 
 
 @pytest.mark.parametrize(
     ("wrong", "says"),
-    [({"k": 0}, "k = 0"), ({"k": -1}, "k = -1"), ({"depth": -2}, "depth = -2"), ({"model": "nope"}, "unknown model 'nope'")],
+    [
+        ({"k": 0}, "k = 0"),
+        ({"k": -1}, "k = -1"),
+        ({"depth": -2}, "depth = -2"),
+        ({"model": "nope"}, "unknown model 'nope'"),
+    ],
 )
 def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(found, wrong, says):
     with pytest.raises(UserError, match=says):
@@ -97,8 +112,15 @@ def test_more_chunks_than_a_ranking_keeps_are_refused(found, monkeypatch):
 def test_published_rows_stand_beside_ours(found):
     frame = dkb_tables.table567(found, [found.index]).frame
     assert frame.loc["published: Shopizer, LLM-KB"].tolist() == [
-        "1,210", "377", "0.688", "3,465", "0.641", "842", "2,552", DASH
-    ]  # fmt: skip
+        "1,210",
+        "377",
+        "0.688",
+        "3,465",
+        "0.641",
+        "842",
+        "2,552",
+        DASH,
+    ]
     assert frame.loc["shop, DKB"].tolist() == ["53", "0", DASH, "81", "1.000", "61", "69", "1.000"]
     assert frame.loc["shop, DKB as published, coupled", "chunk coverage"] == "0.988"
     times = dkb_tables.table1(found, [found.index]).frame
@@ -107,8 +129,15 @@ def test_published_rows_stand_beside_ours(found):
 
 
 def test_reference_tables_are_the_papers():
-    assert {len(dkb.reference(n)) for n in ("table1_indexing", "table2_latency", "table5_6_7_coverage")} == {9}
-    correct = dkb.reference("table8_9_correctness").query("repository != 'All'").groupby("approach")["correct"].sum()
+    assert {len(dkb.reference(n)) for n in ("table1_indexing", "table2_latency", "table5_6_7_coverage")} == {
+        9
+    }
+    correct = (
+        dkb.reference("table8_9_correctness")
+        .query("repository != 'All'")
+        .groupby("approach")["correct"]
+        .sum()
+    )
     assert correct.to_dict() == {"No-Graph": 31, "LLM-KB": 38, "DKB": 43}
 
 
@@ -143,8 +172,12 @@ def test_cost_is_tokens_times_prices(asked):
     price = {"embedding": 1e-6, "input": 2e-6, "output": 10e-6}
     counts = dkb.tokens(asked)
     assert counts["DKB"] == {
-        "embedded": 10_000, "extraction in": 0, "extraction out": 0, "questions in": 750, "questions out": 30
-    }  # fmt: skip
+        "embedded": 10_000,
+        "extraction in": 0,
+        "extraction out": 0,
+        "questions in": 750,
+        "questions out": 30,
+    }
     assert counts["LLM-KB"]["extraction in"] == 14 * 50 and counts["LLM-KB"]["embedded"] < 10_000
     assert dkb.dollars(counts["DKB"], price) == pytest.approx(0.01 + 0.0015 + 0.0003)
     assert dkb_tables.table34(asked).frame.loc["shop, No-Graph", "against No-Graph"] == "1.00"
@@ -157,11 +190,19 @@ def test_answers_by_rule(asked):
     assert none["invented"].tolist() == [["MadeUpThing"]] * 15
     frame = dkb_tables.table89(asked).frame
     assert frame.loc["shop, DKB, by rule"].tolist() == ["15", "0", "0", "1.000", "0"]
-    assert frame.loc["shop, No-Graph, by rule"].tolist()[:3] == ["1", "2", "12"]  # Q15; Q7 and Q13 need it among others
+    assert frame.loc["shop, No-Graph, by rule"].tolist()[:3] == [
+        "1",
+        "2",
+        "12",
+    ]  # Q15; Q7 and Q13 need it among others
     same = "No-Graph, same size"
     assert frame.index.tolist()[1] == f"shop, {same}, by rule"
     said = dkb_report._answers(asked)
-    assert "By these shares DKB beats No-Graph (" in said and f"DKB beats {same} (" in said and f"{same} 8 %" in said
+    assert (
+        "By these shares DKB beats No-Graph (" in said
+        and f"DKB beats {same} (" in said
+        and f"{same} 8 %" in said
+    )
 
 
 def test_labels():
@@ -173,7 +214,9 @@ def test_differences_are_of_the_same_questions(found):
     row = frame.loc["DKB – No-Graph, upstream and multi-hop"]
     means = [found.values(c, "recall", ("upstream", "multi-hop")).mean() for c in ("DKB", "No-Graph")]
     assert row["questions"] == "8" and float(row["recall of the first"]) == pytest.approx(means[0], abs=5e-4)
-    assert float(row["difference"].replace("\N{MINUS SIGN}", "-")) == pytest.approx(means[0] - means[1], abs=1e-3)
+    assert float(row["difference"].replace("\N{MINUS SIGN}", "-")) == pytest.approx(
+        means[0] - means[1], abs=1e-3
+    )
 
 
 def test_a_verdict_needs_the_exact_test():
@@ -203,7 +246,9 @@ def test_figures_are_legible(found):
     assert {"CheckoutController", "OrderController", "OrderRepository", "EventPublisher"} <= shown
 
 
-@pytest.mark.parametrize("used", ["OrderNumberGenerator", "AbstractTransactionalRepositoryFactoryBeanDefinitionParser"])
+@pytest.mark.parametrize(
+    "used", ["OrderNumberGenerator", "AbstractTransactionalRepositoryFactoryBeanDefinitionParser"]
+)
 def test_the_longest_name_ends_inside_of_the_figure(used):
     source = f"class Centre {{ {used} a; }} class {used} {{}} class CheckoutControllerAdvice {{ Centre b; }}"
     graph = graph_of({"A.java": facts_of(source.encode())}).graph
@@ -218,7 +263,11 @@ def test_the_longest_name_ends_inside_of_the_figure(used):
 
 def test_only_all_questions_have_an_interval_and_each_question_a_point(found):
     axes = dkb_figures.recall_by_kind(found).axes[0]
-    intervals = [line for line in axes.lines if len(line.get_xdata()) == 2 and np.isfinite(line.get_xdata().astype(float)).all()]
+    intervals = [
+        line
+        for line in axes.lines
+        if len(line.get_xdata()) == 2 and np.isfinite(line.get_xdata().astype(float)).all()
+    ]
     rows = {round(float(line.get_ydata()[0])) for line in intervals}
     assert len(intervals) == len(found.columns) and rows == {0}
     assert sum(len(dots.get_offsets()) for dots in axes.collections) == 2 * 15 * len(found.columns)
@@ -244,7 +293,9 @@ def test_no_two_nodes_of_the_overview_overlap(found):
 def test_nodes_at_one_place_are_pushed_apart():
     places = dkb_figures._apart({"a": (0.0, 0.0), "b": (0.0, 0.0), "c": (9.0, 3.0)}, 3.0, 2.0)
     assert np.hypot(*np.subtract(places["a"], places["b"])) >= dkb_figures.APART and places["c"] == (3.0, 2.0)
-    assert dkb_figures._apart({}, 3.0, 2.0) == {} and set(dkb_figures._apart({"a": (1.0, 1.0)}, 3.0, 2.0)) == {"a"}
+    assert dkb_figures._apart({}, 3.0, 2.0) == {} and set(
+        dkb_figures._apart({"a": (1.0, 1.0)}, 3.0, 2.0)
+    ) == {"a"}
 
 
 def test_a_centre_that_is_none_or_several(found):
@@ -260,7 +311,9 @@ def test_the_stored_jdk_graph_is_whole():
     """Every type name of the JDK's own source means a type of it; what is stored says with what it was made."""
     index = dkb.stored_index(ROOT / "results", "openjdk-17")
     resolved = index["graphs"]["resolved"]
-    assert index["files"] == 15_132 and "external" not in resolved["references"] and resolved["ambiguous"] == 0
+    assert (
+        index["files"] == 15_132 and "external" not in resolved["references"] and resolved["ambiguous"] == 0
+    )
     assert resolved["cycles"] == 0 < index["graphs"]["as-published"]["cycles"]
     assert {"versions", "processes", "load_before"} <= set(index)
 
@@ -272,5 +325,7 @@ def test_the_drawing_of_a_graph_is_the_same_for_every_hash_seed():
         "print(sorted(_places(g.subgraph(sorted(g))).items()))"
     )
     seeds = [os.environ | {"PYTHONHASHSEED": seed} for seed in ("1", "2", "3")]
-    ran = [subprocess.run([sys.executable, "-c", program], env=e, capture_output=True, check=True) for e in seeds]
+    ran = [
+        subprocess.run([sys.executable, "-c", program], env=e, capture_output=True, check=True) for e in seeds
+    ]
     assert len({r.stdout for r in ran}) == 1

@@ -52,7 +52,10 @@ def test_shift_and_fates_count_the_tasks_measured_in_both():
 def test_matrix_is_of_help_and_hurt():
     found = help_hurt({"a": True, "b": False, "c": False}, {"a": False, "b": True, "c": False})
     frame = error_types.matrix(found, NAMES).frame
-    assert frame.at["Block-PKG passed", "None failed"] == "1" and frame.at["Block-PKG failed", "None failed"] == "1"
+    assert (
+        frame.at["Block-PKG passed", "None failed"] == "1"
+        and frame.at["Block-PKG failed", "None failed"] == "1"
+    )
 
 
 def test_messages_of_one_kind_count_together():
@@ -85,7 +88,10 @@ def test_what_is_not_measured_is_no_zero():
     assert (error_types.shift(WITHOUT, nothing, NAMES).frame == DASH).all(axis=None)
     assert (error_types.matrix(help_hurt({"a": True}, {}), NAMES).frame == DASH).all(axis=None)
     lost = [Record(t, None, None, False, False, False, False, None) for t in nothing]
-    assert (error_types.ways({"None": [Record("a", None, None, *[True] * 5)], "Func-PKG": lost}).frame["Func-PKG"] == DASH).all()
+    assert (
+        error_types.ways({"None": [Record("a", None, None, *[True] * 5)], "Func-PKG": lost}).frame["Func-PKG"]
+        == DASH
+    ).all()
     figure = error_bars(error_types.count_frame(settings, "humaneval"), "Errors")
     shown = legible(figure)
     assert "not measured" in shown and DASH in shown

@@ -52,7 +52,9 @@ def test_context_names_its_source_and_what_was_left_out(knowledge):
 def test_findings_say_what_pruning_did(knowledge):
     said = explored.findings(explain(knowledge, "prime while", calls=300))
     assert "lines 2-4 were removed" in said[1] and "rose" in said[1] and "e:1-2" in said[2]
-    assert explored.findings(explain(knowledge, "x return helper", unit="function"))[1].startswith(("Of 2", "It has no branch"))
+    assert explored.findings(explain(knowledge, "x return helper", unit="function"))[1].startswith(
+        ("Of 2", "It has no branch")
+    )
 
 
 def test_panel_asks_only_when_the_button_is_pressed(knowledge):

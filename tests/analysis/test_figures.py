@@ -43,13 +43,17 @@ def test_bars_have_the_height_of_the_rates_and_missing_columns_no_bar(verdicts):
     measured = ["None", "BM25", "Func-BM25", "Func-PKG", "Block-PKG"]
     assert widths == pytest.approx([100 * verdicts[c].mean() for c in measured])
     shown = [t.get_text() for t in texts(figure)]
-    assert shown.count("not measured") == shown.count(DASH) == 3  # Dense, and what would choose among all columns
+    assert (
+        shown.count("not measured") == shown.count(DASH) == 3
+    )  # Dense, and what would choose among all columns
 
 
 def test_a_column_that_is_measured_on_few_tasks_has_no_bar(verdicts):
     verdicts["Dense"] = pd.array([False, True] + [pd.NA] * (len(verdicts) - 2), "boolean")
     for draw in (figures.pass_rates, figures.helped_and_hurt_bars):
-        assert f"2 of {len(verdicts)} tasks" in [t.get_text() for t in texts(draw(verdicts, "m", "humaneval"))]
+        assert f"2 of {len(verdicts)} tasks" in [
+            t.get_text() for t in texts(draw(verdicts, "m", "humaneval"))
+        ]
     assert len(figures.pass_rates(verdicts, "m", "humaneval").axes[0].patches) == 5
 
 

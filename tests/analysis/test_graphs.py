@@ -12,32 +12,94 @@ from pkg_lib.papers.pkg import graphs
 from pkg_lib.papers.pkg.graph_building import build_corpus
 
 BENCHMARK = {
-    "functions": 115000, "nodes": 400000, "edges": 410000, "documents": 9000, "processors": 2, "load_before": 0.1,
-    "build": {"ratio": 2.1, "ratio_paused": 2.4, "one": {"wall_s": 30.04, "functions_per_s": 3828.0},
-              "two": {"wall_s": 16.0, "functions_per_s": 7187.5}},
-    "search": {"exact_ms": 42.0, "exact_rows": 400000, "hnsw_rows": 300000,
-               "hnsw": {"128": {"ms": 0.5, "recall_at_1": 0.983}, "64": {"ms": 0.3, "recall_at_1": 0.943}}},
-    "pruning": {"median_ms": 0.2, "p99_ms": 3.0}, "disk_mb": 900.4, "disk_mb_without_vectors": 100.0, "load_s": 1.0,
-    "resident_mb": 300.0, "vectors": "words", "configuration": {"functions": 115000}, "versions": {"python": "3"},
-}  # fmt: skip
-SEARCH = {
-    "configuration": {"tasks": 500, "distractors": 20000, "embedder": "e", "bm25_weight": 0.5, "rrf_constant": 60},
-    "methods": {"BM25": {"mrr_at_10": 0.3, "recall_at_1": 0.2, "recall_at_5": 0.4},
-                "MiniLM": {"mrr_at_10": 0.67, "recall_at_1": 0.55, "recall_at_5": 0.82},
-                "score fusion": {"mrr_at_10": 0.6, "recall_at_1": 0.5, "recall_at_5": 0.7}},
-    "paired": {"BM25": {"better": 3, "worse": 90, "p_first": 0.0}, "score fusion": {"better": 9, "worse": 30, "p_first": 0.02}},
-    "variations": {"half": {"MiniLM": {"mrr_at_10": 0.7, "recall_at_1": 0.6, "recall_at_5": 0.9}, "BM25": {"mrr_at_10": 0.35,
-                            "recall_at_1": 0.3, "recall_at_5": 0.5}},
-                   "bare": {"BM25": {"mrr_at_10": 0.38, "recall_at_1": 0.3, "recall_at_5": 0.5}}},
+    "functions": 115000,
+    "nodes": 400000,
+    "edges": 410000,
+    "documents": 9000,
+    "processors": 2,
+    "load_before": 0.1,
+    "build": {
+        "ratio": 2.1,
+        "ratio_paused": 2.4,
+        "one": {"wall_s": 30.04, "functions_per_s": 3828.0},
+        "two": {"wall_s": 16.0, "functions_per_s": 7187.5},
+    },
+    "search": {
+        "exact_ms": 42.0,
+        "exact_rows": 400000,
+        "hnsw_rows": 300000,
+        "hnsw": {"128": {"ms": 0.5, "recall_at_1": 0.983}, "64": {"ms": 0.3, "recall_at_1": 0.943}},
+    },
+    "pruning": {"median_ms": 0.2, "p99_ms": 3.0},
+    "disk_mb": 900.4,
+    "disk_mb_without_vectors": 100.0,
+    "load_s": 1.0,
+    "resident_mb": 300.0,
+    "vectors": "words",
+    "configuration": {"functions": 115000},
     "versions": {"python": "3"},
-}  # fmt: skip
-ENHANCED = {"model": "m", "revision": "r", "corpus": "c", "functions": 970, "without_docstring": 184, "asked": 10, "accepted": 7,
-            "rejected": {"empty": 1, "code leaked": 2}, "tokens": 1234}  # fmt: skip
-CHANGE = {"model": "m", "corpus": "c", "benchmark": "humaneval", "tasks": 164, "docstrings": 7, "top1_changed": 5,
-          "top1_enhanced": 3, "defines_before": 1, "defines_after": 2, "mean_cosine_rise": 0.001}  # fmt: skip
-STRUCTURED = {"model": "m", "revision": "r", "corpus": "c", "structurer": "llm", "documents": 40, "validity_rate": 0.9,
-              "retries": 4, "structured": 38, "rejected_by_reason": {"no JSON": 2},
-              "kept_of_headings": {"words": 0.5, "words_added": 0.1, "code_examples": None}}  # fmt: skip
+}
+SEARCH = {
+    "configuration": {
+        "tasks": 500,
+        "distractors": 20000,
+        "embedder": "e",
+        "bm25_weight": 0.5,
+        "rrf_constant": 60,
+    },
+    "methods": {
+        "BM25": {"mrr_at_10": 0.3, "recall_at_1": 0.2, "recall_at_5": 0.4},
+        "MiniLM": {"mrr_at_10": 0.67, "recall_at_1": 0.55, "recall_at_5": 0.82},
+        "score fusion": {"mrr_at_10": 0.6, "recall_at_1": 0.5, "recall_at_5": 0.7},
+    },
+    "paired": {
+        "BM25": {"better": 3, "worse": 90, "p_first": 0.0},
+        "score fusion": {"better": 9, "worse": 30, "p_first": 0.02},
+    },
+    "variations": {
+        "half": {
+            "MiniLM": {"mrr_at_10": 0.7, "recall_at_1": 0.6, "recall_at_5": 0.9},
+            "BM25": {"mrr_at_10": 0.35, "recall_at_1": 0.3, "recall_at_5": 0.5},
+        },
+        "bare": {"BM25": {"mrr_at_10": 0.38, "recall_at_1": 0.3, "recall_at_5": 0.5}},
+    },
+    "versions": {"python": "3"},
+}
+ENHANCED = {
+    "model": "m",
+    "revision": "r",
+    "corpus": "c",
+    "functions": 970,
+    "without_docstring": 184,
+    "asked": 10,
+    "accepted": 7,
+    "rejected": {"empty": 1, "code leaked": 2},
+    "tokens": 1234,
+}
+CHANGE = {
+    "model": "m",
+    "corpus": "c",
+    "benchmark": "humaneval",
+    "tasks": 164,
+    "docstrings": 7,
+    "top1_changed": 5,
+    "top1_enhanced": 3,
+    "defines_before": 1,
+    "defines_after": 2,
+    "mean_cosine_rise": 0.001,
+}
+STRUCTURED = {
+    "model": "m",
+    "revision": "r",
+    "corpus": "c",
+    "structurer": "llm",
+    "documents": 40,
+    "validity_rate": 0.9,
+    "retries": 4,
+    "structured": 38,
+    "rejected_by_reason": {"no JSON": 2},
+    "kept_of_headings": {"words": 0.5, "words_added": 0.1, "code_examples": None},
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +113,12 @@ def built(tmp_path_factory):
 @pytest.fixture
 def results(tmp_path):
     for name, value in (
-        ("benchmarks/graph.json", BENCHMARK), ("benchmarks/code_search.json", SEARCH),
-        ("enhanced/m/c.log.json", ENHANCED), ("enhanced/m/c.humaneval.change.json", CHANGE),
+        ("benchmarks/graph.json", BENCHMARK),
+        ("benchmarks/code_search.json", SEARCH),
+        ("enhanced/m/c.log.json", ENHANCED),
+        ("enhanced/m/c.humaneval.change.json", CHANGE),
         ("structured/c/llm-m.log.json", STRUCTURED),
-    ):  # fmt: skip
+    ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value))
@@ -71,7 +135,10 @@ def test_ledger_and_reasons(built):
     code, text = graphs.ledger_grid(built).frame.to_numpy().tolist()
     assert code == ["functions", "2", "1", "1", "0", "0"]
     assert text[0] == "documents" and text[4:] == ["0", DASH]
-    ((name,), (count,)) = graphs.skipped_grid(built[:1]).frame.index, graphs.skipped_grid(built[:1]).frame.iloc[0]
+    ((name,), (count,)) = (
+        graphs.skipped_grid(built[:1]).frame.index,
+        graphs.skipped_grid(built[:1]).frame.iloc[0],
+    )
     assert "does not parse: SyntaxError" in name and count == "1"
     assert graphs.skipped_grid(built[1:]).frame.index.tolist() == ["nothing"]
 
@@ -95,11 +162,27 @@ def test_index_by_beam(results, tmp_path):
 
 def test_runs_say_model_revision_and_rejected_by_reason(results, tmp_path):
     grid = graphs.enhanced_runs(results)
-    assert grid.frame.loc["m, c"].tolist() == ["970", "184", "10", "7", "3", "code leaked 2, empty 1", "1,234"]
+    assert grid.frame.loc["m, c"].tolist() == [
+        "970",
+        "184",
+        "10",
+        "7",
+        "3",
+        "code leaked 2, empty 1",
+        "1,234",
+    ]
     assert "m is r" in grid.notes[0]
     row = graphs.structured_runs(results).frame.loc["llm, m, c"].tolist()
     assert row == ["40", "90.0", "4", "38", "2", "no JSON 2", "50.0", "10.0", DASH]
-    assert graphs.changes(results).frame.loc["m, c, humaneval"].tolist() == ["164", "7", "5", "3", "1", "2", "0.0010"]
+    assert graphs.changes(results).frame.loc["m, c, humaneval"].tolist() == [
+        "164",
+        "7",
+        "5",
+        "3",
+        "1",
+        "2",
+        "0.0010",
+    ]
     for runs in (graphs.changes, graphs.enhanced_runs, graphs.structured_runs):
         assert set(runs(tmp_path / "none").frame.loc["no run yet"]) == {DASH}
 
@@ -107,7 +190,17 @@ def test_runs_say_model_revision_and_rejected_by_reason(results, tmp_path):
 def test_code_search_beside_the_figures_measured_elsewhere(results, tmp_path):
     frame = graphs.search_grid(results).frame
     assert frame.index.tolist() == ["MiniLM", "BM25", "score fusion"]
-    assert frame.loc["BM25"].tolist() == ["0.300", "0.200", "0.400", "0.310", DASH, DASH, "3", "90", "< 0.001"]
+    assert frame.loc["BM25"].tolist() == [
+        "0.300",
+        "0.200",
+        "0.400",
+        "0.310",
+        DASH,
+        DASH,
+        "3",
+        "90",
+        "< 0.001",
+    ]
     assert frame.loc["score fusion", "elsewhere: MRR@10"] == DASH
     empty = graphs.search_grid(tmp_path / "none").frame
     assert empty.loc["MiniLM"].tolist() == [DASH] * 3 + ["0.671", "0.554", "0.821"] + [DASH] * 3
@@ -125,10 +218,17 @@ def test_findings_and_provenance(built, results, tmp_path):
     said = graphs.findings(built, results)
     assert "1 of 2 functions are in the graph, 1 are skipped by name, 0 lost" in said[0]
     assert "115,000 functions give 400,000 nodes, built and saved in 30 s" in said[2]
-    assert said[3].split("; ")[1].startswith("every fusion is worse than MiniLM alone. Among other candidates: MiniLM 0.700 half")
+    assert (
+        said[3]
+        .split("; ")[1]
+        .startswith("every fusion is worse than MiniLM alone. Among other candidates: MiniLM 0.700 half")
+    )
     assert len(graphs.findings(built, tmp_path / "none")) == 2
     about = graphs.provenance(built, results)
-    assert about["stored"]["graph"]["configuration"] == {"functions": 115000} and "commit" not in about["versions"]
+    assert (
+        about["stored"]["graph"]["configuration"] == {"functions": 115000}
+        and "commit" not in about["versions"]
+    )
 
 
 def test_a_damaged_result_is_named(tmp_path, built):

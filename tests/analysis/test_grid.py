@@ -15,7 +15,9 @@ def flat():
 
 
 def grouped():
-    return Grid("T", pd.DataFrame({("G", "a"): ["1"], ("G", "b"): ["2"], ("H", "a"): ["3"]}, ["r"]).rename_axis("row"))
+    return Grid(
+        "T", pd.DataFrame({("G", "a"): ["1"], ("G", "b"): ["2"], ("H", "a"): ["3"]}, ["r"]).rename_axis("row")
+    )
 
 
 def test_csv_is_read_back_with_plain_numbers():

@@ -77,7 +77,9 @@ def test_bootstrap_interval_covers_the_true_difference_about_as_often_as_it_says
     rng, covered = np.random.default_rng(0), 0
     for _ in range(200):
         u = rng.random(150)
-        found = metrics.paired_bootstrap(series(u < 0.65), series((u < 0.5) ^ (rng.random(150) < 0.1)), resamples=1000)
+        found = metrics.paired_bootstrap(
+            series(u < 0.65), series((u < 0.5) ^ (rng.random(150) < 0.1)), resamples=1000
+        )
         covered += found.low <= 0.15 <= found.high
     assert 178 <= covered <= 200  # 95 % of 200 is 190
 
@@ -94,7 +96,9 @@ def standard_errors(helped, hurt, n, difference):
     return (helped - hurt - n * difference) / math.sqrt(n * (2 * lost + difference - difference**2))
 
 
-@pytest.mark.parametrize(("helped", "hurt", "n"), [(1, 3, 10), (0, 2, 19), (5, 5, 17), (30, 12, 339), (150, 86, 1600)])
+@pytest.mark.parametrize(
+    ("helped", "hurt", "n"), [(1, 3, 10), (0, 2, 19), (5, 5, 17), (30, 12, 339), (150, 86, 1600)]
+)
 def test_the_score_interval_holds_what_a_score_test_does_not_reject(helped, hurt, n):
     low, high = metrics.score_interval(helped, hurt, n)
     assert standard_errors(helped, hurt, n, low) == pytest.approx(1.96, abs=1e-3)
@@ -153,9 +157,21 @@ def test_control_rows_pass_when_they_are_0_and_100():
 @pytest.mark.parametrize(
     ("name", "values", "says"),
     [
-        ("return None", [False, True, False, False], "'return None' passed 1 of 4 .*score 0 %.*first wrong: T/1"),
-        ("canonical solution", [True, True, False, True], "'canonical solution' passed 3 of 4 .*score 100 %.*first wrong: T/2"),
-        ("canonical solution", [True, True, True, None], "passed 3 of 3 measured tasks .4 in all.*first wrong: T/3"),
+        (
+            "return None",
+            [False, True, False, False],
+            "'return None' passed 1 of 4 .*score 0 %.*first wrong: T/1",
+        ),
+        (
+            "canonical solution",
+            [True, True, False, True],
+            "'canonical solution' passed 3 of 4 .*score 100 %.*first wrong: T/2",
+        ),
+        (
+            "canonical solution",
+            [True, True, True, None],
+            "passed 3 of 3 measured tasks .4 in all.*first wrong: T/3",
+        ),
         ("return None", [False, False], "first wrong: T/2"),
     ],
 )
@@ -176,7 +192,9 @@ def test_own_function_counts_what_was_looked_at_and_keeps_the_rest_apart_from_ze
     def contexts(column, *marks):
         return [Context(f"t/{i}", column, None, defines_task=mark) for i, mark in enumerate(marks)]
 
-    found = metrics.own_function({"BM25": contexts("BM25", True, False, None), "Dense": contexts("Dense", None, None)})
+    found = metrics.own_function(
+        {"BM25": contexts("BM25", True, False, None), "Dense": contexts("Dense", None, None)}
+    )
     assert found.loc["BM25"].tolist() == [3, 2, 1]
     assert found.at["Dense", "known"] == 0
     assert found.at["Dense", "defining"] is pd.NA
@@ -202,11 +220,15 @@ def test_mrr_and_recall_by_hand():
 def test_reciprocal_rank_fusion_by_hand():
     a, b = np.array([[3.0, 2.0, 1.0]]), np.array([[0.0, 5.0, 0.0]])
     fused = metrics.reciprocal_rank_fusion([a, b])
-    assert fused[0].tolist() == pytest.approx([1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 63])  # a tie shares rank 3
+    assert fused[0].tolist() == pytest.approx(
+        [1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 63]
+    )  # a tie shares rank 3
 
 
 def test_weighted_fusion_by_hand_and_a_flat_system_says_nothing():
     a, b = np.array([[0.5, 0.25, 0.0]]), np.array([[0.0, 10.0, 5.0]])
-    assert metrics.weighted_fusion([a, b], [0.75, 0.25])[0].tolist() == pytest.approx([0.75, 0.375 + 0.25, 0.125])
+    assert metrics.weighted_fusion([a, b], [0.75, 0.25])[0].tolist() == pytest.approx(
+        [0.75, 0.375 + 0.25, 0.125]
+    )
     flat = np.full((1, 3), 7.0)
     assert metrics.weighted_fusion([a, flat], [1, 1])[0].tolist() == pytest.approx([1, 0.5, 0])

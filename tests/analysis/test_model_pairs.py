@@ -41,7 +41,12 @@ def test_only_different_models_on_the_same_benchmark_and_corpus_are_paired():
     assert model_pairs.pairs(runs) == []
     assert len(model_pairs.pairs([*runs, run("b", **one), run("c", **one)])) == 3
     assert model_pairs.pairs([run("a", Func_PKG=[1]), run("b", **one)]) == []
-    assert model_pairs.pairs([run("a", none=[1, pd.NA], Func_PKG=[1, 1]), run("b", none=[pd.NA, 1], Func_PKG=[1, 1])]) == []
+    assert (
+        model_pairs.pairs(
+            [run("a", none=[1, pd.NA], Func_PKG=[1, 1]), run("b", none=[pd.NA, 1], Func_PKG=[1, 1])]
+        )
+        == []
+    )
 
 
 @given(st.lists(st.integers(-2, 2), min_size=1, max_size=9))
@@ -66,16 +71,23 @@ def test_the_interval_is_the_bootstrap_over_tasks():
 
 def test_table_and_findings_say_what_is_beyond_chance():
     none = [1] * 40
-    a, b = run("a", none=none, Func_PKG=none, BM25=none), run("b", none=none, Func_PKG=[0] * 40, BM25=[0] + [1] * 39)
+    a, b = (
+        run("a", none=none, Func_PKG=none, BM25=none),
+        run("b", none=none, Func_PKG=[0] * 40, BM25=[0] + [1] * 39),
+    )
     found = model_pairs.pairs([a, b])
     grid = model_pairs.table(found)
     shown = list(grid.frame.loc["MBPP, published: Func-PKG"])
     assert shown[:6] == ["40", "100.0", "100.0", "0.0", "\u2212100.0", "\u2212100.0"]
-    assert grid.frame["p (Holm)"].tolist() == ["< 0.001", "1.000"] and grid.notes[-1] == "First: a; second: b."
+    assert (
+        grid.frame["p (Holm)"].tolist() == ["< 0.001", "1.000"] and grid.notes[-1] == "First: a; second: b."
+    )
     three = model_pairs.table(model_pairs.pairs([a, b, run("c", none=none, BM25=none)]))
     assert "MBPP, published: BM25 (a / c)" in three.frame.index and len(three.frame) == 4
     clear, rest = model_pairs.findings(found)
-    assert clear.startswith("MBPP, published, Func-PKG: to None 0.0 points with a and \u2212100.0 points with b")
+    assert clear.startswith(
+        "MBPP, published, Func-PKG: to None 0.0 points with a and \u2212100.0 points with b"
+    )
     assert "BM25" not in clear
     assert "not shown for MBPP, published, BM25 (\u22122.5)" in rest
 

@@ -16,7 +16,11 @@ from pkg_lib.papers.pkg import overlap, overlap_figures
 
 THREE = ["None", "Func-BM25", "Block-PKG"]
 SMALL = pd.DataFrame(
-    {"None": [1, 1, 1, 1, 0, 0, 0, 0], "Func-BM25": [1, 1, 0, 0, 1, 1, 0, 0], "Block-PKG": [1, 0, 0, 0, 1, 0, 0, 0]},
+    {
+        "None": [1, 1, 1, 1, 0, 0, 0, 0],
+        "Func-BM25": [1, 1, 0, 0, 1, 1, 0, 0],
+        "Block-PKG": [1, 0, 0, 0, 1, 0, 0, 0],
+    },
     [f"HumanEval/{i}" for i in range(8)],
 ).astype(bool)
 
@@ -42,13 +46,17 @@ def test_regions_beside_the_paper_where_it_prints_them():
     assert frame["published (CodeLlama-7B)"].tolist() == ["27", DASH, DASH, DASH, DASH, "12", "16", DASH]
     assert frame.at["None + Func-BM25 + Block-PKG", "by chance"] == "0.5"
     assert set(overlap.region_grid(SMALL, "mbpp").frame["published (CodeLlama-7B)"]) == {DASH}
-    assert set(overlap.region_grid(SMALL[["None", "Block-PKG"]], "humaneval").frame["published (CodeLlama-7B)"]) == {DASH}
+    assert set(
+        overlap.region_grid(SMALL[["None", "Block-PKG"]], "humaneval").frame["published (CodeLlama-7B)"]
+    ) == {DASH}
 
 
 def test_intersections_come_by_size_and_nobodys_last():
     frame = overlap.intersection_grid(SMALL).frame
     assert frame.index.tolist()[0] == "None" and frame.index[-1] == "no column"
-    assert frame["tasks"].astype(int).sum() == 8 and frame["tasks"].astype(int).iloc[:-1].is_monotonic_decreasing
+    assert (
+        frame["tasks"].astype(int).sum() == 8 and frame["tasks"].astype(int).iloc[:-1].is_monotonic_decreasing
+    )
 
 
 def test_tasks_of_one_column_alone_are_named():
@@ -117,7 +125,9 @@ def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
 
 
 def test_every_count_stands_in_its_region():
-    inside = lambda place, centre: np.hypot(place[0] - centre[0], place[1] - centre[1]) < overlap_figures.RADIUS  # noqa: E731
+    def inside(place, centre):
+        return np.hypot(place[0] - centre[0], place[1] - centre[1]) < overlap_figures.RADIUS
+
     for region in overlap.regions(SMALL):
         place = overlap_figures.middle(THREE, region)
         circles = zip(THREE, overlap_figures.CENTRES[3], strict=True)
@@ -126,12 +136,16 @@ def test_every_count_stands_in_its_region():
 
 def many(tasks):
     rng = np.random.default_rng(3)
-    return pd.DataFrame({c: rng.random(tasks) < 0.4 for c in CODE[:6]}, [f"HumanEval/{i}" for i in range(tasks)])
+    return pd.DataFrame(
+        {c: rng.random(tasks) < 0.4 for c in CODE[:6]}, [f"HumanEval/{i}" for i in range(tasks)]
+    )
 
 
 @pytest.mark.parametrize("passed", [many(164), many(20_000), many(0), SMALL, SMALL[["None"]]], ids=len)
 def test_the_upset_plot_is_legible_and_says_what_it_leaves_out(passed):
-    figure = overlap_figures.upset(passed, "qwen2.5-coder-0.5b-instruct, HumanEval (164 tasks), corpus textbook+stdlib")
+    figure = overlap_figures.upset(
+        passed, "qwen2.5-coder-0.5b-instruct, HumanEval (164 tasks), corpus textbook+stdlib"
+    )
     shown = legible(figure, 17.0)
     bars = [b.get_height() for b in figure.axes[0].patches]
     found = [len(t) for _, t in overlap.intersections(passed)] if len(passed) else []

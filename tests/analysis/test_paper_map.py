@@ -38,8 +38,10 @@ def test_every_place_is_one_that_its_notebook_makes():
     """What the committed sections do not have yet after a change of a notebook is in its source all the same."""
     for item in paper_map.items():
         source = json.loads((NOTEBOOKS / f"{item.notebook}.ipynb").read_text("utf8"))
-        code = "".join(line for cell in source["cells"] if cell["cell_type"] == "code" for line in cell["source"])
-        assert not item.place or f'"{item.place}"' in code or f".{item.place}\"" in code, item
+        code = "".join(
+            line for cell in source["cells"] if cell["cell_type"] == "code" for line in cell["source"]
+        )
+        assert not item.place or f'"{item.place}"' in code or f'.{item.place}"' in code, item
 
 
 def test_every_item_is_one_click_from_the_first_page(site):

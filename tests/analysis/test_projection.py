@@ -32,7 +32,9 @@ def measured(points, values):
 def test_outcomes_that_gather_are_beyond_chance_and_mixed_ones_are_not():
     points = clusters()
     for found in measured(points, [True] * 20 + [False] * 20).values():
-        assert found[0].share == 1 and found[0].p < 0.001 and found[0].chance == pytest.approx(19 / 39, abs=0.01)
+        assert (
+            found[0].share == 1 and found[0].p < 0.001 and found[0].chance == pytest.approx(19 / 39, abs=0.01)
+        )
     for found in measured(points, [True, False] * 20).values():
         assert found[0].share < 0.65 and found[0].p > 0.05
 
@@ -75,11 +77,18 @@ def test_findings_hold_the_shares():
 
 
 def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown():
-    columns = {"None": [True] * 4, "Dense": [True, True, False, False], "Block-PKG": [True, False, False, False]}
+    columns = {
+        "None": [True] * 4,
+        "Dense": [True, True, False, False],
+        "Block-PKG": [True, False, False, False],
+    }
     verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal": [True] * 4}).astype("boolean")
     shown, said = projection.shown(verdicts, ["None", "Reranked"])
     assert shown == ["None", "Dense"] and "Reranked; shown instead is Dense" in said
-    assert projection.shown(verdicts[["None", "Reranked"]], ["None", "Reranked"]) == (["None"], "Not measured: Reranked.")
+    assert projection.shown(verdicts[["None", "Reranked"]], ["None", "Reranked"]) == (
+        ["None"],
+        "Not measured: Reranked.",
+    )
     assert projection.shown(verdicts, ["None", "Block-PKG"]) == (["None", "Block-PKG"], "")
     with pytest.raises(UserError, match="no column 'BM25'"):
         projection.shown(verdicts, ["None", "BM25"])

@@ -29,7 +29,9 @@ def test_lines_inherit_the_score_of_their_chunk():
 
 
 def test_a_shared_line_has_the_higher_score_and_a_lost_line_none():
-    found = ranking.line_scores([Part("a", 1, 2), Part("a", 2, 3), Part("a", 5, 5)], np.array([-0.2, -0.1, 0.3]))["a"]
+    found = ranking.line_scores(
+        [Part("a", 1, 2), Part("a", 2, 3), Part("a", 5, 5)], np.array([-0.2, -0.1, 0.3])
+    )["a"]
     assert found[:3].tolist() == [-0.2, -0.1, -0.1] and np.isnan(found[3]) and found[4] == 0.3
 
 

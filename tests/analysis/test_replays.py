@@ -12,14 +12,20 @@ TASKS = [f"HumanEval/{i}" for i in range(4)]
 
 
 def outcomes(passed):
-    return {t: Outcome("passed" if p else "failed", "" if p else "AssertionError") for t, p in zip(TASKS, passed, strict=True)}
+    return {
+        t: Outcome("passed" if p else "failed", "" if p else "AssertionError")
+        for t, p in zip(TASKS, passed, strict=True)
+    }
 
 
 def save(results, name, methods):
     for method, passed in methods.items():
         path = results / "replay" / name / "humaneval" / f"{method}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [{"task_id": t} | {k: getattr(o, k) for k in Outcome.__slots__} for t, o in outcomes(passed).items()]
+        rows = [
+            {"task_id": t} | {k: getattr(o, k) for k in Outcome.__slots__}
+            for t, o in outcomes(passed).items()
+        ]
         path.write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 

@@ -17,7 +17,12 @@ from pkg_lib.analysis.tables import CODE, TITLES, table1
 from pkg_lib.core.types import Context, UserError
 
 STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
-PROVENANCE = {"model": "m-0.5b", "benchmark": "humaneval", "corpus": "textbook+stdlib", "versions": {"python": "3.11"}}
+PROVENANCE = {
+    "model": "m-0.5b",
+    "benchmark": "humaneval",
+    "corpus": "textbook+stdlib",
+    "versions": {"python": "3.11"},
+}
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
 
@@ -67,7 +72,11 @@ def notebook(*outputs):
 
 
 def picture(alt):
-    return new_output("display_data", {"image/png": PIXEL, "text/plain": "x"}, metadata={"image/png": {"width": 480, "alt": alt}})
+    return new_output(
+        "display_data",
+        {"image/png": PIXEL, "text/plain": "x"},
+        metadata={"image/png": {"width": 480, "alt": alt}},
+    )
 
 
 def save_notebook(results, stem, *outputs):
@@ -87,7 +96,9 @@ def results(tmp_path, verdicts, controls):
     captions = {"helped_hurt": findings.caption_changes(verdicts), "never_drawn": "no such files"}
     parts = {"": table.html(), "Differences": findings.differences_html(verdicts)}
     said = [*findings.findings(verdicts, "humaneval"), "A remark."]
-    report.save_section(tmp_path, report.Section(STEM, "A model", parts, said, captions, PROVENANCE, table.summary(), [STEM]))
+    report.save_section(
+        tmp_path, report.Section(STEM, "A model", parts, said, captions, PROVENANCE, table.summary(), [STEM])
+    )
     save_notebook(tmp_path, STEM, picture("a chart"))
     return tmp_path
 
@@ -103,7 +114,11 @@ def test_every_link_of_every_page_leads_to_a_file(results):
     assert [broken(p) for p in built.values()] == [[]] * len(built)
     assert f"site/{PAGE}.html" in {r.split("#")[0] for r in Links(page).references}
     wanted = {f"../tables/{STEM}.{s}" for s in ("csv", "md", "tex")}
-    wanted |= {f"../notebooks/{STEM}.html", f"../figures/{STEM}.helped_hurt.pdf", f"../figures/{STEM}.helped_hurt.png"}
+    wanted |= {
+        f"../notebooks/{STEM}.html",
+        f"../figures/{STEM}.helped_hurt.pdf",
+        f"../figures/{STEM}.helped_hurt.png",
+    }
     assert wanted <= set(Links(built[f"site/{PAGE}.html"]).references)
     assert "never_drawn" not in built[f"site/{PAGE}.html"].read_text("utf8")
 
@@ -174,7 +189,9 @@ def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
 
 
 def test_failed_notebooks_are_named_and_older_results_marked(results):
-    error = new_output("error", ename="UserError", evalue="no such model", traceback=["UserError: no such model"])
+    error = new_output(
+        "error", ename="UserError", evalue="no such model", traceback=["UserError: no such model"]
+    )
     save_notebook(results, "other.rq1_code_pkg", error)
     page, section = report.build_report(results), results / "site" / f"{PAGE}.html"
     assert "stopped with an error" not in section.read_text("utf8")
@@ -187,7 +204,9 @@ def test_failed_notebooks_are_named_and_older_results_marked(results):
 
 
 def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
-    path = save_notebook(tmp_path, "n", new_output("stream", name="stderr", text="100%|####|"), picture("first chart"))
+    path = save_notebook(
+        tmp_path, "n", new_output("stream", name="stderr", text="100%|####|"), picture("first chart")
+    )
     page = report.render_notebook(path)
     assert "first chart" in page.read_text("utf8") and "####" not in page.read_text("utf8")
     before = page.stat().st_mtime_ns
@@ -198,7 +217,12 @@ def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "text"),
-    [("tables/x.json", "{"), ("tables/x.json", '{"stem": 1}'), ("notebooks/x.ipynb", "{}"), ("notebooks/x.ipynb", '{"cel')]
+    [
+        ("tables/x.json", "{"),
+        ("tables/x.json", '{"stem": 1}'),
+        ("notebooks/x.ipynb", "{}"),
+        ("notebooks/x.ipynb", '{"cel'),
+    ],
 )
 def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
     path = tmp_path / place
@@ -212,7 +236,9 @@ def test_damaged_files_are_named_in_one_line(tmp_path, place, text):
 def test_one_damaged_section_does_not_keep_the_others_from_the_report(results):
     (results / "tables" / "x.json").write_text("{")
     old = json.loads((results / "tables" / f"{STEM}.json").read_text())
-    (results / "tables" / "y.json").write_text(json.dumps(old | {"stem": "y", "summary": [["1.0", ""]]}))  # of an older version
+    (results / "tables" / "y.json").write_text(
+        json.dumps(old | {"stem": "y", "summary": [["1.0", ""]]})
+    )  # of an older version
     (results / "notebooks" / "z.ipynb").write_text("{}")
     with pytest.raises(UserError, match=r"x\.json.*y\.json.*z\.ipynb.*index\.html shows the rest"):
         report.build_report(results)
@@ -235,7 +261,13 @@ def test_experiments_have_a_page_each_and_studies_too(tmp_path):
     save(tmp_path, "b", "humaneval", "stdlib", "errors", {})
     save(tmp_path, "b", "humaneval", "stdlib")
     save(tmp_path, "b", "humaneval", "stdlib", "first5.rq1", {})
-    save(tmp_path, "a", "humaneval", "stdlib", summary={"None": ["1.0", ""], "JSON-PKG": ["2.0 (n=9)", "#AABBCC"]})
+    save(
+        tmp_path,
+        "a",
+        "humaneval",
+        "stdlib",
+        summary={"None": ["1.0", ""], "JSON-PKG": ["2.0 (n=9)", "#AABBCC"]},
+    )
     save(tmp_path, "a", "mbpp", "graphs", "build", {}, {"corpus": "stdlib"})
     site = pages([report._section(p) for p in (tmp_path / "tables").glob("*.json")])
     assert [(p.name, p.group, [s.stem for s in p.sections]) for p in site] == [
@@ -248,8 +280,10 @@ def test_experiments_have_a_page_each_and_studies_too(tmp_path):
     columns, groups = matrix(site)
     assert columns == ["None", "JSON-PKG"]
     assert [(group, [r["page"].label for r in rows]) for group, rows in groups] == [
-        ("HumanEval, a", ["stdlib"]), ("HumanEval, b", ["stdlib"]), ("MBPP, b", ["stdlib"]),
-    ]  # fmt: skip
+        ("HumanEval, a", ["stdlib"]),
+        ("HumanEval, b", ["stdlib"]),
+        ("MBPP, b", ["stdlib"]),
+    ]
     assert groups[0][1][0]["cells"] == [("1.0", "", ""), ("2.0", "9", "#AABBCC")]
     assert groups[1][1][0]["cells"] == [("50.0", "", ""), ("", "", "")]
 
@@ -328,7 +362,9 @@ def test_changed_tasks_and_captions_list_ids_and_counts(verdicts):
 def test_own_function_sentence_keeps_unknown_apart_from_zero():
     known = [Context("a", "BM25", None, defines_task=True), Context("b", "BM25", None, defines_task=False)]
     unknown = [Context("a", "Dense", None)]
-    assert findings.own_function_sentence(own_function({"BM25": known, "Dense": unknown})).endswith("asked for: BM25 1 of 2.")
+    assert findings.own_function_sentence(own_function({"BM25": known, "Dense": unknown})).endswith(
+        "asked for: BM25 1 of 2."
+    )
     assert "not measured" in findings.own_function_sentence(own_function({"Dense": unknown}))
 
 

@@ -32,8 +32,12 @@ def test_holm_is_over_the_contrasts(verdicts):
 
 
 def test_tasks_with_the_answer_are_left_out_of_the_second_difference(verdicts):
-    among = rq3.without_the_answer({"BM25": contexts("BM25", [True] * 10 + [False] * 30),
-                                    "Func-BM25": contexts("Func-BM25", [False] * 35 + [None] * 5)})  # fmt: skip
+    among = rq3.without_the_answer(
+        {
+            "BM25": contexts("BM25", [True] * 10 + [False] * 30),
+            "Func-BM25": contexts("Func-BM25", [False] * 35 + [None] * 5),
+        }
+    )
     assert rq3.paired(verdicts, among)["n"].tolist() == [25, 40, 40, 40, 40]
     row = rq3.contrast_grid(verdicts, "humaneval", among).frame.loc["Func-BM25 against BM25"]
     assert row["tasks"] == "40" and row["tasks without the answer"] == "25"
@@ -52,19 +56,27 @@ def test_what_is_not_measured_is_a_dash_and_said(verdicts):
     frame = rq3.contrast_grid(verdicts, "humaneval", {}).frame
     assert frame.loc["Func-PKG against Dense"].tolist()[:9] == [DASH] * 9
     said = rq3.findings(verdicts, "humaneval", {})
-    assert said[-1] == "Not measured: Func-PKG against Dense; Block-PKG against Dense; Reranked against Block-PKG."
+    assert (
+        said[-1]
+        == "Not measured: Func-PKG against Dense; Block-PKG against Dense; Reranked against Block-PKG."
+    )
 
 
 def test_findings_follow_the_verdicts(verdicts):
     verdicts[["BM25", "Dense"]] = False
     verdicts["Func-BM25"] = [True] * 20 + [False] * 20
     verdicts["Func-PKG"] = verdicts["Block-PKG"] = [True] * 10 + [False] * 30
-    said = rq3.findings(verdicts, "humaneval", rq3.without_the_answer({"Func-BM25": contexts("Func-BM25", [False] * 40)}))
+    said = rq3.findings(
+        verdicts, "humaneval", rq3.without_the_answer({"Func-BM25": contexts("Func-BM25", [False] * 40)})
+    )
     assert said[0].startswith("The first is better beyond chance: Func-BM25 against BM25 +50.0 points")
     assert any("Lowest is a row." in s for s in said)
     assert any(s.startswith("On tasks for which neither context defines") for s in said)
     turned = verdicts.assign(BM25=True, Dense=True)
-    assert any(s.startswith("The first is worse beyond chance: Func-BM25") for s in rq3.findings(turned, "humaneval", {}))
+    assert any(
+        s.startswith("The first is worse beyond chance: Func-BM25")
+        for s in rq3.findings(turned, "humaneval", {})
+    )
     assert any("Lowest is a function and a block." in s for s in rq3.findings(turned, "humaneval", {}))
 
 
@@ -91,7 +103,9 @@ def test_the_forest_is_legible(verdicts, benchmark, absent):
 
 def test_the_forest_draws_the_differences_and_the_same_bytes(verdicts, tmp_path):
     figure = rq3.forest(verdicts, "humaneval", "m")
-    points = next(line.get_xdata() for line in figure.axes[0].lines if line.get_label() == "here, 95 % interval")
+    points = next(
+        line.get_xdata() for line in figure.axes[0].lines if line.get_label() == "here, 95 % interval"
+    )
     assert points == pytest.approx((100 * rq3.paired(verdicts)["difference"]).tolist())
     a, b = (save_figure(rq3.forest(verdicts, "humaneval", "m"), tmp_path / n) for n in "ab")
     assert all(a[k].read_bytes() == b[k].read_bytes() for k in a)

@@ -24,22 +24,38 @@ def bypasses(tree):
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 modules = {n.name for n in names} | {getattr(node, "module", "") or ""}
                 yield from (m for m in modules if "pyplot" in m)
-            case ast.Attribute(attr="rcParams" | "rc_context" | "plot_style" | "set_theme" | "set_style" | "set_context"):
+            case ast.Attribute(
+                attr="rcParams" | "rc_context" | "plot_style" | "set_theme" | "set_style" | "set_context"
+            ):
                 yield node.attr
-            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="style"), attr="context" | "use"), args=[given, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(attr="style"), attr="context" | "use"),
+                args=[given, *_],
+            ):
                 if not (isinstance(given, ast.Name) and given.id == "STYLE"):
                     yield "another style"
-            case ast.keyword(arg=name, value=ast.Constant(value=int() | float() as points)) if name in SIZES and points < LEAST:
+            case ast.keyword(arg=name, value=ast.Constant(value=int() | float() as points)) if (
+                name in SIZES and points < LEAST
+            ):
                 yield f"{name}={points}"
             case ast.Dict(keys=keys, values=values):
                 for k, v in zip(keys, values, strict=True):
-                    if isinstance(k, ast.Constant) and k.value in SIZES and isinstance(v, ast.Constant) and v.value < LEAST:
+                    if (
+                        isinstance(k, ast.Constant)
+                        and k.value in SIZES
+                        and isinstance(v, ast.Constant)
+                        and v.value < LEAST
+                    ):
                         yield f"{k.value}={v.value}"
 
 
 def draws(function):
     """Whether a function makes a new figure for others to show."""
-    public = not function.name.startswith("_") and isinstance(function.returns, ast.Name) and function.returns.id == "Figure"
+    public = (
+        not function.name.startswith("_")
+        and isinstance(function.returns, ast.Name)
+        and function.returns.id == "Figure"
+    )
     return public and any(isinstance(n, ast.Call) for n in ast.walk(function))
 
 
@@ -48,7 +64,9 @@ def test_no_source_goes_past_the_style(path):
     tree = ast.parse(path.read_text("utf8"))
     assert list(bypasses(tree)) == []
     drawn = [f for f in tree.body if isinstance(f, ast.FunctionDef) and draws(f)]
-    assert [f.name for f in drawn if "styled" not in [d.id for d in f.decorator_list if isinstance(d, ast.Name)]] == []
+    assert [
+        f.name for f in drawn if "styled" not in [d.id for d in f.decorator_list if isinstance(d, ast.Name)]
+    ] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -64,6 +82,12 @@ def test_the_check_sees_what_goes_past():
 
 
 def test_the_styles_own_sizes_can_be_read_in_print():
-    sizes = {name: value for name, value in mpl.rc_params_from_file(STYLE, use_default_template=False).items() if "size" in name}
-    texts = {n: v for n, v in sizes.items() if n.endswith(("labelsize", "titlesize", "fontsize", "font.size"))}
+    sizes = {
+        name: value
+        for name, value in mpl.rc_params_from_file(STYLE, use_default_template=False).items()
+        if "size" in name
+    }
+    texts = {
+        n: v for n, v in sizes.items() if n.endswith(("labelsize", "titlesize", "fontsize", "font.size"))
+    }
     assert len(texts) >= 5 and min(texts.values()) >= LEAST

@@ -79,7 +79,8 @@ def test_a_limited_run_says_so(verdicts, controls):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0244, "+2.4"), (-0.0244, "\N{MINUS SIGN}2.4"), (-0.0001, "0.0"), (0, "0.0"), (math.nan, DASH)]
+    ("value", "text"),
+    [(0.0244, "+2.4"), (-0.0244, "\N{MINUS SIGN}2.4"), (-0.0001, "0.0"), (0, "0.0"), (math.nan, DASH)],
 )
 def test_points(value, text):
     assert tables.points(value) == text
@@ -87,7 +88,12 @@ def test_points(value, text):
 
 def test_percent_and_probability():
     assert [tables.percent(v) for v in (101 / 164, 1.0, None, math.nan)] == ["61.6", "100.0", DASH, DASH]
-    assert [tables.probability(p) for p in (0.0312, 0.0004, 1.0, math.nan)] == ["0.031", "< 0.001", "1.000", DASH]
+    assert [tables.probability(p) for p in (0.0312, 0.0004, 1.0, math.nan)] == [
+        "0.031",
+        "< 0.001",
+        "1.000",
+        DASH,
+    ]
 
 
 def test_csv_has_one_line_a_cell_and_is_empty_where_not_measured(verdicts, controls):
@@ -103,7 +109,9 @@ def test_csv_has_one_line_a_cell_and_is_empty_where_not_measured(verdicts, contr
 
 def test_markdown_and_latex_have_as_many_cells_in_every_row(verdicts, controls):
     table = make(verdicts, controls)
-    assert {line.count("|") for line in table.markdown().splitlines() if line.startswith("|")} == {len(CODE) + 3}
+    assert {line.count("|") for line in table.markdown().splitlines() if line.startswith("|")} == {
+        len(CODE) + 3
+    }
     body = [line for line in table.latex().splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
     assert len(body) == 1 + len(table.rows)
     assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {len(CODE)}
@@ -165,9 +173,21 @@ def test_black_text_is_readable_on_every_colour(difference):
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0.
 DEFICIENCIES = {
-    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritan": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 
 

@@ -12,15 +12,26 @@ SECRET = "AssertionError | failing: assert secret"
 
 
 def row(task, solution, status="passed", error="", detail=""):
-    return {"task_id": task, "solution": solution, "status": status, "error": error, "detail": detail, "sha256": "x"}
+    return {
+        "task_id": task,
+        "solution": solution,
+        "status": status,
+        "error": error,
+        "detail": detail,
+        "sha256": "x",
+    }
 
 
 def save(results, model, benchmark, **columns):
     for column, rows in columns.items():
         corpus = "none" if column == "none" else "stdlib"
-        write_jsonl(results / "evaluations" / model / benchmark / corpus / f"{column.replace('_', '-')}.jsonl", rows)
+        write_jsonl(
+            results / "evaluations" / model / benchmark / corpus / f"{column.replace('_', '-')}.jsonl", rows
+        )
     about = {"model": model, "benchmark": benchmark, "corpus": "stdlib", "tasks": 2}
-    section = report.Section(f"{model}.{benchmark}.stdlib.rq1_code_pkg", model, {}, [], {}, about, {"None": ["50.0", ""]})
+    section = report.Section(
+        f"{model}.{benchmark}.stdlib.rq1_code_pkg", model, {}, [], {}, about, {"None": ["50.0", ""]}
+    )
     report.save_section(results, section)
 
 
@@ -28,15 +39,31 @@ def save(results, model, benchmark, **columns):
 def results(tmp_path):
     first = "def f(x):\n    '''Doc.'''\n    y = x\n    z = y\n    return z"
     save(
-        tmp_path, "m", "mbpp",
-        none=[row("MBPP/1", first), row("MBPP/2", "</pre><script>bad()</script>", "failed", "NameError", "NameError: no f")],
-        bm25=[row("MBPP/1", first.replace("return z", "return 2 * z")), row("MBPP/2", "pass", "not_measured")],
+        tmp_path,
+        "m",
+        "mbpp",
+        none=[
+            row("MBPP/1", first),
+            row("MBPP/2", "</pre><script>bad()</script>", "failed", "NameError", "NameError: no f"),
+        ],
+        bm25=[
+            row("MBPP/1", first.replace("return z", "return 2 * z")),
+            row("MBPP/2", "pass", "not_measured"),
+        ],
         block_pkg=[row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "AssertionError", SECRET)],
         reranked=[{"task_id": "MBPP/1", "chosen": "BM25"}],
-    )  # fmt: skip
-    save(tmp_path, "n", "mbpp", none=[row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x")])
+    )
+    save(
+        tmp_path,
+        "n",
+        "mbpp",
+        none=[row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x")],
+    )
     kept = {"task_id": "MBPP/1", "source": "stdlib/a.py:1-2", "text": "kept text"}
-    write_jsonl(tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl", [kept, kept | {"task_id": "MBPP/2", "text": None}])
+    write_jsonl(
+        tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl",
+        [kept, kept | {"task_id": "MBPP/2", "text": None}],
+    )
     return tmp_path
 
 
@@ -68,10 +95,12 @@ def test_verdicts_differ_by_what_was_executed_and_the_unmeasured_is_no_failure(r
     report.build_report(results)
     text = page(results, 2)
     assert "None NameError" in text and "None TypeError" in text and "BM25 –" in text
-    assert text.count("<pre id=") == 2  # the same solution failed in two ways: it is one with its first verdict
+    assert (
+        text.count("<pre id=") == 2
+    )  # the same solution failed in two ways: it is one with its first verdict
     grid = (results / "site" / "m.mbpp.stdlib.html").read_text("utf8")
-    assert '<td class=p>✓</td><td class=p>✓</td><td class=p>✓</td>' in grid
-    assert '<td class=f>✗</td><td>–</td><td class=f>✗</td>' in grid
+    assert "<td class=p>✓</td><td class=p>✓</td><td class=p>✓</td>" in grid
+    assert "<td class=f>✗</td><td>–</td><td class=f>✗</td>" in grid
 
 
 def test_nothing_that_may_not_be_copied_and_no_markup_of_a_model_gets_in(results):

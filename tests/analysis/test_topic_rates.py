@@ -19,7 +19,9 @@ COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]
 def made(n=200, seed=3, columns=COLUMNS):
     rng = np.random.default_rng(seed)
     ids = [f"MBPP/{i}" for i in range(n)]
-    frame = pd.DataFrame({c: rng.random(n) < rate for c, rate in zip(columns, (0.6, 0.4, 0.5, 0.7), strict=False)}, ids)
+    frame = pd.DataFrame(
+        {c: rng.random(n) < rate for c, rate in zip(columns, (0.6, 0.4, 0.5, 0.7), strict=False)}, ids
+    )
     return frame.astype("boolean"), pd.Series(rng.choice(NAMES, n, p=[0.2] * 3 + [0.4 / 7] * 7), ids)
 
 
@@ -36,9 +38,13 @@ def test_rates_and_differences_are_those_of_the_topic():
     strings, geometry = found.loc[(NAMES[0], "Block-PKG")], found.loc[(NAMES[3], "Block-PKG")]
     assert (strings["passed"], strings["measured"], strings["difference"]) == (20, 20, 0.5)
     assert geometry["difference"] == -0.5 and geometry["d_low"] < -0.5 < geometry["d_high"] < 0
-    assert found.at[(NAMES[1], "Block-PKG"), "total"] == 0 and np.isnan(found.at[(NAMES[1], "Block-PKG"), "rate"])
+    assert found.at[(NAMES[1], "Block-PKG"), "total"] == 0 and np.isnan(
+        found.at[(NAMES[1], "Block-PKG"), "rate"]
+    )
     assert found.at[(topic_rates.ALL, "Block-PKG"), "difference"] == 0
-    assert found.at[(NAMES[0], "Block-PKG"), "p_holm"] == pytest.approx(2 * found.at[(NAMES[0], "Block-PKG"), "p"])
+    assert found.at[(NAMES[0], "Block-PKG"), "p_holm"] == pytest.approx(
+        2 * found.at[(NAMES[0], "Block-PKG"), "p"]
+    )
 
 
 def test_rates_are_set_beside_each_other_on_the_same_tasks():
@@ -60,7 +66,9 @@ def test_not_measured_is_a_dash_and_lowers_n():
 
 
 def test_columns_are_what_the_corpus_offers():
-    full = pd.DataFrame(columns=["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", "Reranked", "Ideal"])
+    full = pd.DataFrame(
+        columns=["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", "Reranked", "Ideal"]
+    )
     assert topic_rates.columns_of(full, "Func-PKG") == ["None", "BM25", "Func-PKG", "Reranked"]
     published = full.drop(columns="BM25")
     assert topic_rates.columns_of(published, "Block-PKG") == ["None", "Func-BM25", "Block-PKG", "Reranked"]
@@ -150,7 +158,11 @@ def test_maps_draw_every_task_once_and_count_them_in_one_legend():
     assert axes.get_title(loc="left") == f"None: {solved}/195 solved"
     shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("None", "Reranked")]
     outcomes, shapes = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
-    assert outcomes == ["solved", "not solved", "not measured"] and len(shapes) == 10 and axes.get_legend() is None
+    assert (
+        outcomes == ["solved", "not solved", "not measured"]
+        and len(shapes) == 10
+        and axes.get_legend() is None
+    )
     assert shapes[0] == f"Strings {', '.join(f'{int(s.sum())}/{len(s)}' for s in shares)}"
 
 
@@ -159,5 +171,8 @@ def test_same_bytes_twice_whatever_the_users_settings(tmp_path):
     with mpl.rc_context({"font.size": 20, "savefig.dpi": 50}):
         second = drawings(*made())
     for name, figure in first.items():
-        one, two = save_figure(figure, tmp_path / f"a.{name}"), save_figure(second[name], tmp_path / f"b.{name}")
+        one, two = (
+            save_figure(figure, tmp_path / f"a.{name}"),
+            save_figure(second[name], tmp_path / f"b.{name}"),
+        )
         assert all(one[kind].read_bytes() == two[kind].read_bytes() for kind in one)

@@ -15,7 +15,9 @@ UNIT = np.eye(len(NAMES), dtype=np.float32)
 
 
 def task(number, text, solution="", benchmark="mbpp"):
-    return Task(f"MBPP/{number}", benchmark, f"{text}\nTest: assert sort_string('a') == 'b'", "f", "", solution)
+    return Task(
+        f"MBPP/{number}", benchmark, f"{text}\nTest: assert sort_string('a') == 'b'", "f", "", solution
+    )
 
 
 def assigned(*tasks, near=0):
@@ -27,7 +29,10 @@ def assigned(*tasks, near=0):
     [
         ("Write a function to find the area of a hexagon.", "Geometry and Trigonometry"),
         ("Write a function to sort a list of tuples by length.", "Sorting and Searching"),
-        ("Write a function to convert a tuple of digits to an integer.", "Data Conversion and Representation"),
+        (
+            "Write a function to convert a tuple of digits to an integer.",
+            "Data Conversion and Representation",
+        ),
         ("Write a function to find the longest increasing subsequence.", "Optimization Techniques"),
         ("Write a function to merge two tuples.", "Data Structures"),
         ("Write a function to clear the lowest bit of a number.", "Bit Manipulation"),
@@ -49,7 +54,9 @@ def test_the_hint_that_a_prompt_adds_decides_nothing():
 
 def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_description():
     vague = "Solve the riddle."
-    found = assigned(task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=NAMES.index("Algorithms"))
+    found = assigned(
+        task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=NAMES.index("Algorithms")
+    )
     assert list(found["topic"]) == ["String Manipulation and Text Processing", "Algorithms"]
     assert list(found["by"]) == ["rule", "embedding"] and found.at["MBPP/2", "category"] == topics.NEAREST
 
@@ -90,7 +97,9 @@ def test_agreement_counts_and_names_what_differs():
     assert found.at["embedding alone", "agree"] == str((topics.reader_labels() == NAMES[0]).sum())
     assert list(topics.disagreements(frame).frame.index) == ["MBPP/11", "MBPP/18"]
     said = topics.agreement_sentence(topics.agreement(frame))
-    assert said.startswith("The topics agree with the labels of one reader, a language model, in 98 of 100 tasks")
+    assert said.startswith(
+        "The topics agree with the labels of one reader, a language model, in 98 of 100 tasks"
+    )
 
 
 def test_silence_of_the_rules_is_a_disagreement_of_the_rules_alone():
@@ -113,13 +122,19 @@ def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
 
 def test_a_benchmark_without_labels_says_so():
     frame = hand_and(lambda f: f.rename(index=lambda i: i.replace("MBPP", "HumanEval")))
-    assert topics.agreement_sentence(topics.agreement(frame)) == "The topics of this benchmark were not checked against labels."
+    assert (
+        topics.agreement_sentence(topics.agreement(frame))
+        == "The topics of this benchmark were not checked against labels."
+    )
 
 
 def test_categories_count_every_task_once():
     texts = ("the area of a square", "the volume of a cube", "sort it")
     table = topics.categories(assigned(*(task(i, text) for i, text in enumerate(texts)))).frame
-    assert table.at["Geometry and Trigonometry", "tasks"] == "2" and table.at["Sorting and Searching", "tasks"] == "1"
+    assert (
+        table.at["Geometry and Trigonometry", "tasks"] == "2"
+        and table.at["Sorting and Searching", "tasks"] == "1"
+    )
     assert table["tasks"].astype(int).sum() == 3
 
 

@@ -23,7 +23,9 @@ def test_each_stage_loses_its_own():
 
 
 def test_counts_add_up_with_every_kind_of_record():
-    records = [replace(FULL, **{f: v}) for f in FIELDS for v in (False, True)] + [replace(FULL, passed=None)] * 3
+    records = [replace(FULL, **{f: v}) for f in FIELDS for v in (False, True)] + [
+        replace(FULL, passed=None)
+    ] * 3
     stages = waterfall(records)
     for before, after in pairwise(stages):
         assert before.reached == after.reached + after.lost + after.not_measured

@@ -32,16 +32,31 @@ from pkg_lib.chunking.languages import language_of, parse
 from pkg_lib.chunking.trees import chunk_files, walk
 from pkg_lib.core.store import results_dir, write_json
 
-NPM = ("rxjs@7.8.1", "react-native-paper@5.12.5", "react-native@0.72.17", "cordova-android@13.0.0",
-       "react-native-windows@0.72.33", "edge-js@23.1.1")  # fmt: skip
-PACKAGES = ("astchunk", "tree-sitter", "tree-sitter-python", "tree-sitter-java", "tree-sitter-c-sharp", "tree-sitter-typescript")
+NPM = (
+    "rxjs@7.8.1",
+    "react-native-paper@5.12.5",
+    "react-native@0.72.17",
+    "cordova-android@13.0.0",
+    "react-native-windows@0.72.33",
+    "edge-js@23.1.1",
+)
+PACKAGES = (
+    "astchunk",
+    "tree-sitter",
+    "tree-sitter-python",
+    "tree-sitter-java",
+    "tree-sitter-c-sharp",
+    "tree-sitter-typescript",
+)
 GOAL = 3.0
 
 
 def fetch(folder: Path) -> list[Path]:
     """The npm packages' sources below `folder`; a package that npm does not give is an error."""
     for package in NPM:
-        subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["npm", "pack", "--silent", package], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
     for archive in sorted(folder.glob("*.tgz")):
         (folder / archive.stem).mkdir()
         subprocess.run(["tar", "xzf", archive.name, "-C", archive.stem], cwd=folder, check=True)
@@ -73,7 +88,9 @@ def timed(work, repeat: int) -> tuple[float, float, list]:
 
 def theirs(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
     """Chunk texts of astchunk; None for a file that is too deep for its recursion."""
-    builder = ASTChunkBuilder(max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none")
+    builder = ASTChunkBuilder(
+        max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none"
+    )
     found: list[list[str] | None] = []
     for text in texts:
         try:
@@ -83,7 +100,9 @@ def theirs(texts: list[str], language: str, limit: int) -> list[list[str] | None
     return found
 
 
-def measure(files: list[tuple[str, bytes]], language: str, processes: int = 2, repeat: int = 3, limit: int = 2000) -> dict:
+def measure(
+    files: list[tuple[str, bytes]], language: str, processes: int = 2, repeat: int = 3, limit: int = 2000
+) -> dict:
     """The figures of one language."""
     whole = [(n, d) for n, d in files if decoded(d) is not None]
     texts = [decoded(d) for _, d in whole]
@@ -91,15 +110,29 @@ def measure(files: list[tuple[str, bytes]], language: str, processes: int = 2, r
     peer_cpu, peer_wall, peer = timed(lambda: theirs(texts, language, limit), repeat)
     cpu, _, made = timed(lambda: list(chunk_files(whole, published)), repeat)
     lossless_cpu, _, kept = timed(lambda: list(chunk_files(whole, lossless)), repeat)
-    parse_cpu, _, _ = timed(lambda: [parse(d, "tsx" if language == "typescript" else language) for _, d in whole], repeat)
+    parse_cpu, _, _ = timed(
+        lambda: [parse(d, "tsx" if language == "typescript" else language) for _, d in whole], repeat
+    )
     wall = timed(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
     chunks = sum(len(m.chunks) for m in made)
     broken = sum(b"".join(c.data for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True))
-    found = {"files": len(files), "not_utf8": len(files) - len(whole), "bytes": sum(len(d) for _, d in whole), "chunks": chunks}
+    found = {
+        "files": len(files),
+        "not_utf8": len(files) - len(whole),
+        "bytes": sum(len(d) for _, d in whole),
+        "chunks": chunks,
+    }
     found |= {"astchunk_chunks_per_s": chunks / peer_cpu, "chunks_per_s": chunks / cpu}
     found |= {"lossless_chunks_per_s": sum(len(m.chunks) for m in kept) / lossless_cpu}
-    found |= {"ratio": peer_cpu / cpu, "ratio_without_parsing": (peer_cpu - parse_cpu) / max(cpu - parse_cpu, 1e-9)}
-    found |= {"parse_share": parse_cpu / peer_cpu, "processes": processes, "ratio_processes": peer_wall / wall}
+    found |= {
+        "ratio": peer_cpu / cpu,
+        "ratio_without_parsing": (peer_cpu - parse_cpu) / max(cpu - parse_cpu, 1e-9),
+    }
+    found |= {
+        "parse_share": parse_cpu / peer_cpu,
+        "processes": processes,
+        "ratio_processes": peer_wall / wall,
+    }
     found = {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()}
     found["bytes_lost_as_published"] = sum(m.account.bytes_lost for m in made)
     found["leaves_over_the_limit"] = sum(m.account.leaves_over for m in made)
@@ -122,7 +155,9 @@ def compared(made: list, peer: list[list[str] | None]) -> dict:
             differences[ours.account.document] = "astchunk ends in a RecursionError"
         elif texts != other:
             same = [t.lstrip(" ") for t in texts] == [t.lstrip(" ") for t in other]
-            differences[ours.account.document] = "indentation beyond column 2,000 left out" if same else "not explained"
+            differences[ours.account.document] = (
+                "indentation beyond column 2,000 left out" if same else "not explained"
+            )
     return {"same_texts": len(made) - len(differences), "differences": differences}
 
 
@@ -135,11 +170,24 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/chunking.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        roots = [Path(sysconfig.get_paths()["stdlib"]), *options.tree, *(fetch(Path(folder)) if options.npm else [])]
+        roots = [
+            Path(sysconfig.get_paths()["stdlib"]),
+            *options.tree,
+            *(fetch(Path(folder)) if options.npm else []),
+        ]
         files, ledger = sources(roots)
-    found = {"load_before": round(os.getloadavg()[0], 2), "processors": os.cpu_count(), "npm": list(NPM) if options.npm else []}
-    found |= {"versions": {p: version(p) for p in PACKAGES}, "skipped": {r: len(n) for r, n in ledger.skipped.items()}}
-    found["languages"] = {k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())}
+    found = {
+        "load_before": round(os.getloadavg()[0], 2),
+        "processors": os.cpu_count(),
+        "npm": list(NPM) if options.npm else [],
+    }
+    found |= {
+        "versions": {p: version(p) for p in PACKAGES},
+        "skipped": {r: len(n) for r, n in ledger.skipped.items()},
+    }
+    found["languages"] = {
+        k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())
+    }
     write_json(options.output or results_dir() / "benchmarks" / "chunking.json", found)
     print(json.dumps(found, indent=1))
     rows = found["languages"].values()

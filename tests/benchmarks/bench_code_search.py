@@ -32,7 +32,14 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pkg_lib.analysis.stats import mcnemar, mrr_at, rank_of, recall_at, reciprocal_rank_fusion, weighted_fusion
+from pkg_lib.analysis.stats import (
+    mcnemar,
+    mrr_at,
+    rank_of,
+    recall_at,
+    reciprocal_rank_fusion,
+    weighted_fusion,
+)
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -116,7 +123,9 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
     }
 
 
-def variations(tasks: list[Task], others: list[str], every: list[str], embedder: Any) -> dict[str, dict[str, Any]]:
+def variations(
+    tasks: list[Task], others: list[str], every: list[str], embedder: Any
+) -> dict[str, dict[str, Any]]:
     """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference solutions."""
     own, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
     half = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]]
@@ -126,7 +135,10 @@ def variations(tasks: list[Task], others: list[str], every: list[str], embedder:
     }
     found: dict[str, dict[str, Any]] = {}
     for name, texts in sets.items():
-        scores = {MINILM: dense_scores(texts, queries, embedder), LEXICAL: lexical_scores(texts, queries).astype(np.float64)}
+        scores = {
+            MINILM: dense_scores(texts, queries, embedder),
+            LEXICAL: lexical_scores(texts, queries).astype(np.float64),
+        }
         found[name] = {m: figures(rank_of(s, relevance(tasks, texts))) for m, s in scores.items()}
     bare = own + list(dict.fromkeys(map(without_docstring, others)))
     ranks = rank_of(lexical_scores(bare, queries).astype(np.float64), relevance(tasks, bare))
@@ -146,28 +158,44 @@ def without_docstring(function: str) -> str:
 
 
 def figures(ranks: np.ndarray) -> dict[str, float]:
-    found = {"mrr_at_10": mrr_at(ranks, 10), "recall_at_1": recall_at(ranks, 1), "recall_at_5": recall_at(ranks, 5)}
+    found = {
+        "mrr_at_10": mrr_at(ranks, 10),
+        "recall_at_1": recall_at(ranks, 1),
+        "recall_at_5": recall_at(ranks, 5),
+    }
     return {name: round(value, 4) for name, value in found.items()}
 
 
 def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     first, other = ranks == 1, reference == 1
     p = mcnemar(int((first & ~other).sum()), int((~first & other).sum()))
-    return {"better": int((ranks < reference).sum()), "worse": int((ranks > reference).sum()), "p_first": round(p, 6)}
+    return {
+        "better": int((ranks < reference).sum()),
+        "worse": int((ranks > reference).sum()),
+        "p_first": round(p, 6),
+    }
 
 
 def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str, Any]:
     """The configuration and the figures; UserError for a mistake."""
     if count < 1 or not 0 <= weight <= 1:
-        raise UserError(f"--distractors {count} --weight {weight}: give 1 or more functions, and a weight from 0 to 1")
+        raise UserError(
+            f"--distractors {count} --weight {weight}: give 1 or more functions, and a weight from 0 to 1"
+        )
     tasks = load_benchmark(BENCHMARK, limit)
     others = distractors(count, {t.solution.strip() for t in tasks})
     embedder = embedder or Embedder()
     configuration = {
-        "benchmark": BENCHMARK, "tasks": len(tasks), "query": "task text alone", "distractors": len(others),
-        "distractors_from": "textbook, stdlib, installed packages; files in sorted order", "distractors_sha256": digest(*others),
-        "embedder": embedder.name, "rrf_constant": RRF, "bm25_weight": weight,
-    }  # fmt: skip
+        "benchmark": BENCHMARK,
+        "tasks": len(tasks),
+        "query": "task text alone",
+        "distractors": len(others),
+        "distractors_from": "textbook, stdlib, installed packages; files in sorted order",
+        "distractors_sha256": digest(*others),
+        "embedder": embedder.name,
+        "rrf_constant": RRF,
+        "bm25_weight": weight,
+    }
     found = {"configuration": configuration} | measure(tasks, others, embedder, weight)
     every = list(dict.fromkeys(t.solution for t in load_benchmark(f"{BENCHMARK}-all")))
     return found | {"variations": variations(tasks, others, every, embedder), "versions": versions()}
@@ -178,7 +206,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--distractors", type=int, default=20_000)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--weight", type=float, default=0.5, help="of BM25 in the fusion of scores")
-    parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/code_search.json")
+    parser.add_argument(
+        "--output", type=Path, default=None, help="default: results/benchmarks/code_search.json"
+    )
     options = parser.parse_args(argv)
     try:
         found = run(options.distractors, options.tasks, options.weight)
@@ -186,7 +216,12 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
-    print(json.dumps({k: found[k] for k in ("configuration", "candidates", "methods", "paired", "variations")}, indent=1))
+    print(
+        json.dumps(
+            {k: found[k] for k in ("configuration", "candidates", "methods", "paired", "variations")},
+            indent=1,
+        )
+    )
     return 0
 
 

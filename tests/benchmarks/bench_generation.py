@@ -106,7 +106,9 @@ def weights(options: argparse.Namespace) -> Path | str:
     if options.path:
         return options.path
     if not options.fetch and not at_hand(model_spec(options.model)):
-        raise UserError(f"weights of {options.model} are not here; add --fetch, or run: python -m pkg_lib fetch {options.model}")
+        raise UserError(
+            f"weights of {options.model} are not here; add --fetch, or run: python -m pkg_lib fetch {options.model}"
+        )
     return fetch(options.model)
 
 

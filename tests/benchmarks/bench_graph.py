@@ -55,10 +55,14 @@ def installed_documents(functions: int) -> list[Document]:
     documents, count = [], 0
     for root in (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]):
         for path in sorted(Path(root).rglob("*.py")):
-            if count >= functions or (root != sysconfig.get_paths()["purelib"] and "site-packages" in path.parts):
+            if count >= functions or (
+                root != sysconfig.get_paths()["purelib"] and "site-packages" in path.parts
+            ):
                 continue
             document = Document(str(path), path.read_text("utf-8-sig", "surrogateescape"))
-            with suppress(UNPARSABLE):  # a document that the graph names as skipped belongs to the corpus as well
+            with suppress(
+                UNPARSABLE
+            ):  # a document that the graph names as skipped belongs to the corpus as well
                 count += len(functions_of(document.text))
             documents.append(document)
     return documents
@@ -87,7 +91,10 @@ def parse_all(documents: list[Document], pause: bool = False) -> None:
 def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     """The floor, then build and save with one process and with two."""
     floor, paused = (timed(lambda p=p: parse_all(documents, p)) for p in (False, True))
-    found = {"parse": {"wall_s": floor[0], "cpu_s": floor[1]}, "parse_paused": {"wall_s": paused[0], "cpu_s": paused[1]}}
+    found = {
+        "parse": {"wall_s": floor[0], "cpu_s": floor[1]},
+        "parse_paused": {"wall_s": paused[0], "cpu_s": paused[1]},
+    }
     graphs = []
     for name, processes in (("one", 1), ("two", 2)):
         built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
@@ -96,7 +103,9 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
         functions = len(built[2].of_type(IMPL))
         found[name] = {"wall_s": wall, "cpu_s": used, "save_s": saved[0], "functions_per_s": functions / wall}
         graphs.append(built[2])
-    markers = {(folder / name / "graph.json").read_bytes() for name in ("one", "two")}  # they name files by their digests
+    markers = {
+        (folder / name / "graph.json").read_bytes() for name in ("one", "two")
+    }  # they name files by their digests
     found |= {"ratio": found["one"]["cpu_s"] / floor[1], "ratio_paused": found["one"]["cpu_s"] / paused[1]}
     return found | {"same_graph": graphs[0].equals(graphs[1]) and len(markers) == 1}, graphs[0]
 
@@ -134,15 +143,21 @@ class WordVectors:
 
     def __init__(self, sample: list[str]) -> None:
         pattern = r"[A-Z]?[a-z]+|[A-Z]+|\d+"
-        self.words = HashingVectorizer(n_features=BUCKETS, norm=None, alternate_sign=False, token_pattern=pattern)
+        self.words = HashingVectorizer(
+            n_features=BUCKETS, norm=None, alternate_sign=False, token_pattern=pattern
+        )
         seen = (self.words.transform(sample) > 0).sum(axis=0).A1
         rarity = np.log((1 + len(sample)) / (1 + seen))
-        self.projection = (np.random.default_rng(0).normal(size=(BUCKETS, DIMENSION)) * rarity[:, None]).astype(np.float32)
+        self.projection = (
+            np.random.default_rng(0).normal(size=(BUCKETS, DIMENSION)) * rarity[:, None]
+        ).astype(np.float32)
 
     def encode(self, texts: list[str]) -> np.ndarray:
         counts = self.words.transform(texts).astype(np.float32)
         counts.data = np.log1p(counts.data)
-        rows = counts @ self.projection + 1e-3 * self.projection[0]  # a text without words has a direction too
+        rows = (
+            counts @ self.projection + 1e-3 * self.projection[0]
+        )  # a text without words has a direction too
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -152,13 +167,24 @@ def half(text: str, random: np.random.Generator) -> str:
     return " ".join(w for w, keep in zip(words, random.random(len(words)) < 0.5, strict=True) if keep)
 
 
-def searching(matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int) -> dict[str, object]:
+def searching(
+    matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int
+) -> dict[str, object]:
     """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads, since it links twins badly."""
     flat = make_index("flat", matrix[nodes])
-    found: dict[str, object] = {"exact_rows": len(nodes), "exact_ms": each(flat, queries[:20]), "hnsw_rows": len(matrix)}
+    found: dict[str, object] = {
+        "exact_rows": len(nodes),
+        "exact_ms": each(flat, queries[:20]),
+        "hnsw_rows": len(matrix),
+    }
     flat = make_index("flat", matrix)
     seconds, _, hnsw = timed(lambda: HNSWIndex(matrix, ef_construction=ef_construction))
-    found |= {"hnsw_build_s": seconds, "hnsw": {}, "hnsw_links": LINKS, "hnsw_ef_construction": ef_construction}
+    found |= {
+        "hnsw_build_s": seconds,
+        "hnsw": {},
+        "hnsw_links": LINKS,
+        "hnsw_ef_construction": ef_construction,
+    }
     for ef in (64, 128, 256):
         hnsw.index.hnsw.efSearch = ef
         found["hnsw"][str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
@@ -185,12 +211,18 @@ def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
     some = [v for v in random.permutation(functions)[: 4 * count] if len(graph.children(v))][:count]
     query, stub = np.ones(1, np.float32), Stub()
     taken = [1e3 * timed(lambda v=v: prune(graph, int(v), query, stub))[0] for v in some]
-    return {"median_ms": float(np.median(taken)), "p99_ms": float(np.percentile(taken, 99)), "max_ms": max(taken)}
+    return {
+        "median_ms": float(np.median(taken)),
+        "p99_ms": float(np.percentile(taken, 99)),
+        "max_ms": max(taken),
+    }
 
 
 def encoding(graph: PKG, count: int) -> dict[str, float]:
     """Texts per second of the embedder, from an empty cache, and of sentence-transformers with its defaults."""
-    texts = list(dict.fromkeys(graph.payloads(np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count])))
+    texts = list(
+        dict.fromkeys(graph.payloads(np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count]))
+    )
     with tempfile.TemporaryDirectory() as cache:
         embedder = Embedder(cache=Path(cache))
         embedder.encode(["warm up"])
@@ -200,19 +232,35 @@ def encoding(graph: PKG, count: int) -> dict[str, float]:
 
 
 def measure(
-    functions: int, folder: Path, embedder: str = "words", encode: int = 0, queries: int = 1000, beam: int = EF_CONSTRUCTION
+    functions: int,
+    folder: Path,
+    embedder: str = "words",
+    encode: int = 0,
+    queries: int = 1000,
+    beam: int = EF_CONSTRUCTION,
 ) -> dict:
     """All figures; `folder` takes the graph, `beam` is HNSW's efConstruction."""
     load = os.getloadavg()[0]
     documents = installed_documents(functions)
     build_times, graph = building(documents, folder)
     account = ledger(documents, graph)
-    figures: dict = {"load_before": load, "processors": os.cpu_count(), "documents": len(documents), "nodes": len(graph)}
-    figures |= {"functions": account.implementations, "edges": graph.edges.num_rows, "payloads": len(graph.texts)}
+    figures: dict = {
+        "load_before": load,
+        "processors": os.cpu_count(),
+        "documents": len(documents),
+        "nodes": len(graph),
+    }
+    figures |= {
+        "functions": account.implementations,
+        "edges": graph.edges.num_rows,
+        "payloads": len(graph.texts),
+    }
     figures |= {"ledger": str(account).split("\n"), "balanced": account.balanced, "build": build_times}
     figures |= {"disk_mb_without_vectors": disk_mb(folder / "one"), **loading(folder / "one")}
     texts = graph.texts["text"].to_pylist()
-    encoder = WordVectors(texts[:: max(1, len(texts) // 20_000)]) if embedder == "words" else Embedder(embedder)
+    encoder = (
+        WordVectors(texts[:: max(1, len(texts) // 20_000)]) if embedder == "words" else Embedder(embedder)
+    )
     seconds, _, matrix = timed(lambda: store.encode(folder / "one", encoder))
     figures |= {"vectors": encoder.name, "vectors_s": seconds, "disk_mb": disk_mb(folder / "one")}
     random = np.random.default_rng(1)
@@ -224,21 +272,28 @@ def measure(
 def table(found: dict) -> str:
     """The figures beside the paper's Table 8."""
     rows = table8_rows(found)
-    return "\n".join(f"{step:<32} {theirs:<28} {here}" for step, theirs, here in [("", "Table 8 (PKG)", "here"), *rows])
+    return "\n".join(
+        f"{step:<32} {theirs:<28} {here}" for step, theirs, here in [("", "Table 8 (PKG)", "here"), *rows]
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="the graph at the paper's scale beside Table 8")
     parser.add_argument("--functions", type=int, default=115_000)
     parser.add_argument("--embedder", default="words")
-    parser.add_argument("--encode", type=int, default=0, help="blocks to encode for texts/s (0: not measured)")
+    parser.add_argument(
+        "--encode", type=int, default=0, help="blocks to encode for texts/s (0: not measured)"
+    )
     parser.add_argument("--beam", type=int, default=EF_CONSTRUCTION, help="efConstruction of HNSW")
     parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/graph.json")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options.functions, Path(folder), options.embedder, options.encode, beam=options.beam)
     configuration = {k: v for k, v in vars(options).items() if k != "output"}
-    write_json(options.output or results_dir() / "benchmarks" / "graph.json", {"configuration": configuration} | rounded(found))
+    write_json(
+        options.output or results_dir() / "benchmarks" / "graph.json",
+        {"configuration": configuration} | rounded(found),
+    )
     print("\n".join([table(found), *found["ledger"]]))
     return 0 if found["balanced"] and found["build"]["same_graph"] and found["build"]["ratio"] <= 2.3 else 1
 

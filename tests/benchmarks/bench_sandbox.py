@@ -83,19 +83,24 @@ def main(count=10_000, rounds=3):
     sizes = memory(count)
     truth = runs["official"][0][2]
     equal = all(r[2] == truth * (size[n] // TASKS) for n, rs in runs.items() for r in rs)
-    print(json.dumps({
-        "against official": round(rate["two"] / rate["official"], 2),
-        "against official by processor time": round(used["official"] / used["two"], 2),
-        "two workers against one": round(rate["two"] / rate["one"], 2),
-        "verdicts equal": equal,
-        "samples/s": {n: round(v, 1) for n, v in rate.items()},
-        "processor ms a sample": {n: round(1000 * v, 2) for n, v in used.items()},
-        "parent MB after 10 % and all of the samples": sizes,
-        "samples": count,
-        "processors": os.cpu_count(),
-        "load before": os.getloadavg()[0],
-        "layers missing": [n for n, v in layers().items() if v is not True],
-    }, indent=1))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "against official": round(rate["two"] / rate["official"], 2),
+                "against official by processor time": round(used["official"] / used["two"], 2),
+                "two workers against one": round(rate["two"] / rate["one"], 2),
+                "verdicts equal": equal,
+                "samples/s": {n: round(v, 1) for n, v in rate.items()},
+                "processor ms a sample": {n: round(1000 * v, 2) for n, v in used.items()},
+                "parent MB after 10 % and all of the samples": sizes,
+                "samples": count,
+                "processors": os.cpu_count(),
+                "load before": os.getloadavg()[0],
+                "layers missing": [n for n, v in layers().items() if v is not True],
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

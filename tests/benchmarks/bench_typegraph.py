@@ -56,12 +56,20 @@ def measure(source: Path, files: int, peer: int) -> dict[str, Any]:
         again = build(root, store=store)
         ratio = _peer(dict(list(found.items())[:peer]), Path(folder, "peer"))
     figures = {
-        "source": source.name, "files": len(found), "megabytes": round(sum(map(len, found.values())) / 2**20, 1),
-        "nodes": len(one.graph.nodes), "edges": len(one.graph.edges), "same_graph": one.graph == two.graph,
-        "one_process_s": _rounded(one.seconds), "two_processes_s": _rounded(two.seconds),
-        "one_change_s": _rounded(again.seconds), "one_change_parsed": again.parsed,
-        "processors": os.cpu_count(), "load_before": round(load, 2), "versions": versions(),
-    }  # fmt: skip
+        "source": source.name,
+        "files": len(found),
+        "megabytes": round(sum(map(len, found.values())) / 2**20, 1),
+        "nodes": len(one.graph.nodes),
+        "edges": len(one.graph.edges),
+        "same_graph": one.graph == two.graph,
+        "one_process_s": _rounded(one.seconds),
+        "two_processes_s": _rounded(two.seconds),
+        "one_change_s": _rounded(again.seconds),
+        "one_change_parsed": again.parsed,
+        "processors": os.cpu_count(),
+        "load_before": round(load, 2),
+        "versions": versions(),
+    }
     return figures | ratio
 
 
@@ -81,8 +89,13 @@ def _peer(files: dict[str, bytes], root: Path) -> dict[str, Any]:
     theirs = time.process_time() - start
     inherited = {pair for pair, labels in graph.edges.items() if labels != ("injects",)}
     same = set(file_map) == set(graph.nodes) and injects - inherited == set(graph.edges) - inherited
-    return {"peer_files": len(files), "ours_s": round(ours, 2), "listing_s": round(theirs, 2),
-            "ratio": round(theirs / ours, 2), "same_as_listing": same}  # fmt: skip
+    return {
+        "peer_files": len(files),
+        "ours_s": round(ours, 2),
+        "listing_s": round(theirs, 2),
+        "ratio": round(theirs / ours, 2),
+        "same_as_listing": same,
+    }
 
 
 def main() -> int:
@@ -95,7 +108,11 @@ def main() -> int:
     found = measure(options.source, options.files, options.peer)
     print(json.dumps(found, indent=1))
     write_json(options.output or results_dir() / "benchmarks" / "typegraph.json", found)
-    return 0 if found["two_processes_s"]["total"] < 20 and found["same_graph"] and found["same_as_listing"] else 1
+    return (
+        0
+        if found["two_processes_s"]["total"] < 20 and found["same_graph"] and found["same_as_listing"]
+        else 1
+    )
 
 
 if __name__ == "__main__":

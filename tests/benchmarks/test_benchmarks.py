@@ -9,7 +9,14 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import bench_bm25, bench_chunking, bench_code_search, bench_generation, bench_graph, bench_typegraph
+from benchmarks import (
+    bench_bm25,
+    bench_chunking,
+    bench_code_search,
+    bench_generation,
+    bench_graph,
+    bench_typegraph,
+)
 from pkg_lib.core.types import Request, Task
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
@@ -38,10 +45,18 @@ def test_bm25_small():
 def test_chunking_small():
     deep = b"x = " + b"a + " * 2000 + b"a\n"
     wide = b"x = 1; " * 1500 + b"\n"
-    files = [("a.py", b"def f(): pass\n" * 300), ("deep.py", deep), ("wide.py", wide), ("latin.py", b"# \xe9\n")]
+    files = [
+        ("a.py", b"def f(): pass\n" * 300),
+        ("deep.py", deep),
+        ("wide.py", wide),
+        ("latin.py", b"# \xe9\n"),
+    ]
     found = bench_chunking.measure(files, "python", processes=1, repeat=1)
     assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (4, 1, 1, 0)
-    assert {k: v.split()[0] for k, v in found["differences"].items()} == {"deep.py": "astchunk", "wide.py": "indentation"}
+    assert {k: v.split()[0] for k, v in found["differences"].items()} == {
+        "deep.py": "astchunk",
+        "wide.py": "indentation",
+    }
 
 
 def test_generation_with_a_tiny_model(tiny_model, monkeypatch):
@@ -63,7 +78,9 @@ def test_graph_small(tmp_path):
     assert found["balanced"] and found["build"]["same_graph"]
     assert 300 <= found["functions"] < found["nodes"] and found["payloads"] < found["nodes"]
     assert found["search"]["hnsw"]["128"]["recall_at_1"] > 0.9
-    assert found["disk_mb"] > found["disk_mb_without_vectors"] > 0 and found["resident_mb"] > found["imports_mb"]
+    assert (
+        found["disk_mb"] > found["disk_mb_without_vectors"] > 0 and found["resident_mb"] > found["imports_mb"]
+    )
     lines = bench_graph.table(found).split("\n")
     assert "12,530 MB" in next(line for line in lines if line.startswith("storage"))
     assert "not measured" in next(line for line in lines if line.startswith("encoding"))
@@ -78,8 +95,15 @@ TASKS = [
 
 def test_code_search_ranks_solutions_among_distractors(embedder):
     found = bench_code_search.measure(TASKS, ["def h():\n    return noise\n", "def k(): pass"], embedder, 0.5)
-    assert found["candidates"] == 4 and set(found["methods"]) == {"MiniLM", "BM25", "reciprocal rank fusion", "score fusion"}
-    assert all(f == {"mrr_at_10": 1.0, "recall_at_1": 1.0, "recall_at_5": 1.0} for f in found["methods"].values())
+    assert found["candidates"] == 4 and set(found["methods"]) == {
+        "MiniLM",
+        "BM25",
+        "reciprocal rank fusion",
+        "score fusion",
+    }
+    assert all(
+        f == {"mrr_at_10": 1.0, "recall_at_1": 1.0, "recall_at_5": 1.0} for f in found["methods"].values()
+    )
     assert found["paired"]["BM25"] == {"better": 0, "worse": 0, "p_first": 1.0}
 
 

@@ -22,11 +22,15 @@ WHITE = " \t\n\r\x0b\x0c"
 
 
 def theirs(text: str, language: str, limit: int) -> list[str]:
-    builder = ASTChunkBuilder(max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none")
+    builder = ASTChunkBuilder(
+        max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none"
+    )
     return [window["content"] for window in builder.chunkify(text)]
 
 
-def check_lossless(data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None) -> None:
+def check_lossless(
+    data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None
+) -> None:
     made = Chunker(method, "lossless", limit).chunk(data, name, language)
     assert b"".join(c.data for c in made.chunks) == data
     assert [c.start for c in made.chunks] == [0, *(c.stop for c in made.chunks[:-1])][: len(made.chunks)]
@@ -56,13 +60,47 @@ def test_as_published_is_what_astchunk_writes(name):
 
 
 pieces = st.sampled_from(
-    ["def f(a):\n", "    return a\n", "class A:\n", "x = 1\n", "\t", " ", "\r\n", "\n", "(", ")", "[", "]", "{", "}", '"',
-     "'''", "é", "# c\n", "if x:\n", "  y()\n", "\\\n", ";", "\ufeff", "\x0c", "\0", "@", "int f() { return 1; }\n",
-     "日本語 = 2\n", "=>", "`${a}`"]
-)  # fmt: skip
+    [
+        "def f(a):\n",
+        "    return a\n",
+        "class A:\n",
+        "x = 1\n",
+        "\t",
+        " ",
+        "\r\n",
+        "\n",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        '"',
+        "'''",
+        "é",
+        "# c\n",
+        "if x:\n",
+        "  y()\n",
+        "\\\n",
+        ";",
+        "\ufeff",
+        "\x0c",
+        "\0",
+        "@",
+        "int f() { return 1; }\n",
+        "日本語 = 2\n",
+        "=>",
+        "`${a}`",
+    ]
+)
 
 
-@given(st.lists(pieces, max_size=40).map("".join), st.sampled_from(list(GRAMMARS)), st.integers(1, 30), st.sampled_from(METHODS))
+@given(
+    st.lists(pieces, max_size=40).map("".join),
+    st.sampled_from(list(GRAMMARS)),
+    st.integers(1, 30),
+    st.sampled_from(METHODS),
+)
 def test_lossless_for_text_of_any_kind(text, language, limit, method):
     check_lossless(text.encode(), "x", limit, method, language)
 
@@ -143,19 +181,29 @@ def test_sizes_are_characters_without_loss_and_windows_are_of_bytes_as_published
 
 
 def test_files_that_do_not_parse_are_counted():
-    good, bad = (Chunker().chunk(t, "a.py").account.parse_errors for t in (b"x = 1\n", b"def f(:\n  )\nx = = 2\n"))
+    good, bad = (
+        Chunker().chunk(t, "a.py").account.parse_errors for t in (b"x = 1\n", b"def f(:\n  )\nx = = 2\n")
+    )
     assert good == 0 and bad > 0
     assert Chunker("fixed-size").chunk(b"x\n", "a.py").account.parse_errors is None
 
 
 def test_empty_files_have_no_chunks_without_loss_and_one_as_published():
     assert Chunker().chunk(b"", "a.py").chunks == []
-    assert [c.text for c in Chunker(mode="as-published").chunk(b"", "a.py").chunks] == theirs("", "python", 2000) == [""]
+    assert (
+        [c.text for c in Chunker(mode="as-published").chunk(b"", "a.py").chunks]
+        == theirs("", "python", 2000)
+        == [""]
+    )
 
 
 def test_fixed_size_takes_lines_and_overlaps_as_published():
     data = "".join(f"{i}\n" for i in range(7)).encode() + b"end"
-    assert [(c.first, c.last) for c in Chunker("fixed-size", lines=3).chunk(data, "a.py").chunks] == [(1, 3), (4, 6), (7, 8)]
+    assert [(c.first, c.last) for c in Chunker("fixed-size", lines=3).chunk(data, "a.py").chunks] == [
+        (1, 3),
+        (4, 6),
+        (7, 8),
+    ]
     made = Chunker("fixed-size", "as-published", lines=4, overlap=2).chunk(data, "a.py")
     assert [(c.first, c.last) for c in made.chunks] == [(1, 4), (3, 6), (5, 8)]
     assert made.account.bytes_twice == 8 and made.account.balanced
@@ -173,7 +221,9 @@ def test_a_chain_of_20000_operators_is_no_recursion():
 
 
 def test_documents_are_chunked_by_suffix_and_as_python_without_one():
-    made = Chunker(max_size=30).documents([Document("a/B.java", "class B { int f() { return 1; } }"), Document("row", "x = 1\n")])
+    made = Chunker(max_size=30).documents(
+        [Document("a/B.java", "class B { int f() { return 1; } }"), Document("row", "x = 1\n")]
+    )
     assert [m.account.language for m in made] == ["java", "python"]
     rows = [c.as_document() for m in made for c in m.chunks]
     assert {d.kind for d in rows} == {"text"} and len({d.id for d in rows}) == len(rows)

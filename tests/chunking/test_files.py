@@ -29,16 +29,24 @@ def test_a_tree_with_every_kind_of_bad_file(tree):
     chunks, ledger = files.chunk_tree(tree, Chunker())
     assert [a.document for a in ledger.accounts] == ["broken.py", "empty.py", "a/Two.java", "a/one.py"]
     assert ledger.skipped == {files.LINK: ["loop", "itself.py"], files.SPECIAL: ["pipe.py"]}
-    assert b"".join(c.data for c in chunks if c.document == "a/one.py") == (tree / "a" / "one.py").read_bytes()
+    assert (
+        b"".join(c.data for c in chunks if c.document == "a/one.py") == (tree / "a" / "one.py").read_bytes()
+    )
     words = str(ledger)
     for part in (
-        "4 files,", "1 files do not parse everywhere (broken.py)", "1 files are not UTF-8 (a/one.py)",
-        "1 files are empty (empty.py)", "1 files have line ends other than LF (a/one.py)",
-        "skipped 2: symbolic link, not followed (loop, itself.py)", "skipped 1: not a regular file (pipe.py)",
-    ):  # fmt: skip
+        "4 files,",
+        "1 files do not parse everywhere (broken.py)",
+        "1 files are not UTF-8 (a/one.py)",
+        "1 files are empty (empty.py)",
+        "1 files have line ends other than LF (a/one.py)",
+        "skipped 2: symbolic link, not followed (loop, itself.py)",
+        "skipped 1: not a regular file (pipe.py)",
+    ):
         assert part in words
     table = ledger.table()
-    assert list(table["utf8"]) == [True, True, True, False] and table["bytes_in"].sum() == sum(len(c.data) for c in chunks)
+    assert list(table["utf8"]) == [True, True, True, False] and table["bytes_in"].sum() == sum(
+        len(c.data) for c in chunks
+    )
 
 
 def test_many_bad_files_are_named_up_to_five(tmp_path):
@@ -47,7 +55,10 @@ def test_many_bad_files_are_named_up_to_five(tmp_path):
         (tmp_path / f"link{number}.py").symlink_to(tmp_path / "0.py")
     words = str(files.chunk_tree(tmp_path, Chunker())[1])
     assert "7 files do not parse everywhere (0.py, 1.py, 2.py, 3.py, 4.py, ...)" in words
-    assert "skipped 7: symbolic link, not followed (link0.py, link1.py, link2.py, link3.py, link4.py, ...)" in words
+    assert (
+        "skipped 7: symbolic link, not followed (link0.py, link1.py, link2.py, link3.py, link4.py, ...)"
+        in words
+    )
 
 
 def test_a_very_large_file_is_remarked_upon(tmp_path):

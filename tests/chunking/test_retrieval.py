@@ -22,7 +22,11 @@ TASK = Task("T/1", "none", "sum the numbers of a list", "f", "", "")
 
 
 def test_the_chunks_are_the_three_functions():
-    assert [c.text.split("(")[0].strip() for c in CHUNKS] == ["def reverse_words", "def sum_numbers", "def noise"]
+    assert [c.text.split("(")[0].strip() for c in CHUNKS] == [
+        "def reverse_words",
+        "def sum_numbers",
+        "def noise",
+    ]
 
 
 @pytest.mark.parametrize("name", ["BM25", "words"])
@@ -52,7 +56,11 @@ def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
 def test_a_column_over_chunks():
     column = retrieval.ChunkRetriever("cast", CHUNKS, retrieval.BM25Ranker(), limit=80)
     (context,) = column.retrieve([TASK])
-    assert context.column == "cast" and context.text.startswith("def sum_numbers") and context.source == "a.py:5-8"
+    assert (
+        context.column == "cast"
+        and context.text.startswith("def sum_numbers")
+        and context.source == "a.py:5-8"
+    )
     assert context.score > 0
     (empty,) = column.retrieve([Task("T/2", "none", "zebra", "f", "", "")])
     assert (empty.text, empty.source) == ("", "")
@@ -78,7 +86,8 @@ def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatc
     start = time.monotonic()
     for name in embed.HUB:
         with pytest.raises(
-            UserError, match=f"embedder {name} comes from the Hugging Face hub, which does not answer; choose all-Mini"
+            UserError,
+            match=f"embedder {name} comes from the Hugging Face hub, which does not answer; choose all-Mini",
         ):
             retrieval.make_ranker(name).scores(["a query"], CHUNKS)
     assert time.monotonic() - start < 30
@@ -96,7 +105,9 @@ def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
             return np.ones((len(texts), 1), np.float32)
 
     monkeypatch.setattr(hub, "reachable", lambda: False)
-    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: "/snapshots/abc/config.json")
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache", lambda *a, **k: "/snapshots/abc/config.json"
+    )
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
     for name in ("BGE-base", "Jina-v2-code"):
         assert retrieval.make_ranker(name).scores(["a query"], CHUNKS).shape == (1, 3)

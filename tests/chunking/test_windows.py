@@ -62,7 +62,9 @@ def packed(tree, **options) -> list[list[tuple[int, int]]]:
 
 @given(st.lists(trees, min_size=1, max_size=6), st.booleans())
 def test_windows_are_those_of_the_recursive_listing(tree, merge):
-    assert packed(tree, merge=merge) == [[n[:2] for n in chunk] for chunk in chunk_nodes(placed(tree)[2], merge)]
+    assert packed(tree, merge=merge) == [
+        [n[:2] for n in chunk] for chunk in chunk_nodes(placed(tree)[2], merge)
+    ]
 
 
 @given(st.lists(trees, min_size=1, max_size=6))

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - one attack a line
 """The attack suite: none may pass, hang, leave a process, or touch anything outside its directory.
 
 Every attack fails its test honestly (f gives 0, the test wants 2) unless it cheats. `rlimits alone` stands for a system
@@ -34,15 +33,22 @@ ANYWHERE = {
     "builtins patched": ("import builtins\nbuiltins.abs = lambda x: 2\ndef f(x): return 2", "Suspicious"),
     "exec patched": (f"import builtins\nbuiltins.exec = lambda *a: None{WRONG}", "AssertionError"),
     "builtins replaced in the name space": ("__builtins__ = {}\ndef f(x): return 2", "Suspicious"),
-    "AssertionError patched": (f"import builtins\nbuiltins.AssertionError = type('A', (), {{}}){WRONG}", "AssertionError"),
-    "json and os patched": (f"import json, os\njson.dumps = os.write = os._exit = lambda *a, **k: 0{WRONG}", "AssertionError"),
+    "AssertionError patched": (
+        f"import builtins\nbuiltins.AssertionError = type('A', (), {{}}){WRONG}",
+        "AssertionError",
+    ),
+    "json and os patched": (
+        f"import json, os\njson.dumps = os.write = os._exit = lambda *a, **k: 0{WRONG}",
+        "AssertionError",
+    ),
     "sys.audit patched": (f"import sys\nsys.audit = lambda *a: None{WRONG}", "AssertionError"),
     "a metaclass that equals everything": (
         "class M(type):\n    __eq__ = lambda c, o: True\n    __hash__ = type.__hash__\nclass K(metaclass=M): pass\ndef f(x): return K",
         "Suspicious",
     ),
     "an equality that is true and not True": (
-        "class Q:\n    def __eq__(self, o): return 1\ndef f(x): return Q()", "Suspicious",
+        "class Q:\n    def __eq__(self, o): return 1\ndef f(x): return Q()",
+        "Suspicious",
     ),
     "a builtin of the tests shadowed": ("def all(x): return True\ndef f(x): return 2", "Suspicious"),
     "printed verdict": (f"print('P'); print('{{\"kind\": \"P\"}}', flush=True){WRONG}", "AssertionError"),
@@ -111,24 +117,45 @@ ANYWHERE = {
     "objects by gc": ("import gc\ndef f(x): return gc.get_objects()", "Suspicious"),
     "tracing": ("import sys\nsys.settrace(lambda *a: None)\ndef f(x): return 2", "Suspicious"),
     "an audit hook": ("import sys\nsys.addaudithook(lambda *a: None)\ndef f(x): return 2", "Suspicious"),
-    "completion claimed": ("import sys\nsys.audit('pkg_lib.start'); sys.audit('pkg_lib.completed')", "Suspicious"),
+    "completion claimed": (
+        "import sys\nsys.audit('pkg_lib.start'); sys.audit('pkg_lib.completed')",
+        "Suspicious",
+    ),
     "completion claimed by the error's text": (
         "import functools, sys\nclass E(Exception):\n    __str__ = functools.partial(sys.audit, 'pkg_lib.completed')\nraise E",
         "Suspicious",
     ),
-    "an error that cannot be printed": ("class E(Exception):\n    def __str__(self): raise self\nraise E", "Others"),
+    "an error that cannot be printed": (
+        "class E(Exception):\n    def __str__(self): raise self\nraise E",
+        "Others",
+    ),
 }
 # Needs the system call filter or the namespaces
 LOCKED = {
     "fork bomb": ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "Timeout"),
-    "grandchildren that outlive": (f"import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass{WRONG}", "Others"),
+    "grandchildren that outlive": (
+        f"import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass{WRONG}",
+        "Others",
+    ),
     "a program started": (f"import subprocess\nsubprocess.Popen(['sleep', '60']){WRONG}", "Others"),
-    "a fork passes": ("import os\nif os.fork():\n    import time; time.sleep(9)\ndef f(x): return 2", "Others"),
+    "a fork passes": (
+        "import os\nif os.fork():\n    import time; time.sleep(9)\ndef f(x): return 2",
+        "Others",
+    ),
     "a socket": (f"import socket\nsocket.create_connection(('1.1.1.1', 53), 1){WRONG}", "Others"),
     "a local socket": (f"import socket\nsocket.socket(socket.AF_UNIX){WRONG}", "Others"),
-    "the parent killed": (f"import os, signal\nos.kill(os.getppid(), signal.SIGKILL){WRONG}", ("Others", "AssertionError")),
-    "the group killed": (f"import os, signal\nos.killpg(0, signal.SIGKILL){WRONG}", ("Others", "AssertionError")),
-    "every process killed": (f"import os, signal\nos.kill(-1, signal.SIGKILL){WRONG}", ("Others", "AssertionError")),
+    "the parent killed": (
+        f"import os, signal\nos.kill(os.getppid(), signal.SIGKILL){WRONG}",
+        ("Others", "AssertionError"),
+    ),
+    "the group killed": (
+        f"import os, signal\nos.killpg(0, signal.SIGKILL){WRONG}",
+        ("Others", "AssertionError"),
+    ),
+    "every process killed": (
+        f"import os, signal\nos.kill(-1, signal.SIGKILL){WRONG}",
+        ("Others", "AssertionError"),
+    ),
     "limits raised": ("import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "Others"),
 }
 
@@ -229,15 +256,24 @@ def function(body: str, **facts: object) -> str:
     """f gives 2, what the test wants, where `body` is done, and 0 where the system refuses it."""
     for name, value in facts.items():
         body = body.replace("{" + name + "}", str(value))
-    return f"def f(x):\n    try:\n{textwrap.indent(body, ' ' * 8)}\n    except OSError: return 0\n    return 2"
+    return (
+        f"def f(x):\n    try:\n{textwrap.indent(body, ' ' * 8)}\n    except OSError: return 0\n    return 2"
+    )
 
 
 @pytest.fixture
 def attack(pool, judge):
     def run(setting, body):
         there = pool(setting)
-        devices = [str(p) for p in Path("/dev").iterdir() if p.is_block_device() or p.name in ("mem", "kmsg", "port")]
-        facts = {"server": there.server, "parent": there.parent, "packages": there.packages, "checkout": there.checkout}
+        devices = [
+            str(p) for p in Path("/dev").iterdir() if p.is_block_device() or p.name in ("mem", "kmsg", "port")
+        ]
+        facts = {
+            "server": there.server,
+            "parent": there.parent,
+            "packages": there.packages,
+            "checkout": there.checkout,
+        }
         return judge(function(body, devices=devices, **facts), TEST, setting=setting)
 
     return run
@@ -266,7 +302,10 @@ def test_proc_is_closed_to_descriptors(attack, setting):
     refused(attack(setting, DESCRIPTOR), "AssertionError")
 
 
-@pytest.mark.parametrize("name", ["a benchmark's answers", "another package", "the checkout", "a file in memory", "a datagram pair"])
+@pytest.mark.parametrize(
+    "name",
+    ["a benchmark's answers", "another package", "the checkout", "a file in memory", "a datagram pair"],
+)
 def test_the_attacks_succeed_where_nothing_stands_against_them(attack, name):
     assert attack(BARE, (READING | KERNEL)[name]).status == "passed"
 
@@ -281,7 +320,12 @@ def test_grandchildren_are_swept_by_rlimits_alone(judge):
 def test_files_outside_are_not_touched(judge, setting, tmp_path):
     kept = tmp_path / "results.jsonl"
     kept.write_text("kept")
-    canaries = [Path.home() / "pkg-attack", ROOT / "pkg-attack", ROOT / "results" / "pkg-attack", tmp_path / "new"]
+    canaries = [
+        Path.home() / "pkg-attack",
+        ROOT / "pkg-attack",
+        ROOT / "results" / "pkg-attack",
+        tmp_path / "new",
+    ]
     code = f"""
     import os, shutil
     for path in {[str(p) for p in (*canaries, kept)]}:
@@ -315,7 +359,11 @@ def test_environment_is_empty(judge, setting, monkeypatch):
     monkeypatch.setenv("PKG_ATTACK_SECRET", "key")
     assert judge("import os\nassert not dict(os.environ)", setting=setting).status == "passed"
     for path in ("/proc/self/environ", f"/proc/{os.getpid()}/environ"):
-        outcome = judge(f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0", TEST, setting=setting)
+        outcome = judge(
+            f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0",
+            TEST,
+            setting=setting,
+        )
         refused(outcome, ("Suspicious", "Others"))
 
 
@@ -379,7 +427,7 @@ def test_the_work_directory_is_empty_and_writable(judge):
         "import os, tempfile\ndef f(x):\n    open(tempfile.mkstemp()[1], 'w').write('22'); return len(os.listdir('.')) * 2",
         "def f(x): return open('/dev/null', 'w').write('22')",
     ],
-)  # fmt: skip
+)
 def test_honest_code_that_writes(judge, setting, code):
     assert judge(code, TEST, setting=setting).status == "passed"
 

@@ -52,7 +52,9 @@ def test_time_is_left_before_the_limit(server):
 
 
 def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_time(server):
-    with subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=-1) as sleeper:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"], stdout=-1
+    ) as sleeper:
         sleeper.stdout.readline()
         time.sleep(0.2)
         assert child.remaining(server, sleeper.pid, 59.0, 30.0) <= 0

@@ -1,13 +1,30 @@
 import pytest
 
-from pkg_lib.execution.errors import BEYOND, LONGEST, TABLE7, TAXONOMY, classify, join_detail, split_detail, table7
+from pkg_lib.execution.errors import (
+    BEYOND,
+    LONGEST,
+    TABLE7,
+    TAXONOMY,
+    classify,
+    join_detail,
+    split_detail,
+    table7,
+)
 
 
 @pytest.mark.parametrize(
     ("error", "name"),
-    [(UnboundLocalError, "NameError"), (TabError, "IndentationError"), (SyntaxError, "SyntaxError"), (KeyError, "Others"),
-     (AssertionError, "AssertionError"), (MemoryError, "Memory"), (ModuleNotFoundError, "Others"), (SystemExit, "Others")],
-)  # fmt: skip
+    [
+        (UnboundLocalError, "NameError"),
+        (TabError, "IndentationError"),
+        (SyntaxError, "SyntaxError"),
+        (KeyError, "Others"),
+        (AssertionError, "AssertionError"),
+        (MemoryError, "Memory"),
+        (ModuleNotFoundError, "Others"),
+        (SystemExit, "Others"),
+    ],
+)
 def test_classes_are_named_by_their_nearest_type(error, name):
     assert classify([c.__name__ for c in error.__mro__]) == name
 
@@ -20,6 +37,9 @@ def test_forbidden_import_and_table7():
 
 
 def test_detail_keeps_both_parts():
-    assert split_detail(join_detail("AssertionError", "assert f(1) == 2")) == ("AssertionError", "assert f(1) == 2")
+    assert split_detail(join_detail("AssertionError", "assert f(1) == 2")) == (
+        "AssertionError",
+        "assert f(1) == 2",
+    )
     assert split_detail(join_detail("Timeout")) == ("Timeout", "")
     assert len(join_detail("x" * 9999)) == LONGEST

@@ -42,14 +42,26 @@ def row(task: str, completion: str, **more) -> str:
 
 def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
     good = row("HumanEval/1", "    pass", passed=False, result="failed")
-    lines = [good, '{"task_id": "HumanEv', "", "[1]", '{"task_id": "HumanEval/2"}', row("HumanEval/999", "x"),
-             row("HumanEval/1", "    return 1"),
-             row("HumanEval/0", "x"), '{"task_id": "HumanEval/2", "completion": null}', "\udcff"]  # fmt: skip
+    lines = [
+        good,
+        '{"task_id": "HumanEv',
+        "",
+        "[1]",
+        '{"task_id": "HumanEval/2"}',
+        row("HumanEval/999", "x"),
+        row("HumanEval/1", "    return 1"),
+        row("HumanEval/0", "x"),
+        '{"task_id": "HumanEval/2", "completion": null}',
+        "\udcff",
+    ]
     path = tmp_path / "humaneval" / "m.jsonl"
     path.parent.mkdir()
     path.write_bytes("\n".join(lines).encode("utf8", "surrogateescape"))
     samples = read_samples(path, three)
-    assert samples.completions == {"HumanEval/1": [("    pass", False), ("    return 1", None)], "HumanEval/0": [("x", None)]}
+    assert samples.completions == {
+        "HumanEval/1": [("    pass", False), ("    return 1", None)],
+        "HumanEval/0": [("x", None)],
+    }
     assert [p.line for p in samples.problems] == [2, 4, 5, 6, 9, 10, 0]
     named = [str(p) for p in samples.problems]
     assert f"{path}:6: unknown task_id 'HumanEval/999'" in named
@@ -58,8 +70,15 @@ def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
 
 def test_replay_table_ideal_and_disagreements(tmp_path, three):
     right = [t.solution for t in three]
-    write(tmp_path, "none", [row(three[0].id, right[0], passed=True), row(three[1].id, "    return 0\n", passed=True),
-                             row(three[2].id, "    return 0\n", passed=False)])  # fmt: skip
+    write(
+        tmp_path,
+        "none",
+        [
+            row(three[0].id, right[0], passed=True),
+            row(three[1].id, "    return 0\n", passed=True),
+            row(three[2].id, "    return 0\n", passed=False),
+        ],
+    )
     write(tmp_path, "block", [row(three[0].id, "    return 0\n"), row(three[1].id, right[1])])
     write(tmp_path, "reranked", [row(t.id, t.solution) for t in three])
     done = replay(tmp_path, tmp_path / "out")
@@ -140,16 +159,27 @@ def test_one_method_has_no_ideal(tmp_path, three):
 
 
 def test_ideal_is_not_measured_where_a_candidate_is_not():
-    rows = [("b", m, t, s, None) for t, pair in {"1": ("failed", "passed"), "2": ("passed", "not_measured"),
-            "3": ("failed", "failed")}.items() for m, s in zip("xy", pair, strict=True)]  # fmt: skip
+    rows = [
+        ("b", m, t, s, None)
+        for t, pair in {
+            "1": ("failed", "passed"),
+            "2": ("passed", "not_measured"),
+            "3": ("failed", "failed"),
+        }.items()
+        for m, s in zip("xy", pair, strict=True)
+    ]
     table = tabulate(pd.DataFrame(rows, columns=["benchmark", "method", "task_id", "status", "published"]))
     ideal = table[table.method == "ideal"].iloc[0]
     assert (ideal.passed, ideal.failed, ideal.not_measured) == (1, 1, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("PKG_PAPER_DIR" not in os.environ, reason="PKG_PAPER_DIR names no directory with the published samples")
-@pytest.mark.skipif("PKG_MBPP_DIR" not in os.environ, reason="PKG_MBPP_DIR names no directory with mbpp.jsonl")
+@pytest.mark.skipif(
+    "PKG_PAPER_DIR" not in os.environ, reason="PKG_PAPER_DIR names no directory with the published samples"
+)
+@pytest.mark.skipif(
+    "PKG_MBPP_DIR" not in os.environ, reason="PKG_MBPP_DIR names no directory with mbpp.jsonl"
+)
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])
 def test_every_published_verdict_is_reproduced(model, tmp_path):
     done = replay(Path(os.environ["PKG_PAPER_DIR"]) / "samples" / model, tmp_path)

@@ -23,14 +23,27 @@ ROOT = Path(__file__).resolve().parents[2]
 TEST = "assert f(1) == 2"
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return x"
 NAMES = {
-    "network namespace", "process namespace", "mount namespace", "ipc namespace", "rlimits", "no new privileges",
-    "capabilities dropped", "system call filter", "process-count limit", "Landlock", "ordinary user",
+    "network namespace",
+    "process namespace",
+    "mount namespace",
+    "ipc namespace",
+    "rlimits",
+    "no new privileges",
+    "capabilities dropped",
+    "system call filter",
+    "process-count limit",
+    "Landlock",
+    "ordinary user",
 }
 
 
 def left_in(folder):
     """Processes of the sandbox whose work directory is below `folder`, orphans among them."""
-    return [p.pid for p in psutil.process_iter(["cmdline"]) if any(str(folder) in a for a in p.info["cmdline"] or ())]
+    return [
+        p.pid
+        for p in psutil.process_iter(["cmdline"])
+        if any(str(folder) in a for a in p.info["cmdline"] or ())
+    ]
 
 
 @pytest.fixture
@@ -51,13 +64,26 @@ def no_leak(tmp_path, monkeypatch):
         ("def f(x): return y", "NameError", "NameError: name 'y' is not defined", TEST),
         ("def f(): pass", "TypeError", "TypeError: f() takes 0 positional arguments but 1 was given", TEST),
         ("def f(x:", "SyntaxError", "SyntaxError: '(' was never closed (<sample>, line 1)", ""),
-        ("def f(x):\nreturn 1", "IndentationError",
-         "IndentationError: expected an indented block after function definition on line 1 (<sample>, line 2)", ""),
+        (
+            "def f(x):\nreturn 1",
+            "IndentationError",
+            "IndentationError: expected an indented block after function definition on line 1 (<sample>, line 2)",
+            "",
+        ),
         ("def f(x): return [][1]", "Others", "IndexError: list index out of range", TEST),
-        ("def f(x):\n    y += 1", "NameError",
-         "UnboundLocalError: cannot access local variable 'y' where it is not associated with a value", TEST),
+        (
+            "def f(x):\n    y += 1",
+            "NameError",
+            "UnboundLocalError: cannot access local variable 'y' where it is not associated with a value",
+            TEST,
+        ),
         ("import sympy", "ForbiddenImport", "ModuleNotFoundError: No module named 'sympy'", ""),
-        ("from scipy.stats import norm", "ForbiddenImport", "ModuleNotFoundError: No module named 'scipy'", ""),
+        (
+            "from scipy.stats import norm",
+            "ForbiddenImport",
+            "ModuleNotFoundError: No module named 'scipy'",
+            "",
+        ),
         ("from math import nothing", "Others", "", ""),
         ("x = [0] * 10**10", "Memory", "MemoryError", ""),
         ("import os; os.abort()", "Others", "", ""),
@@ -74,7 +100,9 @@ def test_error_types_keep_the_last_line_and_the_assertion(judge, code, error, li
 
 def test_the_failing_assertion_is_the_innermost_statement(judge):
     check = "def check(c):\n    assert c(0) == 0\n    for i in (1, 2):\n        assert c(i) == (\n            2)\n\ncheck(f)"
-    assert split_detail(judge(WRONG, check).detail)[1] == "assert c(i) == (\n            2)".replace("\n", " ")
+    assert split_detail(judge(WRONG, check).detail)[1] == "assert c(i) == (\n            2)".replace(
+        "\n", " "
+    )
 
 
 def test_a_pass_needs_every_test_and_each_is_a_fresh_process(judge):
@@ -91,7 +119,9 @@ def test_without_tests_the_solution_is_executed(judge):
 
 def test_names_are_those_of_a_bare_exec(judge):
     """As the published verdicts were reached: `__name__` is builtins', so a main guard does not run."""
-    assert judge("if __name__ == '__main__': raise SystemExit\nassert __name__ == 'builtins'").status == "passed"
+    assert (
+        judge("if __name__ == '__main__': raise SystemExit\nassert __name__ == 'builtins'").status == "passed"
+    )
     assert judge("def f(x: undefined): return 2", TEST).error == "NameError"
 
 
@@ -101,18 +131,26 @@ def test_names_are_those_of_a_bare_exec(judge):
         ("stdlib", "import numpy", "ForbiddenImport"),
         ("stdlib", "import json, sysconfig; sysconfig.get_config_vars()", ""),
         ("stdlib+numpy", "import numpy.polynomial, numpy.random", ""),
-        ("stdlib+numpy", "import numpy, os, sys\nsys.path.insert(0, os.path.dirname(os.path.dirname(numpy.__file__)))\n"
-                         "sys.meta_path.reverse()\nimport pandas", "ForbiddenImport"),
+        (
+            "stdlib+numpy",
+            "import numpy, os, sys\nsys.path.insert(0, os.path.dirname(os.path.dirname(numpy.__file__)))\n"
+            "sys.meta_path.reverse()\nimport pandas",
+            "ForbiddenImport",
+        ),
         ("stdlib+numpy", "import importlib\nimportlib.import_module('six')", "ForbiddenImport"),
         ("stdlib+numpy", "import importlib\nimportlib.import_module('numpy').zeros(1)", ""),
-        ("stdlib", "import importlib, sys\nsys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[1])\n"
-                   "importlib.import_module('six')", "ForbiddenImport"),
+        (
+            "stdlib",
+            "import importlib, sys\nsys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[1])\n"
+            "importlib.import_module('six')",
+            "ForbiddenImport",
+        ),
         ("all", "import importlib\nimportlib.import_module('six')", ""),
         ("stdlib+numpy", "try:\n    import scipy\nexcept ImportError:\n    pass", ""),
         ("all", "import scipy.stats", ""),
         ("all", "import no_such_package", "Others"),
     ],
-)  # fmt: skip
+)
 def test_packages(judge, packages, code, error):
     assert judge(code, packages=packages, seconds=30).error == error
 
@@ -127,7 +165,9 @@ def test_outcomes_come_in_order_and_progress_counts(no_leak):
 
 
 def test_an_early_end_leaves_nothing(no_leak):
-    outcomes = run_jobs([Job("a", "x = 1"), *[Job("b", "while True: pass", seconds=60)] * 3], Limits(packages="stdlib"))
+    outcomes = run_jobs(
+        [Job("a", "x = 1"), *[Job("b", "while True: pass", seconds=60)] * 3], Limits(packages="stdlib")
+    )
     assert next(outcomes).status == "passed"
     outcomes.close()
 
@@ -171,9 +211,9 @@ def test_a_fault_before_the_sample_is_not_measured(pool, tmp_path):
 
 
 def test_a_stopped_sample_is_no_fault_of_the_sandbox(judge):
-    assert judge("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass", seconds=0.5).error in (
-        "Timeout", "Others"
-    )
+    assert judge(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass", seconds=0.5
+    ).error in ("Timeout", "Others")
 
 
 def test_limits_are_checked():
@@ -244,7 +284,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 def confined(program: str, code: str) -> subprocess.CompletedProcess:
     """`code` in a process behind a filter alone, without the runner's own guards."""
     head = KERNEL_REFUSES.format(folder=str(ROOT / "pkg_lib" / "execution"), program=program)
-    return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_the_filter_refuses_what_python_alone_does_not_reach():

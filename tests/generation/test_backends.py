@@ -37,7 +37,9 @@ def one_by_one(backend: TransformersBackend, texts: list[str]) -> list[list[int]
     found = []
     for ids in backend._ids(texts):
         stop = {"eos_token_id": sorted(backend.ends), "pad_token_id": 0}
-        out = backend.model.generate(torch.tensor([ids]), max_new_tokens=NEW, do_sample=False, **stop)[0, len(ids) :].tolist()
+        out = backend.model.generate(torch.tensor([ids]), max_new_tokens=NEW, do_sample=False, **stop)[
+            0, len(ids) :
+        ].tolist()
         found.append(out[:-1] if out[-1] in backend.ends else out)
     return found
 
@@ -61,7 +63,9 @@ def test_tokens_are_those_of_generate(backend, chat):
     for backend.slots in (1, 3, 5, 64):
         found = rolling(backend, texts)
         assert [tokens for tokens, *_ in found] == expected
-        assert [raw for _, raw, *_ in found] == [backend.tokenizer.decode(t, skip_special_tokens=True) for t in expected]
+        assert [raw for _, raw, *_ in found] == [
+            backend.tokenizer.decode(t, skip_special_tokens=True) for t in expected
+        ]
         assert [n for *_, n in found] == [len(ids) for ids in backend._ids(texts)]
         assert "length" in {finish for _, _, finish, _ in found}
 
@@ -76,13 +80,17 @@ def test_rows_that_end_at_different_places_and_at_once(backend):
     for backend.slots in (1, 3, 6):
         found = rolling(backend, texts)
         assert [tokens for tokens, *_ in found] == expected
-        assert [finish for _, _, finish, _ in found] == ["length" if len(t) == NEW else "end" for t in expected]
+        assert [finish for _, _, finish, _ in found] == [
+            "length" if len(t) == NEW else "end" for t in expected
+        ]
 
 
 def one_by_one_unstopped(backend: TransformersBackend, texts: list[str]) -> list[list[int]]:
     found = []
     for ids in backend._ids(texts):
-        out = backend.model.generate(torch.tensor([ids]), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=0)
+        out = backend.model.generate(
+            torch.tensor([ids]), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=0
+        )
         found.append(out[0, len(ids) :].tolist())
     return found
 
@@ -174,7 +182,9 @@ def test_models_with_a_sliding_window(backend, window):
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     ids = {"bos_token_id": 0, "eos_token_id": 256}
     torch.manual_seed(1)
-    config = Starcoder2Config(vocab_size=259, intermediate_size=64, initializer_range=0.5, sliding_window=window, **shape, **ids)
+    config = Starcoder2Config(
+        vocab_size=259, intermediate_size=64, initializer_range=0.5, sliding_window=window, **shape, **ids
+    )
     backend.model, backend.slots = Starcoder2ForCausalLM(config).eval(), 3
     texts = prompts()
     backend.ends = {tokens[4 + i] for i, tokens in enumerate(one_by_one_unstopped(backend, texts)[:4])}
@@ -204,7 +214,11 @@ def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend
     backend.temperature, runs = 0.9, []
     for backend.slots, asked in ((1, requests), (5, requests[::-1]), (64, requests[3:])):
         tokens: dict[str, list[int]] = {}
-        backend.generate(asked, lambda row, raw, finish, tokens=tokens: tokens.update({row.request.task_id: row.tokens}))
+        backend.generate(
+            asked, lambda row, raw, finish, tokens=tokens: tokens.update({row.request.task_id: row.tokens})
+        )
         runs.append(tokens)
     assert runs[0] == runs[1] == {**runs[0], **runs[2]}
-    assert all(len({tuple(runs[0][f"{i}-{k}"]) for k in range(3)}) == 3 for i in range(4) if len(texts[i]) > 1)
+    assert all(
+        len({tuple(runs[0][f"{i}-{k}"]) for k in range(3)}) == 3 for i in range(4) if len(texts[i]) > 1
+    )

@@ -88,11 +88,21 @@ DAMAGE = {
     "empty": b"",
     "NULs after a crash": b"\0" * 20,
     "a field missing": b'{"key": "b"}',
-    "a field too many": json.dumps({**{k: getattr(generation("b"), k) for k in Generation.__slots__}, "extra": 1}).encode(),
-    "raw is null": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"raw": None}).encode(),
-    "tokens are text": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"tokens": "12"}).encode(),
-    "key is a number": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"key": 5}).encode(),
-    "meta is a list": json.dumps({k: getattr(generation("b"), k) for k in Generation.__slots__} | {"meta": []}).encode(),
+    "a field too many": json.dumps(
+        {**{k: getattr(generation("b"), k) for k in Generation.__slots__}, "extra": 1}
+    ).encode(),
+    "raw is null": json.dumps(
+        {k: getattr(generation("b"), k) for k in Generation.__slots__} | {"raw": None}
+    ).encode(),
+    "tokens are text": json.dumps(
+        {k: getattr(generation("b"), k) for k in Generation.__slots__} | {"tokens": "12"}
+    ).encode(),
+    "key is a number": json.dumps(
+        {k: getattr(generation("b"), k) for k in Generation.__slots__} | {"key": 5}
+    ).encode(),
+    "meta is a list": json.dumps(
+        {k: getattr(generation("b"), k) for k in Generation.__slots__} | {"meta": []}
+    ).encode(),
 }
 
 

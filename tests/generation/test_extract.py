@@ -94,7 +94,22 @@ def test_settled(text, done):
     assert settled(text, "f") is done
 
 
-PIECES = ["```", "```python", "````", "~~~", "[PYTHON]", "[/PYTHON]", "[PY", "\n", "\r\n", "\x0c", "\x0b", "\u2028", " ", "`"]
+PIECES = [
+    "```",
+    "```python",
+    "````",
+    "~~~",
+    "[PYTHON]",
+    "[/PYTHON]",
+    "[PY",
+    "\n",
+    "\r\n",
+    "\x0c",
+    "\x0b",
+    "\u2028",
+    " ",
+    "`",
+]
 PIECES += ["def f(x):", "    return x", "\ndef f(): 1\n", "\n```\n", "prose"]
 texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
@@ -140,5 +155,5 @@ def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
     text = "```python\nHere it is:\n\n```python\ndef f():\n    return 1\n```\nIt works.\n"
     assert extract(text, "f") == "def f():\n    return 1\n"
     assert settled(text[: text.index("It works")], "f")
-    inside = "def f():\n    \"\"\"\n    ```python\n    f()\n    \"\"\"\n"
+    inside = 'def f():\n    """\n    ```python\n    f()\n    """\n'
     assert extract(f"```python\n{inside}```\n", "f") == inside

@@ -37,7 +37,11 @@ assert len(study.completions("None")) == len(study.tasks)
 
 
 def start(tmp_path: Path, log: str, seconds: float) -> subprocess.Popen:
-    env = os.environ | {"PKG_RESULTS": str(tmp_path / "results"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = os.environ | {
+        "PKG_RESULTS": str(tmp_path / "results"),
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / log), str(seconds), str(LIMIT)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE)
 

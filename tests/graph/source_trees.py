@@ -35,7 +35,10 @@ SHAPES = (
 bodies = st.recursive(
     st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=2),
     lambda inner: st.lists(
-        st.one_of(st.sampled_from(SIMPLE), st.tuples(st.sampled_from(SHAPES), st.lists(inner, min_size=4, max_size=4))),
+        st.one_of(
+            st.sampled_from(SIMPLE),
+            st.tuples(st.sampled_from(SHAPES), st.lists(inner, min_size=4, max_size=4)),
+        ),
         min_size=1,
         max_size=3,
     ),
@@ -56,7 +59,11 @@ def render(body: list, out: Expected, depth: int = 0, blocks: list | None = None
     """Writes a body and returns its last line; `blocks` collects those of the innermost function around it."""
     last = 0
     for item in body:
-        last = _simple(item, out, depth) if isinstance(item, list) else _compound(*item, out, depth, blocks, parent)
+        last = (
+            _simple(item, out, depth)
+            if isinstance(item, list)
+            else _compound(*item, out, depth, blocks, parent)
+        )
     return last
 
 

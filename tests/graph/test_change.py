@@ -22,7 +22,10 @@ def corpora(draw):
     """A few documents that share functions; some do not parse, some are empty."""
     texts = ["", "def f(", "X = 1\n", *(draw(st.lists(bodies, min_size=1, max_size=2)))]
     chosen = draw(st.lists(st.sampled_from(range(len(texts))), min_size=1, max_size=6))
-    return [Document(f"d{i}", texts[c] if isinstance(texts[c], str) else source(texts[c])) for i, c in enumerate(chosen)]
+    return [
+        Document(f"d{i}", texts[c] if isinstance(texts[c], str) else source(texts[c]))
+        for i, c in enumerate(chosen)
+    ]
 
 
 def source(body) -> str:

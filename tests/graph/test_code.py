@@ -82,7 +82,9 @@ def test_generated_source_gives_what_it_was_made_of(body):
     found = {}
     for f in functions_of("\n".join(out.lines) + "\n"):
         parents = [f.blocks[b.parent].first if b.parent >= 0 else 0 for b in f.blocks]
-        found[f.name, f.first, f.last] = sorted((b.first, b.last, p) for b, p in zip(f.blocks, parents, strict=True))
+        found[f.name, f.first, f.last] = sorted(
+            (b.first, b.last, p) for b, p in zip(f.blocks, parents, strict=True)
+        )
     assert found == {k: sorted(v) for k, v in out.functions.items()}
 
 
@@ -109,7 +111,10 @@ CASES = {
     "except": ("def f():\n try:\n  x\n except E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
     "finally": ("def f():\n try:\n  x\n finally:\n  with d:\n   z\n", [(2, 6, -1), (5, 6, 0)]),
     "except*": ("def f():\n try:\n  x\n except* E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
-    "case": ("def f():\n match a:\n  case 1:\n   while b:\n    y\n  case _:\n   z\n", [(2, 7, -1), (4, 5, 0)]),
+    "case": (
+        "def f():\n match a:\n  case 1:\n   while b:\n    y\n  case _:\n   z\n",
+        [(2, 7, -1), (4, 5, 0)],
+    ),
     "async": ("async def f():\n async for a in b:\n  async with c:\n   d\n", [(2, 4, -1), (3, 4, 0)]),
     "class": ("def f():\n class A:\n  if a:\n   b = 1\n", [(2, 4, -1), (3, 4, 0)]),
     "one line": ("def f():\n if a: return 1\n while b: c; d\n", [(2, 2, -1), (3, 3, -1)]),
@@ -152,7 +157,9 @@ def answer(text: str) -> list[tuple[int, str]]:
 CODE = "def f():\n    pass\n"
 
 
-@pytest.mark.parametrize("mark", ["```python", "```", "```py", "``` python", "```python3", "```Python ", "  ```python"])
+@pytest.mark.parametrize(
+    "mark", ["```python", "```", "```py", "``` python", "```python3", "```Python ", "  ```python"]
+)
 def test_fenced_answer(mark):
     assert answer(f"Text\n{mark}\n{CODE}```\nmore def") == [(2, CODE)]
 
@@ -197,7 +204,14 @@ def test_parses(text, good):
 
 
 @pytest.mark.parametrize(
-    "head", ["@(\n    wrap\n)\n", "@\\\nwrap\n", "@ (  # why\n\n  a\n  @ b)\n", "@(\n    a)\n@b\n", "@a\n@(\n    b\n)\n"]
+    "head",
+    [
+        "@(\n    wrap\n)\n",
+        "@\\\nwrap\n",
+        "@ (  # why\n\n  a\n  @ b)\n",
+        "@(\n    a)\n@b\n",
+        "@a\n@(\n    b\n)\n",
+    ],
 )
 @pytest.mark.parametrize("indent", ["", "  "])
 def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, indent):

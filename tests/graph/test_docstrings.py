@@ -139,8 +139,11 @@ def test_sphinx_fields():
 def test_sections_without_a_known_title_and_titles_twice():
     found = read("S.\n\nHistory\n-------\nOld.\n\nNotes\n-----\nOne.\n\nNotes\n-----\nTwo.")
     assert found == {
-        "summary": "S.", "history": {"explanation": "Old."}, "notes": {"explanation": "One."}, "notes'": {"explanation": "Two."}
-    }  # fmt: skip
+        "summary": "S.",
+        "history": {"explanation": "Old."},
+        "notes": {"explanation": "One."},
+        "notes'": {"explanation": "Two."},
+    }
 
 
 def test_the_document():
@@ -149,17 +152,38 @@ def test_the_document():
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "reason"), [("f()\n\n \n", "docstring", "nothing in it"), ("x", "rst", "no docstring: kind rst")]
+    ("text", "kind", "reason"),
+    [("f()\n\n \n", "docstring", "nothing in it"), ("x", "rst", "no docstring: kind rst")],
 )
 def test_no_docstring(text, kind, reason):
     with pytest.raises(Rejected, match=reason):
         sections_of(Document("d", text, kind))
 
 
-lines = st.sampled_from([
-    "word", "Parameters", "----------", "  indented", "x : int", "Args:", "    y (str): text", "    deeper", "", "", "Returns:",
-    "Notes", "-----", ":param z: field", ">>> code", "Examples", "a: b", ":rtype: int", "Raises", "    : odd",
-])  # fmt: skip
+lines = st.sampled_from(
+    [
+        "word",
+        "Parameters",
+        "----------",
+        "  indented",
+        "x : int",
+        "Args:",
+        "    y (str): text",
+        "    deeper",
+        "",
+        "",
+        "Returns:",
+        "Notes",
+        "-----",
+        ":param z: field",
+        ">>> code",
+        "Examples",
+        "a: b",
+        ":rtype: int",
+        "Raises",
+        "    : odd",
+    ]
+)
 
 
 @given(st.lists(lines, max_size=14))
@@ -167,5 +191,10 @@ def test_no_word_is_lost(chosen):
     """Every word of the text is in the JSON or is a section's title, whatever the layout."""
     found = read("\n".join(chosen))
     text = " ".join(n.payload.lower() for n in tree(found))
-    for word in set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {"param", "rtype", "args", "returns"}:
+    for word in set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {
+        "param",
+        "rtype",
+        "args",
+        "returns",
+    }:
         assert word in text, (chosen, found)

@@ -27,11 +27,33 @@ from pkg_lib.graph.text.documents import (
     tree,
 )
 
-AWKWARD = ["", "a.b", "a/b", "[0]", "0", '"', "'", "~", "~1", "~4", " ; value = ", "true", "null", "[]", "{}", "-1.5e3", "\n"]
+AWKWARD = [
+    "",
+    "a.b",
+    "a/b",
+    "[0]",
+    "0",
+    '"',
+    "'",
+    "~",
+    "~1",
+    "~4",
+    " ; value = ",
+    "true",
+    "null",
+    "[]",
+    "{}",
+    "-1.5e3",
+    "\n",
+]
 texts = st.one_of(st.sampled_from(AWKWARD), st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
-primitives = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts)
+primitives = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts
+)
 values = st.recursive(
-    primitives, lambda v: st.one_of(st.lists(v, max_size=4), st.dictionaries(texts, v, max_size=4)), max_leaves=12
+    primitives,
+    lambda v: st.one_of(st.lists(v, max_size=4), st.dictionaries(texts, v, max_size=4)),
+    max_leaves=12,
 )
 
 
@@ -74,7 +96,10 @@ def test_a_path_reads_in_one_way(way):
 
 
 def test_the_payload_is_the_papers():
-    value = {"Lists": {"explanation": "Ordered.", "tags": ["a", 1], "examples": [{"code": "x = [1]"}]}, "a/b": None}
+    value = {
+        "Lists": {"explanation": "Ordered.", "tags": ["a", 1], "examples": [{"code": "x = [1]"}]},
+        "a/b": None,
+    }
     assert leaves(value) == [
         "path = Lists/explanation ; value = Ordered.",
         "path = Lists/tags[0] ; value = a",
@@ -85,7 +110,8 @@ def test_the_payload_is_the_papers():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [("1", '"1"'), (1, "1"), (1.0, "1.0"), ("true", '"true"'), (True, "true"), ("", ""), ([], "[]")]
+    ("value", "text"),
+    [("1", '"1"'), (1, "1"), (1.0, "1.0"), ("true", '"true"'), (True, "true"), ("", ""), ([], "[]")],
 )
 def test_values_of_other_types_look_different(value, text):
     payload = serialize("p", value)
@@ -118,7 +144,11 @@ def test_bad_json_is_refused_by_name(text, reason):
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [({1: 2}, "a key that is no string"), ([{1}], "no JSON type: set"), ([float("nan")], "not a number: nan")],
+    [
+        ({1: 2}, "a key that is no string"),
+        ([{1}], "no JSON type: set"),
+        ([float("nan")], "not a number: nan"),
+    ],
 )
 def test_values_that_are_no_json_are_refused(value, reason):
     with pytest.raises(Rejected, match=reason):
@@ -166,18 +196,30 @@ def graph():
 
 
 def test_the_graph_of_several_documents(graph):
-    assert [graph.documents[d] for d in graph.document[graph.of_type(PATHVALUE)]] == ["one", "one", "two", "two"]
+    assert [graph.documents[d] for d in graph.document[graph.of_type(PATHVALUE)]] == [
+        "one",
+        "one",
+        "two",
+        "two",
+    ]
     assert graph.payloads(graph.of_type(PATH)) == ["", "", "a", "a/b"]
     edges = graph.edges.to_pydict()
     assert set(edges["type"]) == {JSON_CHILD}
-    assert list(zip(edges["source"], edges["target"], strict=True)) == [(p, v) for v, p in enumerate(graph.parent) if p >= 0]
+    assert list(zip(edges["source"], edges["target"], strict=True)) == [
+        (p, v) for v, p in enumerate(graph.parent) if p >= 0
+    ]
     assert not graph.first.any() and not graph.last.any()
     assert graph.subgraph(int(np.flatnonzero(graph.document == 5)[0])).number_of_nodes() == 5
 
 
 def test_what_is_skipped_is_named_and_counted(graph):
     assert [d for d, _ in graph.skipped] == ["bad", "empty", "left out", "deep"]
-    assert reasons(graph.skipped) == {"no JSON": 1, "nothing in it": 1, "not structured": 1, "nested too deep": 1}
+    assert reasons(graph.skipped) == {
+        "no JSON": 1,
+        "nothing in it": 1,
+        "not structured": 1,
+        "nested too deep": 1,
+    }
     trees = int((graph.parent == -1).sum())
     assert trees + len(graph.skipped) == len(graph.documents)
 

@@ -15,7 +15,18 @@ from hypothesis import given
 from graph.source_trees import Expected, bodies, render
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.backends import TransformersBackend
-from pkg_lib.graph.enhance import FAMILIES, MAX_CHARS, Hole, Unfit, candidates, closed, enhanced_payloads, fim_of, hole, judge
+from pkg_lib.graph.enhance import (
+    FAMILIES,
+    MAX_CHARS,
+    Hole,
+    Unfit,
+    candidates,
+    closed,
+    enhanced_payloads,
+    fim_of,
+    hole,
+    judge,
+)
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.papers.pkg import enhancer
 
@@ -30,26 +41,38 @@ PLACES = {
         'def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n    """D."""\n    return x',
     ),
     "one line": ("def f(): return 1", 'def f():\n    """D."""\n    return 1'),
-    "one line of a method": ("    def f(self): x = 1; return x", '    def f(self):\n        """D."""\n        x = 1; return x'),
+    "one line of a method": (
+        "    def f(self): x = 1; return x",
+        '    def f(self):\n        """D."""\n        x = 1; return x',
+    ),
     "one line over several": ("def f(): return [\n1,\n]", 'def f():\n    """D."""\n    return [\n1,\n]'),
-    "one line with letters": ("def f(é='ü:'): return é", "def f(é='ü:'):\n    \"\"\"D.\"\"\"\n    return é"),
+    "one line with letters": ("def f(é='ü:'): return é", 'def f(é=\'ü:\'):\n    """D."""\n    return é'),
     "decorated": ("@a\n@b(1)\ndef f():\n    pass", '@a\n@b(1)\ndef f():\n    """D."""\n    pass'),
     "async": ("async def f():\n    await x", 'async def f():\n    """D."""\n    await x'),
     "tabs": ("\tdef f(self):\n\t\treturn 1", '\tdef f(self):\n\t\t"""D."""\n\t\treturn 1'),
     "tabs in one line": ("\tdef f(self): return 1", '\tdef f(self):\n\t\t"""D."""\n\t\treturn 1'),
     "two spaces": ("def f():\n  return 1", 'def f():\n  """D."""\n  return 1'),
-    "comment and gap": ("def f():  # c\n\n    # why\n    x", 'def f():  # c\n    """D."""\n\n    # why\n    x'),
+    "comment and gap": (
+        "def f():  # c\n\n    # why\n    x",
+        'def f():  # c\n    """D."""\n\n    # why\n    x',
+    ),
     "decorated first statement": (
         "def f():\n    @a\n    def g(): pass",
         'def f():\n    """D."""\n    @a\n    def g(): pass',
     ),
     "string in column 0": (
         "    def f(self):\n        x = '''\na'''",
-        '    def f(self):\n        """D."""\n        x = \'\'\'\na\'\'\'',
+        "    def f(self):\n        \"\"\"D.\"\"\"\n        x = '''\na'''",
     ),
-    "a docstring inside": ('def f():\n    def g():\n        "x"', 'def f():\n    """D."""\n    def g():\n        "x"'),
+    "a docstring inside": (
+        'def f():\n    def g():\n        "x"',
+        'def f():\n    """D."""\n    def g():\n        "x"',
+    ),
     "f-string first": ('def f():\n    f"{x}"', 'def f():\n    """D."""\n    f"{x}"'),
-    "lambda and colons": ("def f(x: {1: 2} = (lambda: 0)): x", 'def f(x: {1: 2} = (lambda: 0)):\n    """D."""\n    x'),
+    "lambda and colons": (
+        "def f(x: {1: 2} = (lambda: 0)): x",
+        'def f(x: {1: 2} = (lambda: 0)):\n    """D."""\n    x',
+    ),
 }
 
 
@@ -107,7 +130,9 @@ def test_functions_of_the_textbook(textbook):
         check_same_code(h, "Does it.")
 
 
-def outcome(raw: str, finish: str = "end", payload: str = "def f(items):\n    return sum(items) / len(items)") -> str:
+def outcome(
+    raw: str, finish: str = "end", payload: str = "def f(items):\n    return sum(items) / len(items)"
+) -> str:
     try:
         return judge(hole(payload), raw, QWEN, finish)
     except Unfit as e:
@@ -168,8 +193,13 @@ def test_code_that_would_change_is_rejected():
 
 def test_prompts():
     h = hole("def f():\n    return 1")
-    assert h.prompt(QWEN, "closed") == '<|fim_prefix|>def f():\n    """<|fim_suffix|>"""\n    return 1<|fim_middle|>'
-    assert h.prompt(QWEN, "open") == '<|fim_prefix|>def f():\n    """<|fim_suffix|>\n    return 1<|fim_middle|>'
+    assert (
+        h.prompt(QWEN, "closed")
+        == '<|fim_prefix|>def f():\n    """<|fim_suffix|>"""\n    return 1<|fim_middle|>'
+    )
+    assert (
+        h.prompt(QWEN, "open") == '<|fim_prefix|>def f():\n    """<|fim_suffix|>\n    return 1<|fim_middle|>'
+    )
     assert fim_of("starcoder2-7b").prompt("a", "b") == "<fim_prefix>a<fim_suffix>b<fim_middle>"
     with pytest.raises(UserError, match="no fill-in-the-middle tokens"):
         fim_of("codellama-7b-instruct")
@@ -216,8 +246,16 @@ def test_a_run_and_its_log(corpus, tmp_path):
     assert log["not_asked"] == {"has a docstring": 1, "same text as another": 1}
     path = enhancer.rows_file(MODEL, corpus, tmp_path)
     stored = json.loads(path.with_suffix(".log.json").read_text())
-    assert stored["accepted"] == 2 and stored["revision"].startswith("gguf-sha256-") and "torch" in stored["versions"]
-    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {"mean": "", "size": "", "empty": "empty"}
+    assert (
+        stored["accepted"] == 2
+        and stored["revision"].startswith("gguf-sha256-")
+        and "torch" in stored["versions"]
+    )
+    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {
+        "mean": "",
+        "size": "",
+        "empty": "empty",
+    }
 
 
 def test_what_is_rejected_is_asked_in_the_next_form(corpus, tmp_path):
@@ -251,7 +289,11 @@ def test_stored_rows_are_judged_as_new_ones_are(corpus, tmp_path):
     table = Table()
     log = enhancer.enhance(corpus, MODEL, 9, tmp_path, table, forms=("closed",))
     assert table.asked == [] and log["rejected"] == {"code leaked": 1, "empty": 1} and log["accepted"] == 1
-    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {"mean": "code leaked", "size": "", "empty": "empty"}
+    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {
+        "mean": "code leaked",
+        "size": "",
+        "empty": "empty",
+    }
 
 
 def test_a_smaller_count_is_the_start_of_a_larger_one(corpus, tmp_path):
@@ -272,7 +314,9 @@ def test_a_smaller_count_is_the_start_of_a_larger_one(corpus, tmp_path):
 )
 def test_users_mistakes(corpus, tmp_path, wrong, message):
     with pytest.raises(UserError, match=message):
-        enhancer.enhance(**{"corpus": corpus, "model": MODEL, "count": 1, "results": tmp_path, "backend": Table()} | wrong)
+        enhancer.enhance(
+            **{"corpus": corpus, "model": MODEL, "count": 1, "results": tmp_path, "backend": Table()} | wrong
+        )
 
 
 def graph_and_rows(corpus, tmp_path):
@@ -304,9 +348,13 @@ def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder):
     assert list(frame["before"] != frame["after"]) == [True, False]
     assert list(frame["defines_before"]) == [False, True] and list(frame["defines_after"]) == [True, True]
     assert enhancer.change_summary(frame) == {
-        "tasks": 2, "top1_changed": 1, "top1_enhanced": 1, "defines_before": 1, "defines_after": 2,
+        "tasks": 2,
+        "top1_changed": 1,
+        "top1_enhanced": 1,
+        "defines_before": 1,
+        "defines_after": 2,
         "mean_cosine_rise": pytest.approx((frame["score_after"] - frame["score_before"]).mean()),
-    }  # fmt: skip
+    }
     same = enhancer.change_summary(enhancer.retrieval_change(graph, [], tasks, embedder))
     assert (same["top1_changed"], same["top1_enhanced"], same["mean_cosine_rise"]) == (0, 0, 0)
     with pytest.raises(UserError, match="no tasks"):
@@ -314,7 +362,9 @@ def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder):
 
 
 def test_the_change_over_a_benchmark_is_kept_beside_the_docstrings(corpus, tmp_path, embedder, monkeypatch):
-    monkeypatch.setattr(enhancer, "load_benchmark", lambda name: [Task("T/0", name, "many bananas", "size", "", "")])
+    monkeypatch.setattr(
+        enhancer, "load_benchmark", lambda name: [Task("T/0", name, "many bananas", "size", "", "")]
+    )
     with pytest.raises(UserError, match="no docstrings of qwen"):
         enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
     graph_and_rows(corpus, tmp_path)
@@ -340,4 +390,6 @@ def test_the_backend_stops_at_the_limit_and_where_it_is_told(tiny_model):
     assert all(count <= 7 and finish == "settled" for count, finish in ask())
     backend.stop = partial(closed, fim=QWEN)
     assert ask() == [(7, "length")] * 4
-    assert backend.stop('The end."""') and backend.stop("The end.<|fim_pad|>") and not backend.stop('The "end".')
+    assert (
+        backend.stop('The end."""') and backend.stop("The end.<|fim_pad|>") and not backend.stop('The "end".')
+    )

@@ -49,8 +49,12 @@ def test_the_whole_standard_library():
     Python's own test suite (test/) is another 14 MB and left out for its time.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    paths = [p for p in sorted(root.rglob("*.py")) if p.relative_to(root).parts[0] not in ("site-packages", "test")]
-    documents = [Document(str(p.relative_to(root)), p.read_text("utf-8-sig", "surrogateescape")) for p in paths]
+    paths = [
+        p for p in sorted(root.rglob("*.py")) if p.relative_to(root).parts[0] not in ("site-packages", "test")
+    ]
+    documents = [
+        Document(str(p.relative_to(root)), p.read_text("utf-8-sig", "surrogateescape")) for p in paths
+    ]
     account = ledger(documents, build(documents))
     assert account.balanced, account
     assert account.functions == account.implementations + account.lost.total()
@@ -64,7 +68,11 @@ BAD = [
     Document("python 2", PYTHON2),
     Document("empty", ""),
     Document("prose", "No code.", kind="answer"),
-    Document("answer", "Text\n```python\ndef e(\n```\n\n```python\ndef good():\n    if x: pass\n```\n", kind="answer"),
+    Document(
+        "answer",
+        "Text\n```python\ndef e(\n```\n\n```python\ndef good():\n    if x: pass\n```\n",
+        kind="answer",
+    ),
 ]
 
 
@@ -100,7 +108,13 @@ def shorter(graph: PKG, node: int) -> PKG:
     last = graph.last.copy()
     last[node] += 1
     columns = [pa.array(last) if n == "last" else graph.nodes[n] for n in NODES.names]
-    return PKG(pa.table(columns, NODES), edges_of(graph.type, graph.parent), graph.texts, graph.documents, graph.skipped)
+    return PKG(
+        pa.table(columns, NODES),
+        edges_of(graph.type, graph.parent),
+        graph.texts,
+        graph.documents,
+        graph.skipped,
+    )
 
 
 def test_a_loss_does_not_pass():

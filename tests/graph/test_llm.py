@@ -10,10 +10,17 @@ from pkg_lib.core.types import Document
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.graph.text.llm import AGAIN, LLM, json_part, read_answer
 
-DOCUMENTS = [Document(f"d/{n}", f"Title {n}\n=======\n\nText {n} with {{braces}}.\n", "rst") for n in ("good", "late", "never")]
+DOCUMENTS = [
+    Document(f"d/{n}", f"Title {n}\n=======\n\nText {n} with {{braces}}.\n", "rst")
+    for n in ("good", "late", "never")
+]
 ANSWERS = {
     "d/good": ['```json\n{"Title good": {"explanation": "Text"}}\n```'],
-    "d/late": ["Sure! Here is", '{"a": 1, "a": 2}', 'Here: {"Title late": {"examples": [{"code": "x = 1\\n"}]}} Done.'],
+    "d/late": [
+        "Sure! Here is",
+        '{"a": 1, "a": 2}',
+        'Here: {"Title late": {"examples": [{"code": "x = 1\\n"}]}} Done.',
+    ],
     "d/never": ['{"a": [1, 2', '{"a": NaN}', "[1, 2]"],
 }
 
@@ -78,13 +85,21 @@ def test_a_stopped_run_goes_on(tmp_path, stop):
     structurer = llm(tmp_path, second)
     assert structurer.structure(DOCUMENTS) == llm(tmp_path / "other", Fake()).structure(DOCUMENTS)
     assert len(second.requests) == structurer.asked == 7 - stop and structurer.first == 1
-    assert llm(tmp_path, Fake({})).structure(DOCUMENTS) == structurer.structure(DOCUMENTS)  # everything is stored
+    assert llm(tmp_path, Fake({})).structure(DOCUMENTS) == structurer.structure(
+        DOCUMENTS
+    )  # everything is stored
 
 
 def test_another_model_text_or_limit_asks_again(tmp_path):
     cache, backend = GenerationCache(tmp_path), Fake({"d/good": ANSWERS["d/good"] * 6})
     same = Document("d/good", "other text", "rst")
-    asked = [({}, DOCUMENTS[0]), ({}, DOCUMENTS[0]), ({"revision": "2"}, DOCUMENTS[0]), ({}, same), ({"max_new_tokens": 9}, same)]
+    asked = [
+        ({}, DOCUMENTS[0]),
+        ({}, DOCUMENTS[0]),
+        ({"revision": "2"}, DOCUMENTS[0]),
+        ({}, same),
+        ({"max_new_tokens": 9}, same),
+    ]
     asked += [({"style": "codellama"}, same)]
     for options, document in asked:
         LLM(backend, cache, "made-up", **options).structure([document])
@@ -108,7 +123,9 @@ def test_json_part(raw, expected):
     assert json_part(raw) == expected
 
 
-@pytest.mark.parametrize(("raw", "reason"), [("{}", "nothing in it"), ("3", "no object: int"), ('{"a": 1', "no JSON: ")])
+@pytest.mark.parametrize(
+    ("raw", "reason"), [("{}", "nothing in it"), ("3", "no object: int"), ('{"a": 1', "no JSON: ")]
+)
 def test_answers_that_give_no_json(raw, reason):
     found = read_answer("d", raw, "end", 2)
     assert found.value is None and found.reason.startswith(reason) and found.attempts == 2

@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, HAS_BLOCK, HAS_IMPL, IMPL, NAME, PARENT, PKG, build, split_lines
+from pkg_lib.graph.schema import (
+    BLOCK,
+    EDGE_TYPES,
+    HAS_BLOCK,
+    HAS_IMPL,
+    IMPL,
+    NAME,
+    PARENT,
+    PKG,
+    build,
+    split_lines,
+)
 
 from .source_trees import Expected, bodies, render
 
@@ -89,14 +100,20 @@ def test_nodes_of_a_known_function():
     (branch,) = graph.children(loop)
     assert [graph.where(v) for v in graph.children(branch)] == ["d:8-9", "d:11-12"]
     assert [graph.where(v) for v in graph.descendants(walk)] == ["d:6-12", "d:7-12", "d:8-9", "d:11-12"]
-    assert graph.payload(graph.of_type(BLOCK)[2]) == "                while node.next:\n                    node = node.next"
+    assert (
+        graph.payload(graph.of_type(BLOCK)[2])
+        == "                while node.next:\n                    node = node.next"
+    )
 
 
 def test_subgraph_is_a_typed_acyclic_graph():
     graph = build([Document("d", NESTED)])
     whole = graph.subgraph(0)
     assert nx.is_directed_acyclic_graph(whole)
-    assert sorted(nx.get_edge_attributes(whole, "type").values()) == ["HAS_BLOCK"] * 4 + ["HAS_IMPL"] + ["PARENT"] * 3
+    assert (
+        sorted(nx.get_edge_attributes(whole, "type").values())
+        == ["HAS_BLOCK"] * 4 + ["HAS_IMPL"] + ["PARENT"] * 3
+    )
     assert {whole.nodes[v]["type"] for v in whole} == {"NAME", "IMPL", "BLOCK"}
     below = graph.subgraph(int(graph.of_type(BLOCK)[1]))
     assert set(nx.get_edge_attributes(below, "type").values()) == {"PARENT"}
@@ -132,8 +149,12 @@ def test_an_empty_module_parses_and_has_no_nodes():
 
 
 def test_a_bad_fence_does_not_hide_a_good_one():
-    graph = build([Document("a", "```python\ndef f(\n```\n\n```python\ndef g():\n    if x: pass\n```\n", kind="answer")])
-    assert [reason for _, reason in graph.skipped] and [graph.payload(v) for v in graph.of_type(NAME)] == ["g"]
+    graph = build(
+        [Document("a", "```python\ndef f(\n```\n\n```python\ndef g():\n    if x: pass\n```\n", kind="answer")]
+    )
+    assert [reason for _, reason in graph.skipped] and [graph.payload(v) for v in graph.of_type(NAME)] == [
+        "g"
+    ]
     assert graph.where(graph.of_type(BLOCK)[0]) == "a:7-7"
 
 
@@ -151,7 +172,12 @@ def test_form_feed_and_separators_end_no_line():
 @pytest.mark.parametrize("size", [1, 400, 10**9])
 def test_the_same_graph_with_two_processes(monkeypatch, size):
     monkeypatch.setattr("pkg_lib.graph.nodes.CHUNK_CHARS", size)
-    documents = [Document("bad", "def"), Document("a", NESTED), Document("none", "", kind="answer"), Document("b", NESTED)]
+    documents = [
+        Document("bad", "def"),
+        Document("a", NESTED),
+        Document("none", "", kind="answer"),
+        Document("b", NESTED),
+    ]
     documents += [Document(f"d{i}", f"def f{i}():\n    if {i}:\n        return\n") for i in range(20)]
     assert build(documents, {"a": "b"}, processes=2).equals(build(documents, {"a": "b"}))
 
@@ -165,8 +191,12 @@ def test_a_payload_is_kept_once():
     graph = build([Document("a", NESTED), Document("b", "import os\n\n" + NESTED)])
     half = len(graph) // 2
     assert np.array_equal(graph.text[:half], graph.text[half:])
-    assert len(graph.texts) == len(set(graph.payloads(range(half)))) < half  # within a document too: a nested function is a block
-    assert graph.texts["key"].to_pylist() == [hashlib.sha256(t.encode()).digest()[:16] for t in graph.texts["text"].to_pylist()]
+    assert (
+        len(graph.texts) == len(set(graph.payloads(range(half)))) < half
+    )  # within a document too: a nested function is a block
+    assert graph.texts["key"].to_pylist() == [
+        hashlib.sha256(t.encode()).digest()[:16] for t in graph.texts["text"].to_pylist()
+    ]
 
 
 def test_the_view_of_a_large_graph_takes_only_its_own_edges(textbook):
@@ -184,7 +214,9 @@ def test_an_empty_graph():
 
 
 def elif_chain(count: int) -> str:
-    return "def f(x):\n    if x == 0:\n        y\n" + "".join(f"    elif x == {i}:\n        y\n" for i in range(1, count))
+    return "def f(x):\n    if x == 0:\n        y\n" + "".join(
+        f"    elif x == {i}:\n        y\n" for i in range(1, count)
+    )
 
 
 def test_900_nested_blocks():
@@ -197,7 +229,11 @@ def test_900_nested_blocks():
 
 
 @pytest.mark.parametrize(
-    "text", ["def f():\n" + "".join(" " * i + "if x:\n" for i in range(1, 1001)) + " " * 1001 + "y\n", elif_chain(20_000)]
+    "text",
+    [
+        "def f():\n" + "".join(" " * i + "if x:\n" for i in range(1, 1001)) + " " * 1001 + "y\n",
+        elif_chain(20_000),
+    ],
 )
 def test_nesting_that_python_refuses_is_named(text):
     graph = build([Document("deep", text), Document("good", "def g(): pass\n")])

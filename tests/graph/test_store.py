@@ -101,7 +101,9 @@ def other_columns(path):
 def test_a_damaged_file_is_named(tmp_path, stem, damage):
     store.save(build([A, B]), tmp_path)
     damage(file_of(tmp_path, stem))
-    with pytest.raises(UserError, match=f"{stem}-[0-9a-f]+.* is damaged .*; delete the directory and build it again"):
+    with pytest.raises(
+        UserError, match=f"{stem}-[0-9a-f]+.* is damaged .*; delete the directory and build it again"
+    ):
         store.load(tmp_path)
 
 
@@ -116,7 +118,9 @@ def test_a_file_of_other_columns_under_its_own_digest_is_named(tmp_path, stem):
         store.load(tmp_path)
 
 
-@pytest.mark.parametrize("text", ['{"form": 3', "[]", "{}", '{"form": 3, "files": [], "vectors": {}, "skipped": [], "meta": {}}'])
+@pytest.mark.parametrize(
+    "text", ['{"form": 3', "[]", "{}", '{"form": 3, "files": [], "vectors": {}, "skipped": [], "meta": {}}']
+)
 def test_a_damaged_marker(tmp_path, text):
     store.save(build([A]), tmp_path)
     (tmp_path / "graph.json").write_text(text)
@@ -175,7 +179,9 @@ def test_vectors_are_those_of_the_payloads(tmp_path, embedder):
     store.save(graph, tmp_path)
     matrix = store.encode(tmp_path, embedder)
     assert isinstance(matrix, np.memmap) and matrix.dtype == np.float32
-    np.testing.assert_array_equal(matrix[graph.text], WordEmbedder().encode(graph.payloads(range(len(graph)))))
+    np.testing.assert_array_equal(
+        matrix[graph.text], WordEmbedder().encode(graph.payloads(range(len(graph))))
+    )
     assert sorted(embedder.seen) == sorted(graph.texts["text"].to_pylist())  # each distinct payload once
     np.testing.assert_array_equal(store.encode(tmp_path, embedder), matrix)
     assert len(embedder.seen) == len(graph.texts)
@@ -187,7 +193,9 @@ def test_encoding_in_many_pieces(tmp_path, embedder, monkeypatch):
     store.save(graph, tmp_path, embedder)
     store.add(tmp_path, [Document("c", "def h(): pass\n")], embedder)
     graph = store.load(tmp_path)
-    np.testing.assert_array_equal(store.vectors(tmp_path, graph, "words"), WordEmbedder().encode(graph.texts["text"].to_pylist()))
+    np.testing.assert_array_equal(
+        store.vectors(tmp_path, graph, "words"), WordEmbedder().encode(graph.texts["text"].to_pylist())
+    )
 
 
 def test_a_mismatch_of_graph_and_vectors_is_refused_with_the_reason(tmp_path, embedder):
@@ -205,11 +213,16 @@ def test_a_mismatch_of_graph_and_vectors_is_refused_with_the_reason(tmp_path, em
     assert store.load(tmp_path).equals(graph)
 
 
-@pytest.mark.parametrize("damage", [truncate, flip, Path.unlink, lambda p: p.write_bytes(b"x" * p.stat().st_size)])
+@pytest.mark.parametrize(
+    "damage", [truncate, flip, Path.unlink, lambda p: p.write_bytes(b"x" * p.stat().st_size)]
+)
 def test_damaged_vectors_are_named_and_not_carried_on(tmp_path, embedder, damage):
     store.save(build([A]), tmp_path, embedder)
     damage(file_of(tmp_path, "vectors-words"))
-    for act in (lambda: store.vectors(tmp_path, store.load(tmp_path), "words"), lambda: store.add(tmp_path, [B], embedder)):
+    for act in (
+        lambda: store.vectors(tmp_path, store.load(tmp_path), "words"),
+        lambda: store.add(tmp_path, [B], embedder),
+    ):
         with pytest.raises(UserError, match=r"vectors-words-.*npy is damaged"):
             act()
 
@@ -218,7 +231,9 @@ def test_vectors_of_another_shape_are_named(tmp_path, embedder):
     store.save(build([A]), tmp_path, embedder)
     marker = files.marker_of(tmp_path, store.FORM)
     about = marker["vectors"]["words"]
-    about |= files.store(tmp_path, "vectors-words", ".npy", lambda f: np.save(f, np.zeros((2, 256), np.float32)))
+    about |= files.store(
+        tmp_path, "vectors-words", ".npy", lambda f: np.save(f, np.zeros((2, 256), np.float32))
+    )
     files.publish(tmp_path, marker)
     with pytest.raises(UserError, match=r"is damaged \(it holds float32 \(2, 256\), not float32"):
         store.vectors(tmp_path, store.load(tmp_path), "words")
@@ -289,7 +304,9 @@ def test_a_kill_while_encoding_leaves_the_last_complete_version(tmp_path):
     store.save(build([A]), tmp_path, WordEmbedder())
     before = contents(tmp_path)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    assert subprocess.run([sys.executable, "-c", script, tmp_path], env=environment, check=False).returncode == 9
+    assert (
+        subprocess.run([sys.executable, "-c", script, tmp_path], env=environment, check=False).returncode == 9
+    )
     assert before.items() <= contents(tmp_path).items()
     assert store.load(tmp_path).equals(build([A]))
     store.add(tmp_path, [B])
@@ -310,5 +327,7 @@ def test_an_open_graph_outlives_its_files(tmp_path):
     graph = store.load(tmp_path)
     matrix = store.vectors(tmp_path, graph, "words")
     store.save(build([BAD]), tmp_path)
-    assert isinstance(graph, PKG) and graph.payloads(range(len(graph))) == build([A]).payloads(range(len(graph)))
+    assert isinstance(graph, PKG) and graph.payloads(range(len(graph))) == build([A]).payloads(
+        range(len(graph))
+    )
     assert np.isfinite(matrix).all()

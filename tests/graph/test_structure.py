@@ -101,7 +101,10 @@ its order.</p><!-- no -->
 <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>two</td></tr></table>
 <dl><dt>list.sort()</dt><dd><p>Sort in place.</p></dd></dl>tail</section></div><footer>no</footer></body></html>
 """
-LISTS = {"explanation": "A list keeps its order.", "examples": [{"explanation": "Make one:", "code": "x = [1,\n     2]"}]}
+LISTS = {
+    "explanation": "A list keeps its order.",
+    "examples": [{"explanation": "Make one:", "code": "x = [1,\n     2]"}],
+}
 
 
 def headings(text: str, kind: str):
@@ -118,8 +121,16 @@ def test_restructuredtext_with_sphinx():
                 {"explanation": "The append method adds:", "code": "x.append(3)"},
             ],
             "More": {
-                "explanation": ["Mind copy.", "New in version 3.11", "one thing", "another", "a | b\n1 | two"],
-                "examples": [{"explanation": "list.sort(*, key=None): Sort in place:", "code": ">>> x.sort()"}],
+                "explanation": [
+                    "Mind copy.",
+                    "New in version 3.11",
+                    "one thing",
+                    "another",
+                    "a | b\n1 | two",
+                ],
+                "examples": [
+                    {"explanation": "list.sort(*, key=None): Sort in place:", "code": ">>> x.sort()"}
+                ],
             },
         }
     }
@@ -212,7 +223,13 @@ def test_titles_twice_and_reserved():
 
 
 def test_only_the_paragraph_before_the_code_explains_it():
-    stream = [Event("text", "p1"), Event("text", "p2"), Event("code", "c1"), Event("code", "c2"), Event("text", "p3")]
+    stream = [
+        Event("text", "p1"),
+        Event("text", "p2"),
+        Event("code", "c1"),
+        Event("code", "c2"),
+        Event("text", "p3"),
+    ]
     stream += [Event("heading", "H", 1), Event("code", "c3"), Event("term", "t")]
     assert compose(stream) == {
         "explanation": ["p1", "p3"],
@@ -248,7 +265,10 @@ def titles(text: str, kind: str) -> list[str]:
     return [e.text for e in events(Document("d", text, kind)) if e.kind == "heading"]
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 12)), min_size=1, max_size=8), st.sampled_from(list(PARTS)))
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 12)), min_size=1, max_size=8),
+    st.sampled_from(list(PARTS)),
+)
 @example([(1, 2), (2, 9), (3, 1), (2, 1)], "rst")
 def test_the_pieces_of_a_page_joined_are_the_page(shape, kind):
     level, page = 0, ""
@@ -276,10 +296,18 @@ def test_sections_with_an_overline_are_cut_above_it():
 
 
 def test_the_registry():
-    with pytest.raises(UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings, llm"):
+    with pytest.raises(
+        UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings, llm"
+    ):
         deterministic("nosuch")
-    documents = [Document("a/f", "f()\n\nDoes it.", "docstring"), Document("b", "T\n=\n\nx\n", "rst"), Document("c", "x = 1")]
+    documents = [
+        Document("a/f", "f()\n\nDoes it.", "docstring"),
+        Document("b", "T\n=\n\nx\n", "rst"),
+        Document("c", "x = 1"),
+    ]
     found = structured(documents)
     assert [s.document for s in found] == ["a/f", "b", "c"]
-    assert found[0].value == {"f": {"signature": "f()", "summary": "Does it."}} and found[1].value == {"T": {"explanation": "x"}}
+    assert found[0].value == {"f": {"signature": "f()", "summary": "Does it."}} and found[1].value == {
+        "T": {"explanation": "x"}
+    }
     assert found[2].reason == "no tutorial: kind python"

@@ -30,10 +30,14 @@ def after(raw, batch=BATCH, finish="end"):
 
 
 def test_the_prompt_names_and_truncates_the_files():
-    prompt = prompt_of(["A.java", "{question}.java"], {"A.java": "x" * 15_001, "{question}.java": "class {batch_content} {}"})
+    prompt = prompt_of(
+        ["A.java", "{question}.java"], {"A.java": "x" * 15_001, "{question}.java": "class {batch_content} {}"}
+    )
     assert "x" * 15_000 in prompt and "x" * 15_001 not in prompt
     assert "\n--- FILE: {question}.java ---\nclass {batch_content} {}\n" in prompt
-    assert '"file_path": "path/to/File.java"' in prompt and prompt.startswith("You are a static code analyzer.")
+    assert '"file_path": "path/to/File.java"' in prompt and prompt.startswith(
+        "You are a static code analyzer."
+    )
 
 
 def test_records_by_path_and_by_file_name():
@@ -85,7 +89,9 @@ def test_an_answer_that_was_cut_off_is_told_apart():
 
 
 def test_one_good_record_among_faults_counts():
-    found = after({"results": [7, record("X.java"), record(BATCH[1], "Order", ["Cart", 3, " Cart "]), record(BATCH[1])]})
+    found = after(
+        {"results": [7, record("X.java"), record(BATCH[1], "Order", ["Cart", 3, " Cart "]), record(BATCH[1])]}
+    )
     assert list(found.records) == [BATCH[1]] and found.records[BATCH[1]].dependencies == ("Cart",)
     assert found.faults == {extraction.NO_RECORD: 1, extraction.NOT_IN_BATCH: 1, extraction.TWICE: 1}
     assert found.skipped == [BATCH[0]] and found.success_rate == 0.5
@@ -93,7 +99,9 @@ def test_one_good_record_among_faults_counts():
 
 def test_json_in_a_fence_and_dependencies_that_are_no_list():
     fenced = (
-        "Here it is:\n```json\n" + json.dumps({"results": [record(BATCH[0], needs=()) | {"dependencies": "Order"}]}) + "\n```"
+        "Here it is:\n```json\n"
+        + json.dumps({"results": [record(BATCH[0], needs=()) | {"dependencies": "Order"}]})
+        + "\n```"
     )
     assert after(fenced).records[BATCH[0]].dependencies == ()
 
@@ -113,8 +121,16 @@ def test_a_file_of_another_ones_name_counts_as_the_paper_counts_and_is_told_apar
         assert found.success_by_path == both / 3 and len(found.named) == (2 if "X" in path else 1)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda v: st.lists(v) | st.dictionaries(
-    st.sampled_from(["results", "file_path", "class_name", "dependencies"]), v), max_leaves=8))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda v: (
+            st.lists(v)
+            | st.dictionaries(st.sampled_from(["results", "file_path", "class_name", "dependencies"]), v)
+        ),
+        max_leaves=8,
+    )
+)
 def test_any_json_is_read(value):
     found = after(value)
     assert set(found.records) <= set(BATCH)
@@ -172,14 +188,18 @@ def test_a_retry_asks_for_skipped_files_alone(tmp_path):
 def test_a_second_retry_is_another_prompt(tmp_path):
     one, backend = asker(tmp_path, lambda prompt: "no")
     extract({"s/A.java": "class A {}"}, one, batch=1, retries=3)
-    assert len(set(backend.asked)) == len(backend.asked) == 3  # the first retry has the first prompt again, which is known
+    assert (
+        len(set(backend.asked)) == len(backend.asked) == 3
+    )  # the first retry has the first prompt again, which is known
 
 
 def test_the_graph_holds_extracted_classes_only(tmp_path):
     found = extract(TEXTS, asker(tmp_path, all_but("s/E.java"))[0], batch=5)
     graph = graph_of(found)
     assert set(graph.nodes) == set("ABCD") and graph.nodes["A"].path == "s/A.java"
-    assert set(graph.edges) == {("B", "A"), ("C", "A"), ("D", "A")} and graph.edge_counts() == {"depends_on": 3}
+    assert set(graph.edges) == {("B", "A"), ("C", "A"), ("D", "A")} and graph.edge_counts() == {
+        "depends_on": 3
+    }
     assert named_dependencies(found) == 8
 
 
@@ -197,7 +217,9 @@ def test_batches():
 def test_a_request_has_no_entry_point_that_could_settle_it(tmp_path):
     seen = []
     one, backend = asker(tmp_path, lambda prompt: "x")
-    backend.generate = lambda requests, done: seen.extend(requests) or Answering(lambda p: "x").generate(requests, done)
+    backend.generate = lambda requests, done: (
+        seen.extend(requests) or Answering(lambda p: "x").generate(requests, done)
+    )
     one.ask({"q": "prompt"})
     assert [type(r) for r in seen] == [Request] and seen[0].entry_point == "<answer>"
 
@@ -205,7 +227,10 @@ def test_a_request_has_no_entry_point_that_could_settle_it(tmp_path):
 def test_the_key_of_an_answer_holds_all_that_decides_it(tmp_path):
     first, _ = asker(tmp_path, str)
     assert first.key("p") != first.key("q")
-    others = [Asker(MODEL, "r2", first.cache, "f", "extraction", 700), Asker(MODEL, "r", first.cache, "f", "questions", 700)]
+    others = [
+        Asker(MODEL, "r2", first.cache, "f", "extraction", 700),
+        Asker(MODEL, "r", first.cache, "f", "questions", 700),
+    ]
     others.append(Asker(MODEL, "r", first.cache, "f", "extraction", 70))
     assert first.key("p") not in {o.key("p") for o in others}
     first.params["dtype"] = "float32"

@@ -37,8 +37,15 @@ def graph():
 
 def test_no_graph_is_the_best_chunks_and_nothing_else():
     found = NoGraph(repository("Lone", "Impl", "Web"), k=2).gather("Q")
-    assert found.text == "// Lone.java\nclass Lone {}\n\n// Impl.java\nclass Impl implements Api { Store store; }\n"
-    assert [e.path for e in found.excerpts] == ["Lone.java", "Impl.java"] and not found.listed and found.score == 1.0
+    assert (
+        found.text
+        == "// Lone.java\nclass Lone {}\n\n// Impl.java\nclass Impl implements Api { Store store; }\n"
+    )
+    assert (
+        [e.path for e in found.excerpts] == ["Lone.java", "Impl.java"]
+        and not found.listed
+        and found.score == 1.0
+    )
 
 
 @pytest.mark.parametrize(("k", "depth", "says"), [(0, 1, "k = 0"), (-1, 1, "k = -1"), (1, -2, "depth = -2")])
@@ -109,7 +116,11 @@ def test_as_published_takes_the_file_name_for_the_class(graph):
 
 def test_pipelines_are_retrievers(graph):
     (context,) = GraphPipeline(repository("Impl", "Web"), graph, "DKB").retrieve([QUESTION.task()])
-    assert isinstance(context, Context) and (context.task_id, context.column, context.score) == ("Q", "DKB", 1.0)
+    assert isinstance(context, Context) and (context.task_id, context.column, context.score) == (
+        "Q",
+        "DKB",
+        1.0,
+    )
     assert context.source.startswith("Impl.java; Web.java; Api.java") and context.text
 
 
@@ -122,7 +133,9 @@ def test_evidence_by_hand(graph):
     assert judge.scores(QUESTION, none, "named") == (0.5, pytest.approx(2 / 3))
     dkb = GraphPipeline(repository("Impl"), graph, "DKB", budget=Budget(total=330)).gather("Q")
     assert "// Web.java" not in dkb.text
-    assert judge.scores(QUESTION, dkb, "listed")[0] == 0.75 and judge.scores(QUESTION, dkb, "source")[0] < 0.75
+    assert (
+        judge.scores(QUESTION, dkb, "listed")[0] == 0.75 and judge.scores(QUESTION, dkb, "source")[0] < 0.75
+    )
 
 
 def test_only_the_types_whose_lines_are_shown_are_reached():
@@ -143,14 +156,16 @@ def test_the_table_has_a_row_a_pipeline_question_and_reading(graph):
     frame = table(Judge(graph), [QUESTION], [NoGraph(made, 1), GraphPipeline(made, graph, "DKB", 1)])
     assert frame[["pipeline", "reading"]].to_numpy().tolist() == [
         [p, r] for p in ("No-Graph", "DKB") for r in ("source", "listed", "named")
-    ]  # fmt: skip
+    ]
     recall = frame.set_index(["pipeline", "reading"])["recall"]
     assert recall["No-Graph", "source"] == 0.25 and recall["DKB", "source"] == 0.75
 
 
 def test_paired_by_hand():
     d = paired([1.0, 1.0, 1.0, 1.0, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5])
-    assert d.n == 5 and d.value == pytest.approx(0.4) and d.p == 2 / 16  # one difference is 0 and says nothing
+    assert (
+        d.n == 5 and d.value == pytest.approx(0.4) and d.p == 2 / 16
+    )  # one difference is 0 and says nothing
     assert 0 < d.low < 0.4 < d.high <= 0.5
     assert paired([1.0, 0.0], [0.0, 1.0]).p == 1.0 and paired([1.0], [1.0]).p == 1.0
     assert paired([float("nan"), 1.0], [0.0, 0.0]).n == 1 and paired([], []).n == 0

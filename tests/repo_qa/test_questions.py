@@ -38,8 +38,14 @@ def test_nothing_of_the_gold_list_is_in_the_task():
         ("questions: [{id: a, question: b, needs: [1]}]", "needs is a list"),
         ("questions: [{id: a, needs: [A]}]", "question 1 has no question"),
         ("questions: [{question: a, needs: [A]}]", "question 1 has no id"),
-        ("questions: [{id: a, question: b, needs: [A], gold: [B]}]", "has 'gold'; it takes id, question, needs, kind, theme"),
-        ("questions: [{id: a, question: b, needs: [A]}, {id: a, question: c, needs: [A]}]", "two questions have the id a"),
+        (
+            "questions: [{id: a, question: b, needs: [A], gold: [B]}]",
+            "has 'gold'; it takes id, question, needs, kind, theme",
+        ),
+        (
+            "questions: [{id: a, question: b, needs: [A]}, {id: a, question: c, needs: [A]}]",
+            "two questions have the id a",
+        ),
     ],
 )
 def test_mistakes(tmp_path, text, says):
@@ -59,5 +65,7 @@ def test_needed_types_that_are_none_or_several():
     graph = build(SHOP).graph
     with pytest.raises(UserError, match="question Q: Nobody is no type of the repository"):
         gold(Question("Q", "?", ("Nobody",)), graph)
-    with pytest.raises(UserError, match=r"Address means com.example.shop.model.Address, com.example.shop.shipping.Address"):
+    with pytest.raises(
+        UserError, match=r"Address means com.example.shop.model.Address, com.example.shop.shipping.Address"
+    ):
         gold(Question("Q", "?", ("Address",)), graph)

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from pkg_lib.papers.dkb.splitter import chunks_of, split
 
 HERE = Path(__file__).parent
-STORED = json.loads((HERE / "data" / "splitter.json").read_text("utf8"))  # made with the package, see "made_with"
+STORED = json.loads(
+    (HERE / "data" / "splitter.json").read_text("utf8")
+)  # made with the package, see "made_with"
 SHOP = HERE.parent / "data" / "shop"
 
 
-@pytest.mark.parametrize("case", STORED["cases"], ids=lambda c: f"{c['size']}-{c['overlap']}-{len(c['text'])}")
+@pytest.mark.parametrize(
+    "case", STORED["cases"], ids=lambda c: f"{c['size']}-{c['overlap']}-{len(c['text'])}"
+)
 def test_the_chunks_of_langchain(case):
     spans = split(case["text"], case["size"], case["overlap"])
     assert [case["text"][a:b] for a, b in spans] == case["chunks"]

@@ -38,7 +38,9 @@ class Answering:
         if not files:
             return "CartService and a NoSuchHelperFactory."
         rows = [
-            {"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]} for n, f in enumerate(files) if n != 2
+            {"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]}
+            for n, f in enumerate(files)
+            if n != 2
         ]
         return json.dumps({"results": rows})
 
@@ -62,7 +64,9 @@ def test_a_ranking_is_made_once_and_again_when_the_content_changes(opened, tmp_p
     assert changed.ranked["digest"] != opened.ranked["digest"] and len(embedder.seen) > seen
 
 
-def test_what_was_measured_is_not_overwritten_by_other_questions_nor_shown_for_another_source(opened, tmp_path, embedder):
+def test_what_was_measured_is_not_overwritten_by_other_questions_nor_shown_for_another_source(
+    opened, tmp_path, embedder
+):
     measuring.measure(SHOP, "shop", opened.folder)
     write_json(opened.file("ranking"), opened.ranked | {"embedding_seconds": 1.5})
     fewer = tmp_path / "fewer.yaml"
@@ -151,7 +155,12 @@ def test_variants_change_one_thing(opened):
     found = {p.column: p for p in study.variants(opened)}
     dkb, coupled = found["DKB"], found["as published"]
     assert [p.depth for p in found.values()] == [1, 0, 2, 3, 1, 1, 1]
-    assert dkb.paths is None and len(coupled.paths) == 52 and coupled.by_file and coupled.graph.mode == "as-published"
+    assert (
+        dkb.paths is None
+        and len(coupled.paths) == 52
+        and coupled.by_file
+        and coupled.graph.mode == "as-published"
+    )
     assert not found["without interface consumers"].interfaces
 
 
@@ -223,4 +232,6 @@ def test_recorded_evidence_is_read_back(opened, monkeypatch, tmp_path):
         dkb.recorded(tmp_path, "other")
     with pytest.raises(UserError, match="no index of other is recorded; choose from: java"):
         dkb.stored_index(tmp_path / "nothing", "other")
-    assert dkb.recorded(tmp_path, "java.net.http") is None and dkb.stored_index(tmp_path, "openjdk-17") is None
+    assert (
+        dkb.recorded(tmp_path, "java.net.http") is None and dkb.stored_index(tmp_path, "openjdk-17") is None
+    )

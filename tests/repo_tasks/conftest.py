@@ -142,7 +142,9 @@ def package(own_cache):
     data = archive_of(FILES, "shapes-1.0")
     (own_cache / "packages").mkdir(parents=True)
     (own_cache / "packages" / "shapes-1.0.tar.gz").write_bytes(data)
-    return Package("shapes", "1.0", "shapes-1.0.tar.gz", hashlib.sha256(data).hexdigest(), ("shapes",), ("tests",), "MIT")
+    return Package(
+        "shapes", "1.0", "shapes-1.0.tar.gz", hashlib.sha256(data).hexdigest(), ("shapes",), ("tests",), "MIT"
+    )
 
 
 @pytest.fixture

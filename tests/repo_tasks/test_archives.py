@@ -15,7 +15,11 @@ from pkg_lib.papers.cast.source_trees import TREES
 
 def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_cache):
     files = read_package(package)
-    assert list(files) == sorted(files) and "shapes/__init__.py" in files and "nobody runs this" in files["setup.py"]
+    assert (
+        list(files) == sorted(files)
+        and "shapes/__init__.py" in files
+        and "nobody runs this" in files["setup.py"]
+    )
     (own_cache / "packages" / package.archive).unlink()
     assert read_package(package) == files
 
@@ -67,4 +71,6 @@ def test_names():
     assert named("toolz") is PACKAGES["toolz"]
     with pytest.raises(UserError, match="choose from: redframes, more-itertools, toolz"):
         named("numpy")
-    assert len({t.archive for t in TREES} | {p.archive for p in PACKAGES.values()}) == len(TREES) + len(PACKAGES)
+    assert len({t.archive for t in TREES} | {p.archive for p in PACKAGES.values()}) == len(TREES) + len(
+        PACKAGES
+    )

@@ -17,10 +17,14 @@ from pkg_lib.data import crosscodeeval, swebench
 from pkg_lib.data.repoeval import REPOEVAL
 
 RECORD = {
-    "prompt": "from a import b\nx = ", "groundtruth": "b.make(1)",
+    "prompt": "from a import b\nx = ",
+    "groundtruth": "b.make(1)",
     "metadata": {"task_id": "project_cc_python/1", "repository": "o-r", "file": "m.py"},
-    "crossfile_context": {"text": "", "list": [{"filename": "a.py", "retrieved_chunk": "class b:\n    pass"}]},
-}  # fmt: skip
+    "crossfile_context": {
+        "text": "",
+        "list": [{"filename": "a.py", "retrieved_chunk": "class b:\n    pass"}],
+    },
+}
 PATCH = """diff --git a/pkg/m.py b/pkg/m.py
 --- a/pkg/m.py
 +++ b/pkg/m.py
@@ -52,7 +56,13 @@ diff --git a/sql.txt b/sql.txt
 --- a comment that looks like a header
  rest
 """
-ISSUE = {"instance_id": "o__r-1", "repo": "o/r", "base_commit": "abc", "problem_statement": "It fails.", "patch": PATCH}
+ISSUE = {
+    "instance_id": "o__r-1",
+    "repo": "o/r",
+    "base_commit": "abc",
+    "problem_statement": "It fails.",
+    "patch": PATCH,
+}
 
 
 def lines(path, *rows):
@@ -66,7 +76,12 @@ def test_crosscodeeval_is_read_from_its_directory(tmp_path, monkeypatch):
     lines(tmp_path / "python" / "line_completion.jsonl", RECORD, plain)
     monkeypatch.setenv("PKG_CCEVAL_DIR", str(tmp_path))
     first, second = crosscodeeval.load_crosscodeeval("python")
-    assert (first.id, first.repository, first.path, first.reference) == ("project_cc_python/1", "o-r", "m.py", "b.make(1)")
+    assert (first.id, first.repository, first.path, first.reference) == (
+        "project_cc_python/1",
+        "o-r",
+        "m.py",
+        "b.make(1)",
+    )
     assert first.crossfile == (("a.py", "class b:\n    pass"),) and second.crossfile == ()
     with pytest.raises(BenchmarkMissing, match=r"java/line_completion\.jsonl"):
         crosscodeeval.load_crosscodeeval("java")
@@ -77,7 +92,12 @@ def test_crosscodeeval_is_read_from_its_directory(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "broken",
-    [{k: v for k, v in RECORD.items() if k != "groundtruth"}, {**RECORD, "metadata": {}}, [1], {**RECORD, "metadata": 1}],
+    [
+        {k: v for k, v in RECORD.items() if k != "groundtruth"},
+        {**RECORD, "metadata": {}},
+        [1],
+        {**RECORD, "metadata": 1},
+    ],
 )
 def test_a_record_that_is_none_is_named(tmp_path, broken):
     with pytest.raises(UserError, match=r"x\.jsonl:2 is no record of CrossCodeEval"):
@@ -226,7 +246,9 @@ def measured(results, benchmark, capsys, monkeypatch):
     import pandas as pd
 
     monkeypatch.setenv("PKG_RESULTS", str(results))
-    monkeypatch.setattr("sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--benchmark", benchmark, "--ranker", "BM25"])
+    monkeypatch.setattr(
+        "sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--benchmark", benchmark, "--ranker", "BM25"]
+    )
     code, out = cli.main(), capsys.readouterr()
     path = results / "repo_tasks" / f"retrieval.{benchmark}.csv"
     return code, out, pd.read_csv(path) if path.exists() else None
@@ -236,9 +258,13 @@ def test_retrieval_on_repoeval(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PKG_REPOEVAL_DIR", str(tmp_path))
     first = SOURCE[: SOURCE.index("    t = tree")]
     about = {
-        "task_id": "o--r/idx", "ground_truth": "    t = tree\n    return t\n", "fpath_tuple": ["o_r", "m.py"],
-        "context_start_lineno": 0, "lineno": first.count("\n"), "function_name": "grow",
-    }  # fmt: skip
+        "task_id": "o--r/idx",
+        "ground_truth": "    t = tree\n    return t\n",
+        "fpath_tuple": ["o_r", "m.py"],
+        "context_start_lineno": 0,
+        "lineno": first.count("\n"),
+        "function_name": "grow",
+    }
     with gzip.open(tmp_path / f"{REPOEVAL}.gz", "wt") as f:
         f.write(json.dumps({"prompt": first, "metadata": about}) + "\n")
     code, out, _ = measured(tmp_path / "results", "repoeval", capsys, monkeypatch)
@@ -249,7 +275,11 @@ def test_retrieval_on_repoeval(tmp_path, capsys, monkeypatch):
     code, out, rows = measured(tmp_path / "results", "repoeval", capsys, monkeypatch)
     own = rows[rows["chunking"] == "fixed-size"].iloc[0]
     assert code == 0 and "BM25, fixed-size (own), 1 tasks: nDCG@5 100.0" in out.out
-    assert (own["task_id"], own["gold"], own["chunks"]) == ("o_r/0", 1, 7)  # seven windows of 60 lines, the last one holds it
+    assert (own["task_id"], own["gold"], own["chunks"]) == (
+        "o_r/0",
+        1,
+        7,
+    )  # seven windows of 60 lines, the last one holds it
 
 
 def test_retrieval_on_swebench(tmp_path, capsys, monkeypatch):
@@ -279,7 +309,10 @@ def test_completions_of_crosscodeeval_are_measured(tmp_path, capsys, monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["retrieval", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'; choose from: repoeval, swebench-lite"),
+        (
+            ["retrieval", "--benchmark", "nosuch"],
+            "unknown benchmark 'nosuch'; choose from: repoeval, swebench-lite",
+        ),
         (["retrieval", "--benchmark", "repoeval", "--ranker", "nosuch"], "unknown ranker 'nosuch'"),
         (["chunks", "--benchmark", "repoeval"], "name it alone"),
     ],

@@ -40,7 +40,9 @@ def test_other_files_are_as_they_are(tasks):
     files, made = tasks
     chunks = chunked(CHUNKERS["split-only"], files)
     rest = masked(made[0], chunks)
-    assert [c for c in rest if c.document != made[0].path] == [c for c in chunks if c.document != made[0].path]
+    assert [c for c in rest if c.document != made[0].path] == [
+        c for c in chunks if c.document != made[0].path
+    ]
     small = chunked(Chunker("fixed-size", "as-published", lines=1), files)
     gone = {c.first for c in small if c.document == made[0].path} - {
         c.first for c in masked(made[0], small) if c.document == made[0].path
@@ -58,6 +60,8 @@ def test_the_best_chunks_come_first_and_strangers_never(tasks):
 def test_names_of_columns():
     assert all(bool(c.chunking) != n.startswith("None") for n, c in COLUMNS.items())
     assert {c.chunking for c in COLUMNS.values()} <= {"", *CHUNKERS}
-    assert [n for n, c in COLUMNS.items() if not c.masked] == [n for n in COLUMNS if n.endswith("body in corpus")]
+    assert [n for n, c in COLUMNS.items() if not c.masked] == [
+        n for n in COLUMNS if n.endswith("body in corpus")
+    ]
     with pytest.raises(UserError, match="unknown column"):
         column("cast")

@@ -24,7 +24,10 @@ def tasks_of(package, traced):
 
 def test_tracing_finds_who_calls_what(package, traced):
     tasks = tasks_of(package, traced)
-    assert tasks["area"].tests == ("tests.test_shapes:AreaTests.test_negative", "tests.test_shapes:AreaTests.test_one")
+    assert tasks["area"].tests == (
+        "tests.test_shapes:AreaTests.test_negative",
+        "tests.test_shapes:AreaTests.test_one",
+    )
     assert tasks["size"].tests == ("tests.test_shapes:TestSquare.test_size",)
     assert tasks["quiet"].tests == ("tests.test_shapes:test_quiet",)
     assert tasks["unused"].tests == ()
@@ -34,30 +37,46 @@ def test_failing_tests_and_unusable_modules_are_told(traced):
     _, coverage = traced
     names = ("count", "of_another_library", "skipped", "wrong")
     assert coverage.failing == tuple(f"tests.test_shapes:AreaTests.test_{n}" for n in names)
-    assert list(coverage.unusable) == ["tests.test_needs"] and "pytest" in coverage.unusable["tests.test_needs"]
+    assert (
+        list(coverage.unusable) == ["tests.test_needs"] and "pytest" in coverage.unusable["tests.test_needs"]
+    )
 
 
-def test_a_failing_test_speaks_against_what_its_error_came_through_else_against_all_that_it_called(package, traced):
+def test_a_failing_test_speaks_against_what_its_error_came_through_else_against_all_that_it_called(
+    package, traced
+):
     """Broken here by another version of a library, say: tests of its refusals pass all the same, and would decide nothing."""
     files, coverage = traced
-    assert [f.name for f in candidates(package, files) if coverage.speaks_against(f)] == ["broken", "miscounted"]
+    assert [f.name for f in candidates(package, files) if coverage.speaks_against(f)] == [
+        "broken",
+        "miscounted",
+    ]
     assert tasks_of(package, traced)["broken"].tests == ("tests.test_shapes:AreaTests.test_broken_bad",)
 
 
 def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
     built = building.build(package, 10)
-    assert [t.function_name for t in built.tasks] == ["size", "area"]  # by id: shapes/__init__:Square.size, shapes/__init__:area
+    assert [t.function_name for t in built.tasks] == [
+        "size",
+        "area",
+    ]  # by id: shapes/__init__:Square.size, shapes/__init__:area
     assert built.counts["a test that fails here speaks against it"] == 2
     assert built.counts["modules of tests that cannot be imported here"] == 1
     assert built.counts["called by no test that passes"] == 1 and built.counts["tried with the controls"] == 3
     assert all(building.decided(own) for own in built.outcomes.values())
-    assert [t.id for t in building.build(package, 1).tasks] == [min(built.outcomes, key=lambda i: building.digest(i))]
+    assert [t.id for t in building.build(package, 1).tasks] == [
+        min(built.outcomes, key=lambda i: building.digest(i))
+    ]
 
 
 @pytest.mark.parametrize(
     ("body", "status", "error"),
     [
-        ("    import math\n    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi", "passed", ""),
+        (
+            "    import math\n    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi",
+            "passed",
+            "",
+        ),
         ("    return 3", "failed", "AssertionError"),
         ("    return undefined", "failed", "NameError"),
         ("    return (", "failed", "SyntaxError"),

@@ -27,7 +27,9 @@ BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
 
 
 def task(indent="    ", name="f"):
-    return RepoTask("p/m:f", f"def {name}(a):\n", textwrap.indent("return a\ny = 1", indent), ("p", "m.py"), 0, 1, name, 0)
+    return RepoTask(
+        "p/m:f", f"def {name}(a):\n", textwrap.indent("return a\ny = 1", indent), ("p", "m.py"), 0, 1, name, 0
+    )
 
 
 def fenced(code, after=""):
@@ -44,10 +46,14 @@ def fenced(code, after=""):
         fenced(
             f'import os\n\ndef f(\n    a: int = (1),\n) -> int:\n    """Doc."""\n{textwrap.indent(BODY, "    ")}\n\nprint(f(1))'
         ),
-        fenced(f"class C:\n    def f(self, a):\n{textwrap.indent(BODY, '        ')}\n\n    def g(self):\n        return 1"),
+        fenced(
+            f"class C:\n    def f(self, a):\n{textwrap.indent(BODY, '        ')}\n\n    def g(self):\n        return 1"
+        ),
         fenced(f"def g(a):\n    return 2\n\ndef f(a):\n{textwrap.indent(BODY, '    ')}"),
         fenced(BODY, "The second one:\n```python\ndef f(a):\n    return 5\n```\n"),
-        fenced(f'def f(a):\n    """Example:\n\n    ```python\n    f(1)\n    ```\n    """\n{textwrap.indent(BODY, "    ")}'),
+        fenced(
+            f'def f(a):\n    """Example:\n\n    ```python\n    f(1)\n    ```\n    """\n{textwrap.indent(BODY, "    ")}'
+        ),
     ],
     ids=[
         "body",
@@ -68,7 +74,12 @@ def test_the_body_is_found_and_indented_as_the_task_is(answer, indent):
 
 def test_a_body_ends_where_a_line_stands_left_of_its_first():
     answer = fenced("  x = 1\n\n# a comment ends nothing\n  return x\nprint(f(1))\n  more")
-    assert extract_body(answer, task()).split("\n") == ["    x = 1", "", "    # a comment ends nothing", "    return x"]
+    assert extract_body(answer, task()).split("\n") == [
+        "    x = 1",
+        "",
+        "    # a comment ends nothing",
+        "    return x",
+    ]
 
 
 @pytest.mark.parametrize("answer", ["", "```python\n```\n", "```python\n\n\n", "```python\ndef f(a):\n```\n"])
@@ -84,7 +95,9 @@ def test_a_body_on_the_line_of_its_definition():
     assert extract_body(fenced("def f(a): return a"), task()) == "    return a"
 
 
-@given(st.text(alphabet=list("`ab\n \"'d:ef()"), max_size=60), st.text(alphabet=list("`ab\n \"'#"), max_size=30))
+@given(
+    st.text(alphabet=list("`ab\n \"'d:ef()"), max_size=60), st.text(alphabet=list("`ab\n \"'#"), max_size=30)
+)
 def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
     text = f"```python\n{text}"
     if settled(text):
@@ -93,15 +106,19 @@ def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
 
 
 def test_an_open_block_is_not_settled():
-    assert not settled("```python\nx = 1\n``") and not settled("```python\nx = 1\n```") and settled("```python\nx = 1\n```\n")
+    assert (
+        not settled("```python\nx = 1\n``")
+        and not settled("```python\nx = 1\n```")
+        and settled("```python\nx = 1\n```\n")
+    )
     assert not settled('```python\n"""\n```\n')
 
 
 def test_the_body_of_any_function_survives_the_round_trip():
     source = textwrap.dedent(ast.unparse(ast.parse(f"def f(a):\n{textwrap.indent(BODY, '    ')}")))
-    assert ast.dump(ast.parse(textwrap.dedent(extract_body(fenced(source), task())), mode="exec").body[0]) == ast.dump(
-        ast.parse(BODY).body[0]
-    )
+    assert ast.dump(
+        ast.parse(textwrap.dedent(extract_body(fenced(source), task())), mode="exec").body[0]
+    ) == ast.dump(ast.parse(BODY).body[0])
 
 
 def chunk(path, text):
@@ -123,7 +140,9 @@ def test_comments_have_no_space_at_their_end():
 
 
 def test_the_left_context_never_loses_the_function_s_own_head():
-    long = RepoTask("i", "import os\n" * 50 + "def f(\n    a,\n):\n", "    return a", ("p", "m.py"), 0, 53, "f", 50)
+    long = RepoTask(
+        "i", "import os\n" * 50 + "def f(\n    a,\n):\n", "    return a", ("p", "m.py"), 0, 53, "f", 50
+    )
     assert left_context(long, len, 5) == "def f(\n    a,\n):"
     assert left_context(long, len, 40).count("import os") == 2
     assert left_context(long, len, 10_000) == long.prompt.rstrip("\n")
@@ -137,12 +156,16 @@ def test_the_prompt_ends_with_the_code_to_continue():
 
 
 @pytest.mark.parametrize("indent", ["    ", "        "])
-@pytest.mark.parametrize("after", ["", "\n", "\n\ndef g():\n    return 1\n", "\n\n\n# next\nclass C:\n", "\n@cached\n"])
+@pytest.mark.parametrize(
+    "after", ["", "\n", "\n\ndef g():\n    return 1\n", "\n\n\n# next\nclass C:\n", "\n@cached\n"]
+)
 def test_a_continuation_is_a_body_up_to_the_next_definition(indent, after):
     found = continued_body(textwrap.indent(BODY, indent) + after, task(indent))
     assert found.split("\n")[:4] == textwrap.indent(BODY, indent).split("\n")
     assert [line.strip() for line in found.split("\n")[4:]] in ([], ["", "", "# next"])
-    assert ended(textwrap.indent(BODY, indent) + after) is any(word in after for word in ("def", "class", "@"))
+    assert ended(textwrap.indent(BODY, indent) + after) is any(
+        word in after for word in ("def", "class", "@")
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "def g():\n    return 1\n", "  x = 1\n"])

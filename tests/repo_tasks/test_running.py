@@ -46,7 +46,9 @@ class Backend:
         for request in requests:
             self.asked.append(request)
             head = request.text if self.chat else request.text.rpartition("def ")[2]
-            raw = next(a for name, a in self.answers.items() if f"`{name}`" in head or head.startswith(f"{name}("))
+            raw = next(
+                a for name, a in self.answers.items() if f"`{name}`" in head or head.startswith(f"{name}(")
+            )
             done(SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=len(request.text)), raw, "end")
 
 
@@ -72,7 +74,12 @@ def test_tasks_of_another_archive_are_refused(study):
 
 
 def test_completions_are_judged_and_measured(study, monkeypatch):
-    complete(study, {"area": f"{BODY}\n\ndef g():\n    return 1\n", "size": "        I cannot."}, ["None"], monkeypatch)
+    complete(
+        study,
+        {"area": f"{BODY}\n\ndef g():\n    return 1\n", "size": "        I cannot."},
+        ["None"],
+        monkeypatch,
+    )
     assert verdicts.judge_column(study, MODEL, "None") == 2
     rows = {r["task_id"].rpartition(":")[2]: r for r in verdicts.stored(study, MODEL, "None")}
     assert rows["area"]["status"] == "passed" and 0 < rows["area"]["edit"] < 1
@@ -93,7 +100,10 @@ def test_measures_of_a_stored_verdict_follow_code_match(study, monkeypatch):
 def test_an_answer_without_a_body_is_a_failure_of_extraction(study, monkeypatch):
     complete(study, {"area": "```python\n```\n", "size": GOOD}, [CHAT], monkeypatch)
     verdicts.judge_column(study, MODEL, CHAT)
-    assert next(r for r in verdicts.stored(study, MODEL, CHAT) if r["task_id"].endswith("area"))["error"] == "ExtractionFailure"
+    assert (
+        next(r for r in verdicts.stored(study, MODEL, CHAT) if r["task_id"].endswith("area"))["error"]
+        == "ExtractionFailure"
+    )
 
 
 def test_nothing_is_completed_twice_and_a_limit_is_continued(study, monkeypatch):
@@ -118,18 +128,26 @@ def test_a_chat_turn_asks_for_the_same_with_another_key(study, monkeypatch):
     chat = complete(study, {"area": GOOD, "size": GOOD}, [CHAT], monkeypatch)
     assert chat.chat and chat.stop(GOOD) and len(chat.asked) == 2
     assert verdicts.judge_column(study, MODEL, CHAT) == 2
-    assert {r["task_id"].rpartition(":")[2] for r in verdicts.stored(study, MODEL, CHAT) if r["status"] == "passed"} == {"area"}
+    assert {
+        r["task_id"].rpartition(":")[2]
+        for r in verdicts.stored(study, MODEL, CHAT)
+        if r["status"] == "passed"
+    } == {"area"}
 
 
 @pytest.mark.parametrize("name", [n for n, c in COLUMNS.items() if c.chunking])
 def test_what_a_column_shows_is_stored_and_masked(study, monkeypatch, name):
     backend = complete(study, {"area": BODY, "size": BODY}, [name], monkeypatch)
-    rows = {r["task_id"]: r for r in map(json.loads, store.context_file(study, name).read_text().splitlines())}
+    rows = {
+        r["task_id"]: r for r in map(json.loads, store.context_file(study, name).read_text().splitlines())
+    }
     for request in backend.asked:
         row = rows[request.task_id]
         context = request.text.partition("\n\n")[0]
         assert row["chunks"] and row["tokens"] <= 900
-        shown = "return math.pi" in context if request.task_id.endswith("area") else "side = self.side" in context
+        shown = (
+            "return math.pi" in context if request.task_id.endswith("area") else "side = self.side" in context
+        )
         assert shown == row["holds_body"] and not (shown and COLUMNS[name].masked)
 
 
@@ -170,7 +188,9 @@ def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path
     said = []
     running.write_tasks(packages.local(shapes, ["shapes/"], ["tests"]), tmp_path / "tasks.jsonl", said.append)
     found = read_repoeval(tmp_path / "tasks.jsonl")
-    assert [t.function_name for t in found] == ["size", "area"] and all(t.tests and t.repository == "mine" for t in found)
+    assert [t.function_name for t in found] == ["size", "area"] and all(
+        t.tests and t.repository == "mine" for t in found
+    )
     assert "tasks: 2" in said[0] and said[1].endswith("tasks.jsonl")
 
 
@@ -179,7 +199,9 @@ def test_a_place_that_is_not_there_or_decides_nothing_is_one_line(shapes, tmp_pa
         with pytest.raises(UserError, match="has no"):
             packages.local(shapes, sources, ["tests"])
     with pytest.raises(UserError, match="gives no task"):
-        running.write_tasks(packages.local(shapes, ["shapes/constants.py"], ["tests"]), tmp_path / "x.jsonl", str)
+        running.write_tasks(
+            packages.local(shapes, ["shapes/constants.py"], ["tests"]), tmp_path / "x.jsonl", str
+        )
     assert not (tmp_path / "x.jsonl").exists()
 
 

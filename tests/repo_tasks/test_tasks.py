@@ -19,9 +19,13 @@ from pkg_lib.data.repoeval import REPOEVAL, WINDOW_LINES, load_repoeval, read_re
 from .conftest import SHAPES
 
 METADATA = {
-    "task_id": "owner--repo/idx", "ground_truth": "    return 1\n", "fpath_tuple": ["owner_repo", "a", "b.py"],
-    "context_start_lineno": 0, "lineno": 2, "function_name": "f",
-}  # fmt: skip
+    "task_id": "owner--repo/idx",
+    "ground_truth": "    return 1\n",
+    "fpath_tuple": ["owner_repo", "a", "b.py"],
+    "context_start_lineno": 0,
+    "lineno": 2,
+    "function_name": "f",
+}
 
 
 def write(path, *rows):
@@ -35,7 +39,12 @@ def test_repoeval_s_records_get_ids_of_their_own(tmp_path):
     found = read_repoeval(write(tmp_path / "t.jsonl", row, other, row))
     assert [t.id for t in found] == ["owner_repo/0", "x_y/0", "owner_repo/1"]
     first = found[0]
-    assert (first.repository, first.path, first.gold, first.indent) == ("owner_repo", "a/b.py", (3, 3), "    ")
+    assert (first.repository, first.path, first.gold, first.indent) == (
+        "owner_repo",
+        "a/b.py",
+        (3, 3),
+        "    ",
+    )
     assert (first.function_name, first.query, first.tests) == ("f", "import os\ndef f():", ())
 
 
@@ -48,7 +57,13 @@ def test_a_record_without_a_field_is_named(tmp_path, field):
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", '{"prompt": "", "metadata": 3}', json.dumps({"prompt": "", "metadata": METADATA | {"lineno": "x"}})]
+    "line",
+    [
+        "{",
+        "[]",
+        '{"prompt": "", "metadata": 3}',
+        json.dumps({"prompt": "", "metadata": METADATA | {"lineno": "x"}}),
+    ],
 )
 def test_a_line_that_is_no_record_is_named(tmp_path, line):
     path = tmp_path / "t.jsonl"
@@ -116,7 +131,9 @@ def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package)
         assert text.startswith(task.prompt + task.ground_truth)
         assert replaced(task, text, task.ground_truth) == text
         hidden = replaced(task, text, task.indent + "...")
-        assert [f.body for f in functions(task.path, hidden) if f.first == task.def_lineno + 1] == [(task.lineno + 1,) * 2]
+        assert [f.body for f in functions(task.path, hidden) if f.first == task.def_lineno + 1] == [
+            (task.lineno + 1,) * 2
+        ]
 
 
 def test_the_query_is_the_window_before_the_body(package):
@@ -125,7 +142,9 @@ def test_the_query_is_the_window_before_the_body(package):
         assert task.query.split("\n") == task.prompt.rstrip("\n").split("\n")[-WINDOW_LINES:]
 
 
-@given(st.lists(st.sampled_from(["x = 1", "", "# c", "if x:", "    y = 2", "return x"]), min_size=1, max_size=12))
+@given(
+    st.lists(st.sampled_from(["x = 1", "", "# c", "if x:", "    y = 2", "return x"]), min_size=1, max_size=12)
+)
 def test_replacing_a_body_touches_nothing_else(lines):
     from pkg_lib.data.repoeval import RepoTask
 
@@ -148,7 +167,11 @@ def test_the_span_of_a_record_is_the_function(tmp_path):
     text = "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
     text += "    def size(self):\n        n = 1\n        return n\n"
     prompt = "\n".join(text.split("\n")[:10])
-    about = METADATA | {"lineno": 10, "function_name": "size", "ground_truth": "        n = 1\n        return n\n"}
+    about = METADATA | {
+        "lineno": 10,
+        "function_name": "size",
+        "ground_truth": "        n = 1\n        return n\n",
+    }
     (task,) = read_repoeval(write(tmp_path / "t.jsonl", {"prompt": prompt, "metadata": about}))
     assert task.span == ("a/b.py", 6, 12) and task.def_lineno == 5
     (headless,) = read_repoeval(write(tmp_path / "t.jsonl", {"prompt": "", "metadata": about}))
@@ -165,6 +188,12 @@ def test_the_span_of_every_published_record_is_its_function():
             place = Path(os.environ["PKG_REPOEVAL_DIR"], "repositories", f"{task.repository}.zip")
             with zipfile.ZipFile(place) as archive:
                 files[task.repository, task.path] = ast.parse(archive.read(task.path))
-        nodes = (n for n in ast.walk(files[task.repository, task.path]) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
-        spans = {(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno): n.name for n in nodes}
+        nodes = (
+            n
+            for n in ast.walk(files[task.repository, task.path])
+            if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
+        spans = {
+            (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno): n.name for n in nodes
+        }
         assert spans[task.span[1:]] == task.function_name, task.id

@@ -47,12 +47,16 @@ def test_what_is_called_comes_first_and_the_text_runs():
 
 
 def test_recursion_and_cycles_end():
-    graph = graph_of("def a(n):\n    return b(n) + a(n)\n\ndef b(n):\n    return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n")
+    graph = graph_of(
+        "def a(n):\n    return b(n) + a(n)\n\ndef b(n):\n    return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n"
+    )
     assert sorted(names(graph, augmented(graph, "a"))) == ["b", "c"]
 
 
 def test_a_block_does_not_bring_the_function_around_it():
-    graph = graph_of("def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n\ndef one(): return 1\n")
+    graph = graph_of(
+        "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n\ndef one(): return 1\n"
+    )
     block = int(graph.of_type(BLOCK)[0])
     found = Calls(graph).augment([(block, graph.payload(block))], MANY)
     assert names(graph, found) == ["one"] and found.left_out == {}
@@ -69,7 +73,9 @@ def test_several_texts_share_what_they_call():
     nodes = [impl(graph, "a"), impl(graph, "b")]
     found = Calls(graph).augment([(v, graph.payload(v)) for v in nodes], MANY)
     assert names(graph, found) == ["c"]
-    assert found.text == "\n".join(["def c(): return 1", "", "", "def a(): return b() + c()", "", "def b(): return c()"])
+    assert found.text == "\n".join(
+        ["def c(): return 1", "", "", "def a(): return b() + c()", "", "def b(): return c()"]
+    )
 
 
 def test_the_same_document_goes_before_the_others():
@@ -121,7 +127,9 @@ def test_what_is_bound_here_or_a_method_of_something_is_not_looked_for(source):
 
 
 def test_a_variable_of_the_function_around_a_block_or_a_local_function():
-    graph = graph_of("def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n", "def b(): return 1\n")
+    graph = graph_of(
+        "def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n", "def b(): return 1\n"
+    )
     for v in (*graph.of_type(BLOCK), impl(graph, "c")):
         assert Calls(graph).augment([(int(v), graph.payload(v))], MANY).added == ()
 
@@ -169,7 +177,9 @@ def test_methods_are_no_functions():
 
 
 def test_the_budget_counts_whole_functions():
-    graph = graph_of("def a(): return b() + c()\n", "def b():\n    return 1" + " + 1" * 50 + "\n", "def c(): return 2\n")
+    graph = graph_of(
+        "def a(): return b() + c()\n", "def b():\n    return 1" + " + 1" * 50 + "\n", "def c(): return 2\n"
+    )
     c = "def c(): return 2\n\n\n"
     found = augmented(graph, "a", len(c))
     assert found.text == c + "def a(): return b() + c()" and found.left_out == {"b": TOO_LONG}
@@ -180,13 +190,16 @@ def test_the_budget_counts_whole_functions():
 
 def test_two_namesakes_never_stand_in_one_context():
     graph = graph_of(
-        "def a(): return b() + swap(1)\n\ndef swap(x): return x\n", "def b(): return swap(2)\n\ndef swap(x): return -x\n"
+        "def a(): return b() + swap(1)\n\ndef swap(x): return x\n",
+        "def b(): return swap(2)\n\ndef swap(x): return -x\n",
     )
     found = augmented(graph, "a")
     assert sorted(names(graph, found)) == ["b", "swap"] and found.left_out == {"swap": AMBIGUOUS}
 
 
-@pytest.mark.parametrize("text", ["elif x:\n    b()", "    if x:\n        '''\nback'''\n        b()", "return await b()"])
+@pytest.mark.parametrize(
+    "text", ["elif x:\n    b()", "    if x:\n        '''\nback'''\n        b()", "return await b()"]
+)
 def test_texts_that_are_no_module(text):
     graph = graph_of("def a(): pass\n", "def b(): return 1\n")
     assert Calls(graph).augment([(impl(graph, "a"), text)], MANY).added == (impl(graph, "b", 1),)
@@ -245,7 +258,10 @@ SOURCES = (
     "def is_prime(number):\n    for divisor in range(2, number):\n        if divides(divisor, number):\n            return 0\n",
     "def read_lines(path):\n    with open(path) as file:\n        return file.readlines()\n",
 )
-TASKS = [Task("T/0", "made-up", "is this number prime: divisor", "f", "", ""), Task("T/1", "made-up", "zebra", "f", "", "")]
+TASKS = [
+    Task("T/0", "made-up", "is this number prime: divisor", "f", "", ""),
+    Task("T/1", "made-up", "zebra", "f", "", ""),
+]
 
 
 @pytest.fixture
@@ -254,11 +270,15 @@ def knowledge(embedder):
 
 
 def test_the_options_defaults_change_nothing(knowledge):
-    assert GraphNodes(knowledge, "c", IMPL).retrieve(TASKS) == GraphNodes(knowledge, "c", IMPL, Options()).retrieve(TASKS)
+    assert GraphNodes(knowledge, "c", IMPL).retrieve(TASKS) == GraphNodes(
+        knowledge, "c", IMPL, Options()
+    ).retrieve(TASKS)
 
 
 def test_top_k_takes_distinct_nodes_within_the_limit(knowledge):
-    one, two, nine = (GraphNodes(knowledge, "c", IMPL, Options(top_k=k)).retrieve(TASKS)[0] for k in (1, 2, 9))
+    one, two, nine = (
+        GraphNodes(knowledge, "c", IMPL, Options(top_k=k)).retrieve(TASKS)[0] for k in (1, 2, 9)
+    )
     assert one.source == "d0:1-4" and two.source == "d0:1-4 + d1:1-3" and two.pruned == "2-4 + 2-3"
     assert two.text == one.text + "\n\ndef divides(divisor, number):\n    pass"
     assert nine.source == "d0:1-4 + d1:1-3 + d3:1-3"  # d2 is d0's twin
@@ -270,7 +290,9 @@ def test_threshold_leaves_out_what_is_too_far(knowledge):
     plain = GraphNodes(knowledge, "c", IMPL).retrieve(TASKS)
     found = GraphNodes(knowledge, "c", IMPL, Options(threshold=0.3)).retrieve(TASKS)
     assert found[0] == plain[0] and plain[0].score >= 0.3
-    assert (found[1].text, found[1].source, found[1].pruned) == ("", "", "") and found[1].score == plain[1].score < 0.3
+    assert (found[1].text, found[1].source, found[1].pruned) == ("", "", "") and found[1].score == plain[
+        1
+    ].score < 0.3
     exact = GraphNodes(knowledge, "c", IMPL, Options(top_k=4, threshold=plain[0].score)).retrieve(TASKS)
     assert exact[0] == plain[0]
 
@@ -278,7 +300,9 @@ def test_threshold_leaves_out_what_is_too_far(knowledge):
 def test_calls_are_added_and_named(knowledge):
     retriever = GraphNodes(knowledge, "c", BLOCK, Options(calls=200, guarded=True))
     found, _ = retriever.retrieve(TASKS)
-    assert found.source == "d0:2-4 calls d1:1-3" and found.text.startswith("def divides(divisor, number):\n    if number")
+    assert found.source == "d0:2-4 calls d1:1-3" and found.text.startswith(
+        "def divides(divisor, number):\n    if number"
+    )
     assert retriever.augmented["T/0"].left_out == {} and found.pruned == ""
     (short,) = GraphNodes(knowledge, "c", BLOCK, Options(calls=20, guarded=True)).retrieve(TASKS[:1])
     assert short.source == "d0:2-4"
@@ -312,7 +336,9 @@ def test_an_approximate_index_gives_what_the_exact_one_does_on_a_small_graph(kno
     assert [c.text for c in exact] == [c.text for c in hnsw]
 
 
-@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"calls": -1}, {"threshold": 1.5}, {"threshold": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong", [{"top_k": 0}, {"calls": -1}, {"threshold": 1.5}, {"threshold": float("nan")}]
+)
 def test_wrong_options_are_a_users_error(wrong):
     with pytest.raises(UserError, match="top_k is at least 1"):
         Options(**wrong)

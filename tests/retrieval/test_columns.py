@@ -24,13 +24,22 @@ def authors(tmp_path, monkeypatch):
     rows = {
         "voyage_code_relevant_context_human_eval": [(1, "answer one"), (0, "answer zero")],
         "voyage_code_relevant_context_mbpp": [(0, "answer eleven")],
-        "bm25_relevant_context_humaneval": [("HumanEval/0", ["def first(): 1", "def second(): 2"]), ("HumanEval/1", [])],
+        "bm25_relevant_context_humaneval": [
+            ("HumanEval/0", ["def first(): 1", "def second(): 2"]),
+            ("HumanEval/1", []),
+        ],
         "bm25_relevant_context_mbpp": [("MBPP/0", ["def eleven(): 1"])],
-        "humaneval_function_wise_relevant_context": [("HumanEval/0", [[0.9, "def best(): 1"], [0.8, "f"]]), ("HumanEval/1", 0)],
+        "humaneval_function_wise_relevant_context": [
+            ("HumanEval/0", [[0.9, "def best(): 1"], [0.8, "f"]]),
+            ("HumanEval/1", 0),
+        ],
         "mbpp_function_wise_relevant_context": [("MBPP/0", [[0.7, "def f(): 1"]])],
-        "humaneval_blockwise_relevant_context": [("HumanEval/0", [[0.9, "    x = 1"]]), ("HumanEval/1", [[0.5, "    y = 2"]])],
+        "humaneval_blockwise_relevant_context": [
+            ("HumanEval/0", [[0.9, "    x = 1"]]),
+            ("HumanEval/1", [[0.5, "    y = 2"]]),
+        ],
         "mbpp_blockwise_relevant_context": [("MBPP/0", [[0.4, "    z = 3"]])],
-    }  # fmt: skip
+    }
     folder = tmp_path / "contexts"
     folder.mkdir()
     for name, found in rows.items():
@@ -53,13 +62,18 @@ def test_columns_by_corpus():
         columns_of("textbook+tutorials")
     with pytest.raises(UserError, match="joined with no other"):
         check_name("textbook+published")
-    assert isinstance(knowledge_of("docstrings:json"), TextKnowledge) and type(knowledge_of("textbook")) is Knowledge
+    assert (
+        isinstance(knowledge_of("docstrings:json"), TextKnowledge)
+        and type(knowledge_of("textbook")) is Knowledge
+    )
 
 
 def test_published_contexts_are_the_authors_first_of_each_task(authors):
     knowledge = knowledge_of("published")
     tasks = [task("HumanEval/0"), task("HumanEval/1"), task("MBPP/11", "mbpp")]
-    found = {c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns_of("published").items()}
+    found = {
+        c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns_of("published").items()
+    }
     assert found == {
         "None": ["", "", ""],
         "Dense": ["answer zero", "answer one", "answer eleven"],
@@ -71,7 +85,9 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
 
 def test_a_task_that_the_authors_did_not_have_is_named(authors):
     with pytest.raises(UserError, match="no Func-PKG context for MBPP/600"):
-        columns_of("published")["Func-PKG"](knowledge_of("published")).retrieve([task("MBPP/600", "mbpp-all")])
+        columns_of("published")["Func-PKG"](knowledge_of("published")).retrieve(
+            [task("MBPP/600", "mbpp-all")]
+        )
 
 
 def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):

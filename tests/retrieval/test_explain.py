@@ -9,7 +9,7 @@ from pkg_lib.graph.schema import BLOCK, IMPL
 from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options
 
-SOURCE = '''def helper(sentence):
+SOURCE = """def helper(sentence):
     return sentence.strip()
 
 
@@ -24,7 +24,7 @@ def count_sentences(text):
     while exciting:
         exciting -= 1
     return boring
-'''
+"""
 QUERY = "count boring sentence: boring sentence starts"
 
 
@@ -33,15 +33,21 @@ def knowledge(embedder):
     return Knowledge([Document("d", SOURCE), Document("e", "def other(x):\n    return x\n")], embedder)
 
 
-@pytest.mark.parametrize(("unit", "kind", "column"), [("function", IMPL, "Func-PKG"), ("block", BLOCK, "Block-PKG")])
+@pytest.mark.parametrize(
+    ("unit", "kind", "column"), [("function", IMPL, "Func-PKG"), ("block", BLOCK, "Block-PKG")]
+)
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("calls", [0, 500])
 def test_context_is_the_columns_own(knowledge, unit, kind, column, guarded, calls):
     found = explain(knowledge, QUERY, unit, guarded, calls)
     task = Task("query", "", QUERY, "", "", "")
-    assert [found.context] == GraphNodes(knowledge, column, kind, Options(guarded=guarded, calls=calls)).retrieve([task])
+    assert [found.context] == GraphNodes(
+        knowledge, column, kind, Options(guarded=guarded, calls=calls)
+    ).retrieve([task])
     assert found.context.source.startswith(found.chosen.where) and len(found.context.text) <= CONTEXT_CHARS
-    assert found.context.pruned == ("" if found.removed < 0 else next(f"{b.first}-{b.last}" for b in found.tree if b.removed))
+    assert found.context.pruned == (
+        "" if found.removed < 0 else next(f"{b.first}-{b.last}" for b in found.tree if b.removed)
+    )
 
 
 def test_hits_are_ranked_and_named(knowledge):
@@ -76,7 +82,8 @@ def test_called_functions_are_named(knowledge):
 
 
 @pytest.mark.parametrize(
-    ("query", "unit", "says"), [("x", "file", "unknown unit 'file'; choose from: function, block"), (" ", "block", "empty")]
+    ("query", "unit", "says"),
+    [("x", "file", "unknown unit 'file'; choose from: function, block"), (" ", "block", "empty")],
 )
 def test_mistakes_are_named(knowledge, query, unit, says):
     with pytest.raises(UserError, match=says):

@@ -18,7 +18,7 @@ from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.prune import prune, without
 
 # Figure 3 of the paper: sentences that begin with "I" are boring; the retrieved code counts exciting ones too.
-FIGURE_3 = '''def count_sentences(text):
+FIGURE_3 = """def count_sentences(text):
     boring = exciting = 0
     for sentence in text.split("."):
         if sentence.strip().startswith("I"):
@@ -27,7 +27,7 @@ FIGURE_3 = '''def count_sentences(text):
             exciting += 1
             exciting_sentence = sentence
     return boring
-'''
+"""
 
 
 def removals(graph):
@@ -164,7 +164,7 @@ def test_equal_cosines_leave_the_node_whole_and_else_take_the_first_branch(embed
 
 
 # Figure 3 again, as MiniLM sees it. The first function counts both in one loop, the second in a loop each.
-TWO_LOOPS = '''def count_sentences(text):
+TWO_LOOPS = """def count_sentences(text):
     boring = 0
     exciting = 0
     sentences = re.split(r"[.?!]\\s*", text)
@@ -175,7 +175,7 @@ TWO_LOOPS = '''def count_sentences(text):
         if sentence.startswith("Wow"):
             exciting += 1
     return boring, exciting
-'''
+"""
 CAPTION = "Write a function that counts the total number of boring sentences. A boring sentence starts with the word 'I'."
 
 
@@ -201,7 +201,9 @@ def minilm(tmp_path_factory):
 def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_guard, guarded):
     """Which branch Equation 7 removes with real vectors, and where the guarded form removes none."""
     graph = build([Document("d", source)])
-    (query,) = minilm.encode([next((t.prompt for t in load_benchmark("humaneval") if t.id == question), question)])
+    (query,) = minilm.encode(
+        [next((t.prompt for t in load_benchmark("humaneval") if t.id == question), question)]
+    )
     pruned = prune(graph, int(graph.of_type(node)[0]), query, minilm, guarded)
     if guarded and kept_by_guard:
         assert pruned.branch == -1 and "boring += 1" in pruned.text and "exciting += 1" in pruned.text

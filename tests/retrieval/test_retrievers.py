@@ -35,7 +35,11 @@ def task(number: int, prompt: str) -> Task:
     return Task(f"T/{number}", "made-up", prompt, "f", "", "")
 
 
-TASKS = [task(0, "is this number prime: divisor"), task(1, "merge sort items"), task(2, "read lines of a file at a path")]
+TASKS = [
+    task(0, "is this number prime: divisor"),
+    task(1, "merge sort items"),
+    task(2, "read lines of a file at a path"),
+]
 PATHS = ["d/primes", "d/sorting", "d/answer"]
 
 
@@ -83,7 +87,9 @@ def test_func_pkg_returns_pruned_functions(knowledge):
     found = RETRIEVERS["Func-PKG"](knowledge).retrieve(TASKS)
     assert [c.source for c in found] == ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
     assert [c.pruned for c in found] == ["2-4", "5-6", "5-6"]
-    assert found[1].text.startswith("def merge_sort(self, items):\n    while items:")  # dedented, the first branch gone
+    assert found[1].text.startswith(
+        "def merge_sort(self, items):\n    while items:"
+    )  # dedented, the first branch gone
 
 
 def test_block_pkg_returns_pruned_blocks(knowledge):
@@ -149,7 +155,10 @@ def test_twins_hide_no_function_from_hnsw(embedder):
     """HNSW over hundreds of equal vectors links them among themselves only."""
     twin = "def total(items):\n    return sum(items)\n"
     words = ["".join(p) for p in itertools.permutations("abcde", 4)]
-    others = [Document(f"d/{i}", f"def {w}({w[::-1]}):\n    return {w[2:]}x{w[:2]}\n") for i, w in enumerate(words[:40])]
+    others = [
+        Document(f"d/{i}", f"def {w}({w[::-1]}):\n    return {w[2:]}x{w[:2]}\n")
+        for i, w in enumerate(words[:40])
+    ]
     documents = [Document(f"twin/{i}", twin) for i in range(400)] + others
     asked = [task(i, d.text) for i, d in enumerate(others)] + [task(40, twin)]
     knowledge = Knowledge(documents, embedder)

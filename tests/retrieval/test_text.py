@@ -27,10 +27,20 @@ def task(number: int, prompt: str) -> Task:
     return Task(f"T/{number}", "made-up", prompt, "f", "", "")
 
 
-TASKS = [task(0, "for divisor in range of number"), task(1, "append an item at the end"), task(2, "where the file is: path")]
+TASKS = [
+    task(0, "for divisor in range of number"),
+    task(1, "append an item at the end"),
+    task(2, "where the file is: path"),
+]
 FOUND = [
-    ("t/primes#Primes/examples[0]/code", "path = Primes/examples[0]/code ; value = for divisor in range(2, number): pass"),
-    ("t/lists#Lists/More/explanation", "path = Lists/More/explanation ; value = append puts an item at the end"),
+    (
+        "t/primes#Primes/examples[0]/code",
+        "path = Primes/examples[0]/code ; value = for divisor in range(2, number): pass",
+    ),
+    (
+        "t/lists#Lists/More/explanation",
+        "path = Lists/More/explanation ; value = append puts an item at the end",
+    ),
     ("t/m.read_lines#m.read_lines/parameters[0]/description", None),
 ]
 
@@ -65,7 +75,9 @@ def test_every_column_of_a_text_corpus(knowledge, column):
 
 
 def test_a_given_structure_is_used_as_it_is(embedder):
-    knowledge = TextKnowledge(DOCUMENTS[:2], embedder, lambda documents: [Structured("t/lists", {"a": {"b": "append"}})])
+    knowledge = TextKnowledge(
+        DOCUMENTS[:2], embedder, lambda documents: [Structured("t/lists", {"a": {"b": "append"}})]
+    )
     found = JsonPKG(knowledge).retrieve(TASKS)
     assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
     assert knowledge.graph.skipped == [("t/primes", "not structured")]

@@ -42,7 +42,11 @@ def retrieved(knowledge, column, query="apple apples core"):
 def test_nodes_are_found_with_text_lines_and_pruned_branch(knowledge, column, kind):
     context = retrieved(knowledge, column)
     found = trace(replace(context, text=None), of(knowledge))
-    assert (found.text, found.graph.where(found.node), found.graph.type[found.node]) == (context.text, context.source, kind)
+    assert (found.text, found.graph.where(found.node), found.graph.type[found.node]) == (
+        context.text,
+        context.source,
+        kind,
+    )
     removed = [number for number, _, gone in found.lines if gone]
     assert (f"{removed[0]}-{removed[-1]}" if removed else "") == context.pruned
     assert bool(found.gone) == bool(context.pruned) and found.node not in found.gone
@@ -73,7 +77,9 @@ def test_published_contexts_are_whole_rows_whatever_their_column():
 
 def test_leaves_of_text_are_found_by_document_and_path(embedder):
     page = "Pears\n=====\n\nGreen # fruit.\n\nApples\n======\n\nRed fruit.\n"
-    knowledge = TextKnowledge([Document("docs/fruit#apples", page, "rst"), Document("docs/fruit", page, "rst")], embedder)
+    knowledge = TextKnowledge(
+        [Document("docs/fruit#apples", page, "rst"), Document("docs/fruit", page, "rst")], embedder
+    )
     (context,) = JsonPKG(knowledge).retrieve([Task("t", "", "green fruit pears", "", "", "")])
     found = trace(context, of(knowledge))
     assert found.text == context.text and found.graph.payload(found.node) == context.text

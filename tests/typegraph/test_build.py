@@ -46,13 +46,18 @@ def test_bad_files_are_named_and_the_rest_goes_on(tree):
     assert set(built.graph.nodes) == {"a.Good", "a.Other", "Half", "Straße", "Crlf"}
     reasons = skipped(built)
     assert reasons == {
-        "Empty.java": "empty", "Bytes.java": "binary", "Broken.java": "does not parse: no type found",
-        "package-info.java": "declares no type", "Pipe.java": "no regular file", "Dangling.java": scanning.LINK,
-    }  # fmt: skip
+        "Empty.java": "empty",
+        "Bytes.java": "binary",
+        "Broken.java": "does not parse: no type found",
+        "package-info.java": "declares no type",
+        "Pipe.java": "no regular file",
+        "Dangling.java": scanning.LINK,
+    }
     assert dict(built.remarks) == {
-        "Half.java": "syntax errors, read in part", "Latin.java": "not UTF-8, read as Latin-1",
+        "Half.java": "syntax errors, read in part",
+        "Latin.java": "not UTF-8, read as Latin-1",
         "Crlf.java": "line ends other than LF",
-    }  # fmt: skip
+    }
     assert len(built.files) == 10
     assert "skipped: 1 empty (Empty.java)" in lines(built)
 
@@ -98,11 +103,16 @@ def test_a_file_that_cannot_be_read_is_named(tree, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     built = build(tree)
-    assert skipped(built) == {"Locked.java": "cannot be read: Permission denied"} and len(built.graph.nodes) == 2
+    assert (
+        skipped(built) == {"Locked.java": "cannot be read: Permission denied"} and len(built.graph.nodes) == 2
+    )
 
 
 def test_a_generated_file_of_five_megabytes(tree):
-    rows = "    /** One of many rows that a generator has written, with a comment of some length above each. */\n" * 60_000
+    rows = (
+        "    /** One of many rows that a generator has written, with a comment of some length above each. */\n"
+        * 60_000
+    )
     (tree / "Big.java").write_text(f"package a; class Big {{ Good good;\n{rows} }}")
     assert (tree / "Big.java").stat().st_size > 5_000_000
     built = build(tree)

@@ -33,17 +33,25 @@ def test_types_of_every_kind_with_those_around_them():
     facts = facts_of(EVERYTHING)
     assert facts.package == "a.b" and not facts.reason and not facts.remarks
     assert [(t.kind, t.name) for t in facts.types] == [
-        ("class", "A"), ("enum", "A.E"), ("record", "A.R"), ("annotation", "A.Note"), ("interface", "A.Sub"),
-        ("class", "A.Local"), ("class", "A.Local#2"),
-    ]  # fmt: skip
+        ("class", "A"),
+        ("enum", "A.E"),
+        ("record", "A.R"),
+        ("annotation", "A.Note"),
+        ("interface", "A.Sub"),
+        ("class", "A.Local"),
+        ("class", "A.Local#2"),
+    ]
     assert [(t.first, t.last) for t in facts.types][:2] == [(3, 13), (7, 7)]
     assert facts.types[0].variables == ("T",)
 
 
 def test_imports_of_four_kinds():
     assert set(facts_of(EVERYTHING).imports) == {
-        ("x.Single", False, False), ("y", True, False), ("z.Util", True, True), ("z.Util.Nested", False, True)
-    }  # fmt: skip
+        ("x.Single", False, False),
+        ("y", True, False),
+        ("z.Util", True, True),
+        ("z.Util.Nested", False, True),
+    }
 
 
 def test_fields_have_generics_arrays_and_scoped_names():
@@ -60,7 +68,9 @@ def test_constructor_parameters_components_constants_and_supertypes():
     assert references(facts, "component") == [("A.R", "Part"), ("A.R", "Rest")]
     assert references(facts, "constant") == [("A.Note", "Foo"), ("A.Sub", "Foo")]
     assert references(facts, "extends")[:3] == [("A", "c.Base"), ("A", "Arg"), ("A", "Elem")]
-    assert ("A.Sub", "K") in references(facts, "extends") and ("A.Local#2", "Base2") in references(facts, "extends")
+    assert ("A.Sub", "K") in references(facts, "extends") and ("A.Local#2", "Base2") in references(
+        facts, "extends"
+    )
     assert references(facts, "implements")[:3] == [("A", "I"), ("A", "T"), ("A", "J")]
 
 

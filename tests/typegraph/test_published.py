@@ -27,7 +27,9 @@ def graph(**files):
 
 
 def test_the_last_file_of_a_name_gives_its_path_and_edges():
-    found = graph(a="package a; class Item { X x; }", b="package b; class Item { Y y; }", c="class X {} class Y {}")
+    found = graph(
+        a="package a; class Item { X x; }", b="package b; class Item { Y y; }", c="class X {} class Y {}"
+    )
     assert found.nodes["Item"].path == "b.java"
     assert {e for e in found.edges if e[0] == "Item"} == {("Item", "Y")}
 
@@ -38,10 +40,16 @@ def test_every_type_of_a_file_has_all_its_fields_and_itself():
 
 
 def test_generics_and_arrays_are_not_seen_but_arguments_of_supertypes_are():
-    found = graph(a="class A extends List<B> { C[] c; Set<C> d; x.C e; A(C... rest) {} }", b="class B {}", c="class C {}")
+    found = graph(
+        a="class A extends List<B> { C[] c; Set<C> d; x.C e; A(C... rest) {} }",
+        b="class B {}",
+        c="class C {}",
+    )
     assert found.edges == {("A", "B"): ("extends",)}
 
 
 def test_inheritance_replaces_injects():
-    assert graph(a="interface I {}", b="class B implements I { I delegate; }").edges == {("B", "I"): ("implements",)}
+    assert graph(a="interface I {}", b="class B implements I { I delegate; }").edges == {
+        ("B", "I"): ("implements",)
+    }
     assert graph(a="interface I {}", b="interface J extends I {}").edges == {("J", "I"): ("extends",)}

@@ -52,7 +52,9 @@ def test_two_imports_on_demand_are_ambiguous_and_reported():
 
 
 def test_java_lang_against_an_import_on_demand():
-    found = resolved(c="package a; import x.*; class C { Record r; String s; }", x="package x; public class Record {}")
+    found = resolved(
+        c="package a; import x.*; class C { Record r; String s; }", x="package x; public class Record {}"
+    )
     assert found.ambiguous == [("c.java", "Record", ("java.lang.Record", "x.Record"))]
     assert found.references == {"ambiguous": 1, "external": 1}
 
@@ -78,11 +80,14 @@ def test_nested_and_inherited_members():
         demand="package e; import a.Base.*; class More { Entry entry; }",
     )
     assert edges(found) == {
-        ("b.Sub", "a.Base"): ("extends",), ("b.Sub", "a.Base.Entry"): ("injects",),
-        ("b.Sub", "b.Sub.Deep.Leaf"): ("injects",), ("c.Far", "b.Sub.Deep.Leaf"): ("injects",),
-        ("c.Far", "a.Base.Entry"): ("injects",), ("d.Other", "a.Base.Entry"): ("injects",),
+        ("b.Sub", "a.Base"): ("extends",),
+        ("b.Sub", "a.Base.Entry"): ("injects",),
+        ("b.Sub", "b.Sub.Deep.Leaf"): ("injects",),
+        ("c.Far", "b.Sub.Deep.Leaf"): ("injects",),
+        ("c.Far", "a.Base.Entry"): ("injects",),
+        ("d.Other", "a.Base.Entry"): ("injects",),
         ("e.More", "a.Base.Entry"): ("injects",),
-    }  # fmt: skip
+    }
 
 
 def test_an_import_of_a_types_members_on_demand_brings_inherited_ones_only_if_static():
@@ -101,9 +106,10 @@ def test_type_variables_are_no_types_and_arguments_of_supertypes_are_not_inherit
         i="package a; class ItemRepo extends Repo<Item> { T real; Repo<Item> other; }",
     )
     assert edges(found) == {
-        ("a.ItemRepo", "a.Repo"): ("injects", "extends"), ("a.ItemRepo", "a.T"): ("injects",),
+        ("a.ItemRepo", "a.Repo"): ("injects", "extends"),
+        ("a.ItemRepo", "a.T"): ("injects",),
         ("a.ItemRepo", "a.Item"): ("injects",),
-    }  # fmt: skip
+    }
     assert found.references["type variable"] == 1 and found.references["argument of a supertype"] == 1
 
 
@@ -126,9 +132,13 @@ def test_labels_by_kind_of_type():
         "record R(B b) implements J {} @interface N {}"
     )
     assert edges(found) == {
-        ("J", "I"): ("extends",), ("C", "B"): ("extends",), ("C", "I"): ("implements",), ("E", "I"): ("implements",),
-        ("R", "B"): ("injects",), ("R", "J"): ("implements",),
-    }  # fmt: skip
+        ("J", "I"): ("extends",),
+        ("C", "B"): ("extends",),
+        ("C", "I"): ("implements",),
+        ("E", "I"): ("implements",),
+        ("R", "B"): ("injects",),
+        ("R", "J"): ("implements",),
+    }
     assert found.graph.node_counts() == {"annotation": 1, "class": 2, "enum": 1, "interface": 2, "record": 1}
 
 
@@ -140,7 +150,9 @@ def test_cyclic_inheritance_ends_and_is_named():
 
 
 def test_a_type_declared_in_two_files_counts_once():
-    found = resolved(main="package a; class C { X x; } class X {}", test="package a; class C { Y y; } class Y {}")
+    found = resolved(
+        main="package a; class C { X x; } class X {}", test="package a; class C { Y y; } class Y {}"
+    )
     assert found.again == [("test.java", "a.C")]
     assert set(edges(found)) == {("a.C", "a.X")} and found.graph.nodes["a.C"].path == "main.java"
 
@@ -148,7 +160,11 @@ def test_a_type_declared_in_two_files_counts_once():
 def test_within_goes_so_many_edges():
     graph = resolved(a="class A { B b; } class B { C c; } class C { A a; D d; } class D {}").graph
     assert graph.within("A", 0, "successors") == []
-    assert graph.within("A", 1, "successors") == ["B"] and graph.within("A", 10**12, "successors") == ["B", "C", "D"]
+    assert graph.within("A", 1, "successors") == ["B"] and graph.within("A", 10**12, "successors") == [
+        "B",
+        "C",
+        "D",
+    ]
     assert graph.within("D", 2, "predecessors") == ["C", "B"]
 
 
@@ -182,7 +198,9 @@ def test_every_reference_finds_the_type_that_it_was_made_for(made):
     found = graph_of({name: facts_of(source.encode()) for name, source in files.items()})
     assert set(found.graph.edges) == expected
     backwards = graph_of({name: facts_of(source.encode()) for name, source in reversed(files.items())})
-    assert backwards.graph.edges == found.graph.edges and list(backwards.graph.nodes) == list(found.graph.nodes)
+    assert backwards.graph.edges == found.graph.edges and list(backwards.graph.nodes) == list(
+        found.graph.nodes
+    )
 
 
 @given(projects())

@@ -24,7 +24,9 @@ def added(graph: PKG, documents: list[Document], processes: int = 1) -> PKG:
     held = set(graph.documents)
     for document in documents:
         if document.id in held:
-            raise UserError(f"document {document.id} is in the graph already; remove it first, then add its new text")
+            raise UserError(
+                f"document {document.id} is in the graph already; remove it first, then add its new text"
+            )
         held.add(document.id)
     return joined(graph, _built(documents, processes))
 
@@ -33,7 +35,11 @@ def _built(documents: list[Document], processes: int) -> PKG:
     kinds = {d.kind in CODE for d in documents}
     if len(kinds) > 1:
         raise UserError("the documents are code and text; add the ones, then the others")
-    return build_text(documents, structured(documents)) if kinds == {False} else build(documents, processes=processes)
+    return (
+        build_text(documents, structured(documents))
+        if kinds == {False}
+        else build(documents, processes=processes)
+    )
 
 
 def joined(graph: PKG, more: PKG) -> PKG:
@@ -71,7 +77,9 @@ def removed(graph: PKG, ids: Iterable[str]) -> PKG:
     gone = set(ids)
     unknown = sorted(gone - set(graph.documents))
     if unknown:
-        raise UserError(f"document {unknown[0]} is not in the graph ({len(unknown)} of the {len(gone)} to remove are not)")
+        raise UserError(
+            f"document {unknown[0]} is not in the graph ({len(unknown)} of the {len(gone)} to remove are not)"
+        )
     stays = np.array([d not in gone for d in graph.documents], bool)
     keep = stays[graph.document]
     parent = graph.parent[keep]
@@ -98,7 +106,9 @@ def _renumbered(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rank[place], used[order]
 
 
-def _graph(nodes: dict[str, np.ndarray], texts: pa.Table, documents: list[str], skipped: list, meta: dict[str, str]) -> PKG:
+def _graph(
+    nodes: dict[str, np.ndarray], texts: pa.Table, documents: list[str], skipped: list, meta: dict[str, str]
+) -> PKG:
     arrays = {f.name: nodes[f.name].astype(f.type.to_pandas_dtype()) for f in NODES}
     table = pa.table(list(arrays.values()), NODES)
     meta = {k: v for k, v in meta.items() if k != "corpus_digest"}  # it is that of other documents

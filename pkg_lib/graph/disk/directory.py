@@ -88,21 +88,33 @@ def vectors(folder: Path, graph: PKG, embedder: str, dimension: int | None = Non
     """
     held = marker_of(folder, FORM)["vectors"]
     if embedder not in held:
-        raise UserError(f"{folder} has no vectors of {embedder} (it has: {', '.join(held) or 'none'}); encode the graph with it")
+        raise UserError(
+            f"{folder} has no vectors of {embedder} (it has: {', '.join(held) or 'none'}); encode the graph with it"
+        )
     about = held[embedder]
     if about["payloads"] != matrices.payloads_digest(graph.texts):
-        raise UserError(f"the vectors of {embedder} in {folder} belong to another graph; load the graph of this directory")
+        raise UserError(
+            f"the vectors of {embedder} in {folder} belong to another graph; load the graph of this directory"
+        )
     if dimension not in (None, about["dimension"]):
-        raise UserError(f"the vectors of {embedder} in {folder} have {about['dimension']} dimensions, not {dimension}")
+        raise UserError(
+            f"the vectors of {embedder} in {folder} have {about['dimension']} dimensions, not {dimension}"
+        )
     if about["missing"]:
-        raise UserError(f"{about['missing']} payloads in {folder} have no vector of {embedder} yet; encode the graph with it")
+        raise UserError(
+            f"{about['missing']} payloads in {folder} have no vector of {embedder} yet; encode the graph with it"
+        )
     return matrices.read(folder, about, len(graph.texts))
 
 
 def _save(graph: PKG, folder: Path, encoder: Encoder | None) -> None:
     files = {
-        "nodes": store(folder, "nodes", ".parquet", lambda f: pq.write_table(graph.nodes, f, compression="zstd")),
-        "edges": store(folder, "edges", ".parquet", lambda f: pq.write_table(graph.edges, f, compression="zstd")),
+        "nodes": store(
+            folder, "nodes", ".parquet", lambda f: pq.write_table(graph.nodes, f, compression="zstd")
+        ),
+        "edges": store(
+            folder, "edges", ".parquet", lambda f: pq.write_table(graph.edges, f, compression="zstd")
+        ),
         "documents": store(folder, "documents", ".parquet", lambda f: _write_documents(graph.documents, f)),
         "payloads": store(folder, "payloads", ".arrow", lambda f: _write_texts(graph.texts, f)),
     }
@@ -116,7 +128,9 @@ def _publish(graph: PKG, folder: Path, files: dict[str, Any], encoder: Encoder |
         chosen = encoder if encoder and encoder.name == name else None
         entry = matrices.write(folder, name, graph.texts, _kept(folder, graph, old, name), chosen)
         held |= {name: entry} if entry else {}
-    publish(folder, {"form": FORM, "files": files, "vectors": held, "skipped": graph.skipped, "meta": graph.meta})
+    publish(
+        folder, {"form": FORM, "files": files, "vectors": held, "skipped": graph.skipped, "meta": graph.meta}
+    )
 
 
 def _previous(folder: Path) -> dict[str, Any]:
@@ -137,7 +151,9 @@ def _kept(folder: Path, graph: PKG, old: dict[str, Any], name: str) -> tuple[np.
 
 
 def _write_documents(ids: list[str], f: IO[bytes]) -> None:
-    pq.write_table(pa.table([[i.encode("utf8", "surrogatepass") for i in ids]], _DOCUMENTS), f, compression="zstd")
+    pq.write_table(
+        pa.table([[i.encode("utf8", "surrogatepass") for i in ids]], _DOCUMENTS), f, compression="zstd"
+    )
 
 
 def _write_texts(texts: pa.Table, f: IO[bytes]) -> None:
@@ -148,8 +164,13 @@ def _write_texts(texts: pa.Table, f: IO[bytes]) -> None:
 def _load(folder: Path, marker: dict[str, Any]) -> PKG:
     files = marker["files"]
     nodes, edges = _parquet(folder, files, "nodes", NODES), _parquet(folder, files, "edges", EDGES)
-    ids = [i.decode("utf8", "surrogatepass") for i in _parquet(folder, files, "documents", _DOCUMENTS)["id"].to_pylist()]
-    return PKG(nodes, edges, _texts(folder, files), ids, [tuple(s) for s in marker["skipped"]], marker["meta"])
+    ids = [
+        i.decode("utf8", "surrogatepass")
+        for i in _parquet(folder, files, "documents", _DOCUMENTS)["id"].to_pylist()
+    ]
+    return PKG(
+        nodes, edges, _texts(folder, files), ids, [tuple(s) for s in marker["skipped"]], marker["meta"]
+    )
 
 
 def _parquet(folder: Path, files: dict[str, Any], name: str, schema: pa.Schema) -> pa.Table:

@@ -40,7 +40,9 @@ def writing(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as e:
-        raise UserError(f"cannot write the graph {folder}: {e.strerror or e}; free space or give another directory") from e
+        raise UserError(
+            f"cannot write the graph {folder}: {e.strerror or e}; free space or give another directory"
+        ) from e
 
 
 def store(folder: Path, stem: str, suffix: str, write: Callable[[IO[bytes]], None]) -> dict[str, Any]:

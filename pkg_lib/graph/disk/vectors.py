@@ -42,7 +42,9 @@ def read(folder: Path, about: dict[str, Any], rows: int) -> np.ndarray:
     except ValueError as e:
         raise damaged(path, e) from e
     if matrix.shape != (rows, about["dimension"]) or matrix.dtype != np.float32:
-        raise damaged(path, f"it holds {matrix.dtype} {matrix.shape}, not float32 {(rows, about['dimension'])}")
+        raise damaged(
+            path, f"it holds {matrix.dtype} {matrix.shape}, not float32 {(rows, about['dimension'])}"
+        )
     return matrix
 
 
@@ -53,7 +55,11 @@ def kept_rows(matrix: np.ndarray, old: pa.Table, texts: pa.Table) -> np.ndarray:
 
 
 def write(
-    folder: Path, name: str, texts: pa.Table, kept: tuple[np.ndarray, np.ndarray] | None, encoder: Encoder | None
+    folder: Path,
+    name: str,
+    texts: pa.Table,
+    kept: tuple[np.ndarray, np.ndarray] | None,
+    encoder: Encoder | None,
 ) -> dict[str, Any] | None:
     """Writes the matrix of `texts` and returns the marker's entry: rows from `kept` (matrix, rows), others from the encoder.
 
@@ -66,7 +72,9 @@ def write(
     pieces = _pieces(texts, matrix, rows, encoder, name)
     first = next(pieces)
     shape = (len(texts), first.shape[1])
-    entry = store(folder, f"vectors-{_clean(name)}", ".npy", lambda f: _matrix(f, shape, chain([first], pieces)))
+    entry = store(
+        folder, f"vectors-{_clean(name)}", ".npy", lambda f: _matrix(f, shape, chain([first], pieces))
+    )
     missing = 0 if encoder else int((rows < 0).sum())
     return entry | {"dimension": shape[1], "missing": missing, "payloads": payloads_digest(texts)}
 
@@ -82,10 +90,16 @@ def _pieces(
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
         old, new = part >= 0, np.flatnonzero(part < 0)
-        found = encoder.encode(texts["text"].take(pa.array(new + start)).to_pylist()) if encoder and len(new) else None
+        found = (
+            encoder.encode(texts["text"].take(pa.array(new + start)).to_pylist())
+            if encoder and len(new)
+            else None
+        )
         dimension = (matrix if matrix is not None else found).shape[1]
         if found is not None and found.shape[1] != dimension:
-            raise UserError(f"the stored vectors of {name} have {dimension} dimensions, not {found.shape[1]}: another model")
+            raise UserError(
+                f"the stored vectors of {name} have {dimension} dimensions, not {found.shape[1]}: another model"
+            )
         piece = np.full((len(part), dimension), np.nan, np.float32)
         if matrix is not None:
             piece[old] = matrix[part[old]]

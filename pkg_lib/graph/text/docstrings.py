@@ -29,13 +29,37 @@ _GOOGLE = re.compile(
 _FIELD = re.compile(
     r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b([^:\n]*):"
 )
-_SAME = {"args": "parameters", "arguments": "parameters", "params": "parameters", "keyword args": "other parameters",
-         "keyword arguments": "other parameters", "return": "returns", "yield": "yields", "example": "examples",
-         "note": "notes", "warning": "warnings"}  # fmt: skip
-_FIELDS = {"param": "parameters", "parameter": "parameters", "arg": "parameters", "key": "parameters", "keyword": "parameters",
-           "type": "parameters", "raise": "raises", "raises": "raises", "except": "raises", "exception": "raises",
-           "return": "returns", "returns": "returns", "rtype": "returns", "yield": "yields", "yields": "yields",
-           "ivar": "attributes", "var": "attributes"}  # fmt: skip
+_SAME = {
+    "args": "parameters",
+    "arguments": "parameters",
+    "params": "parameters",
+    "keyword args": "other parameters",
+    "keyword arguments": "other parameters",
+    "return": "returns",
+    "yield": "yields",
+    "example": "examples",
+    "note": "notes",
+    "warning": "warnings",
+}
+_FIELDS = {
+    "param": "parameters",
+    "parameter": "parameters",
+    "arg": "parameters",
+    "key": "parameters",
+    "keyword": "parameters",
+    "type": "parameters",
+    "raise": "raises",
+    "raises": "raises",
+    "except": "raises",
+    "exception": "raises",
+    "return": "returns",
+    "returns": "returns",
+    "rtype": "returns",
+    "yield": "yields",
+    "yields": "yields",
+    "ivar": "attributes",
+    "var": "attributes",
+}
 _NAMED = {"parameters", "other parameters", "attributes", "methods", "receives"}
 _TYPED = {"returns", "yields", "raises", "warns"}
 _GOOGLE_ENTRY = re.compile(

@@ -197,7 +197,11 @@ def rebuild(payloads: Iterable[str]) -> Any:
 
 
 def _has(node: Any, step: Step) -> bool:
-    return step in node if isinstance(node, dict) else isinstance(node, list) and isinstance(step, int) and step < len(node)
+    return (
+        step in node
+        if isinstance(node, dict)
+        else isinstance(node, list) and isinstance(step, int) and step < len(node)
+    )
 
 
 def _enter(node: Any, step: Step, default: Any) -> Any:
@@ -211,7 +215,9 @@ def _enter(node: Any, step: Step, default: Any) -> Any:
     raise ValueError(f"no place for {step!r}")
 
 
-def build_text(documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None) -> PKG:
+def build_text(
+    documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None
+) -> PKG:
     """The text-centric PKG. Documents without JSON are named in `skipped`; each other one is a tree of its own.
 
     `structured` may come in any order and may leave documents out ("not structured"). JSON has no lines: first and last

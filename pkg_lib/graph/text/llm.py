@@ -37,7 +37,7 @@ Rules:
 The section:
 
 {text}
-"""  # noqa: E501
+"""
 AGAIN = "\nYour last answer to this could not be used ({reason}). Answer again with one complete, valid JSON object only.\n"
 
 
@@ -82,12 +82,18 @@ class LLM:
         waiting = {d.id: (d, PROMPT.format(text=d.text.strip("\n"))) for d in documents}
         for attempt in range(1, self.retries + 2):
             keys = {i: self._key(prompt, attempt) for i, (_, prompt) in waiting.items()}
-            self._ask({keys[i]: Request(i, prompt, _NO_ENTRY_POINT) for i, (_, prompt) in waiting.items()}, attempt)
+            self._ask(
+                {keys[i]: Request(i, prompt, _NO_ENTRY_POINT) for i, (_, prompt) in waiting.items()}, attempt
+            )
             for i, key in keys.items():
                 answer = self.cache[key]
                 self.answers.setdefault(i, []).append(answer)
                 found[i] = read_answer(i, answer.raw, answer.finish, attempt)
-            waiting = {i: (d, self._again(d, found[i].reason)) for i, (d, _) in waiting.items() if found[i].value is None}
+            waiting = {
+                i: (d, self._again(d, found[i].reason))
+                for i, (d, _) in waiting.items()
+                if found[i].value is None
+            }
             self.first += sum(found[i].value is not None for i in keys) if attempt == 1 else 0
             if not waiting:
                 break
@@ -97,7 +103,12 @@ class LLM:
         return PROMPT.format(text=document.text.strip("\n")) + AGAIN.format(reason=reason)
 
     def _key(self, prompt: str, attempt: int) -> str:
-        params = {"attempt": attempt, "do_sample": False, "dtype": "bfloat16", "max_new_tokens": self.max_new_tokens}
+        params = {
+            "attempt": attempt,
+            "do_sample": False,
+            "dtype": "bfloat16",
+            "max_new_tokens": self.max_new_tokens,
+        }
         params |= {"sample": 0, "stage": "structure", "style": self.style}
         return digest(self.model, self.revision, prompt, json.dumps(params, sort_keys=True))[:32]
 
@@ -107,7 +118,9 @@ class LLM:
 
         def done(row: Any, raw: str, finish: Any) -> None:
             meta = {"attempt": attempt, "prompt_sha256": digest(row.request.text)}
-            answer = Generation(todo[id(row.request)], row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta)
+            answer = Generation(
+                todo[id(row.request)], row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta
+            )
             self.cache.append(self.file, answer)
 
         self.asked += len(todo)
@@ -124,7 +137,11 @@ def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structure
         return Structured(document, None, reason, attempt)
     if not isinstance(value, dict):
         return Structured(document, None, f"no object: {type(value).__name__}", attempt)
-    return Structured(document, value, "", attempt) if value else Structured(document, None, "nothing in it", attempt)
+    return (
+        Structured(document, value, "", attempt)
+        if value
+        else Structured(document, None, "nothing in it", attempt)
+    )
 
 
 def json_part(raw: str) -> str:

@@ -23,16 +23,73 @@ _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
 _WITH_LANGUAGE = {"code-block", "sourcecode", "code", "prompt"}  # their argument is no part of the code
 _CODE = _WITH_LANGUAGE | {"testcode", "testoutput", "doctest", "ipython", "productionlist", "parsed-literal"}
 _STEERS = {
-    "index", "toctree", "currentmodule", "module", "sectionauthor", "moduleauthor", "codeauthor", "highlight", "testsetup",
-    "testcleanup", "tabularcolumns", "contents", "include", "literalinclude", "raw", "image", "figure", "plot",
-}  # fmt: skip
-_VERSIONS = {"versionadded": "New in version", "versionchanged": "Changed in version", "deprecated": "Deprecated since version"}
-_OWN_ROLES = {"code", "emphasis", "strong", "literal", "math", "raw", "subscript", "superscript", "title-reference"}
+    "index",
+    "toctree",
+    "currentmodule",
+    "module",
+    "sectionauthor",
+    "moduleauthor",
+    "codeauthor",
+    "highlight",
+    "testsetup",
+    "testcleanup",
+    "tabularcolumns",
+    "contents",
+    "include",
+    "literalinclude",
+    "raw",
+    "image",
+    "figure",
+    "plot",
+}
+_VERSIONS = {
+    "versionadded": "New in version",
+    "versionchanged": "Changed in version",
+    "deprecated": "Deprecated since version",
+}
+_OWN_ROLES = {
+    "code",
+    "emphasis",
+    "strong",
+    "literal",
+    "math",
+    "raw",
+    "subscript",
+    "superscript",
+    "title-reference",
+}
 _OWN_DIRECTIVES = {
-    "note", "warning", "tip", "hint", "important", "caution", "danger", "error", "attention", "admonition", "topic", "sidebar",
-    "rubric", "epigraph", "highlights", "pull-quote", "compound", "container", "table", "csv-table", "list-table", "math",
-    "replace", "unicode", "date", "role", "default-role", "class", "line-block", "footer",
-}  # fmt: skip
+    "note",
+    "warning",
+    "tip",
+    "hint",
+    "important",
+    "caution",
+    "danger",
+    "error",
+    "attention",
+    "admonition",
+    "topic",
+    "sidebar",
+    "rubric",
+    "epigraph",
+    "highlights",
+    "pull-quote",
+    "compound",
+    "container",
+    "table",
+    "csv-table",
+    "list-table",
+    "math",
+    "replace",
+    "unicode",
+    "date",
+    "role",
+    "default-role",
+    "class",
+    "line-block",
+    "footer",
+}
 _SETTINGS = {
     "report_level": 5,  # nothing is written to stderr; what fails stands in the tree
     "halt_level": 6,
@@ -119,7 +176,11 @@ def headings(text: str) -> Iterator[tuple[int, int, str]]:
     for section in _tree(text).findall(nodes.section):
         level = sum(isinstance(n, nodes.section) for n in _ancestors(section)) + 1
         first = max(section.line - 2, 0)  # docutils counts from 1 and names the underline
-        overlined = first > 0 and len(set(lines[first - 1].strip())) == 1 and lines[first - 1][:3] == lines[first + 1][:3]
+        overlined = (
+            first > 0
+            and len(set(lines[first - 1].strip())) == 1
+            and lines[first - 1][:3] == lines[first + 1][:3]
+        )
         yield first - overlined, level, _words(section[0])
 
 
@@ -136,10 +197,14 @@ def _walk(node: nodes.Node, level: int) -> Iterator[Event]:
             yield from _walk(child, level + 1)
         elif isinstance(child, nodes.literal_block | nodes.doctest_block | nodes.math_block):
             yield Event("code", child.astext().strip("\n"))
-        elif isinstance(child, nodes.Invisible) or (isinstance(child, nodes.title) and isinstance(node, nodes.section)):
+        elif isinstance(child, nodes.Invisible) or (
+            isinstance(child, nodes.title) and isinstance(node, nodes.section)
+        ):
             continue
         elif isinstance(child, nodes.table):
-            yield Event("text", "\n".join(" | ".join(map(_words, row.children)) for row in child.findall(nodes.row)))
+            yield Event(
+                "text", "\n".join(" | ".join(map(_words, row.children)) for row in child.findall(nodes.row))
+            )
         elif isinstance(child, nodes.term | nodes.field_name):
             yield Event("term", _words(child))
         elif isinstance(child, nodes.TextElement):

@@ -23,12 +23,57 @@ from pkg_lib.graph.text.rst import Event
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _HEADING = re.compile(r"h[1-6]")
-_LEFT_OUT = {"script", "style", "head", "nav", "footer", "form", "button", "svg", "img", "template", "noscript"}
+_LEFT_OUT = {
+    "script",
+    "style",
+    "head",
+    "nav",
+    "footer",
+    "form",
+    "button",
+    "svg",
+    "img",
+    "template",
+    "noscript",
+}
 _BLOCKS = [
-    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt", "fieldset",
-    "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "li", "main", "ol", "p", "pre", "section",
-    "summary", "table", "td", "th", "tr", "ul",
-]  # fmt: skip
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "caption",
+    "center",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "html",
+    "li",
+    "main",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "td",
+    "th",
+    "tr",
+    "ul",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +196,11 @@ def _line_starts(text: str) -> list[int]:
     return [0, *(m.end() for m in re.finditer("\n", text))]
 
 
-_HEADS: dict[str, Callable[[str], Iterator[Head]]] = {"rst": _rst_heads, "markdown": _markdown_heads, "html": _html_heads}
+_HEADS: dict[str, Callable[[str], Iterator[Head]]] = {
+    "rst": _rst_heads,
+    "markdown": _markdown_heads,
+    "html": _html_heads,
+}
 
 
 def cut(text: str, kind: Literal["rst", "html", "markdown"], limit: int) -> list[tuple[str, str]]:

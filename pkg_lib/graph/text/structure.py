@@ -1,8 +1,8 @@
 """Structurers by name: documents -> JSON objects (Section 3.1.2), or the reason why a document gives none.
 
-    headings    sections of reStructuredText, Markdown, HTML or plain text; every code example beside what explains it
-    docstrings  the sections of numpydoc, Google and Sphinx docstrings
-    llm         the paper's way: a model writes the JSON (graph/llm.py; it needs a backend, so it is not in STRUCTURERS)
+headings    sections of reStructuredText, Markdown, HTML or plain text; every code example beside what explains it
+docstrings  the sections of numpydoc, Google and Sphinx docstrings
+llm         the paper's way: a model writes the JSON (graph/llm.py; it needs a backend, so it is not in STRUCTURERS)
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Plain:
         return Structured(document.id, value) if value else Structured(document.id, None, "nothing in it")
 
 
-STRUCTURERS: dict[str, Plain] = {p.name: p for p in (Plain("headings", by_headings), Plain("docstrings", docstrings.sections_of))}
+STRUCTURERS: dict[str, Plain] = {
+    p.name: p for p in (Plain("headings", by_headings), Plain("docstrings", docstrings.sections_of))
+}
 NAMES = (*STRUCTURERS, "llm")
 
 

@@ -77,7 +77,12 @@ def _build(root: Path, mode: str, processes: int, store: Path | None) -> Built:
     built = _assemble(tree, mode, facts, found)
     built.parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in found.items())
     end = time.perf_counter()
-    built.seconds = {"scan": scanned - start, "parse": parsed - scanned, "resolve": end - parsed, "total": end - start}
+    built.seconds = {
+        "scan": scanned - start,
+        "parse": parsed - scanned,
+        "resolve": end - parsed,
+        "total": end - start,
+    }
     return built
 
 
@@ -88,7 +93,10 @@ def in_mode(built: Built, mode: str) -> Built:
     again = _graph(built.root, mode, built.files, built.facts, built.skipped, built.remarks)
     resolved = time.perf_counter() - start
     again.parsed = built.parsed
-    again.seconds = built.seconds | {"resolve": resolved, "total": built.seconds["total"] - built.seconds["resolve"] + resolved}
+    again.seconds = built.seconds | {
+        "resolve": resolved,
+        "total": built.seconds["total"] - built.seconds["resolve"] + resolved,
+    }
     return again
 
 
@@ -107,7 +115,9 @@ def _assemble(tree: Tree, mode: str, facts: dict[str, Facts], found: dict[str, t
     return _graph(str(tree.root), mode, files, facts, skipped, remarks)
 
 
-def _graph(root: str, mode: str, files: list[str], facts: dict[str, Facts], skipped: Named, remarks: Named) -> Built:
+def _graph(
+    root: str, mode: str, files: list[str], facts: dict[str, Facts], skipped: Named, remarks: Named
+) -> Built:
     """Pass two, without the times."""
     if mode == "as-published":
         return Built(root, published.graph_of(facts), files, facts, skipped, remarks, {}, 0)
@@ -115,7 +125,9 @@ def _graph(root: str, mode: str, files: list[str], facts: dict[str, Facts], skip
     return Built(root, r.graph, files, facts, skipped, remarks, {}, 0, r.references, r.ambiguous, r.again)
 
 
-def _facts(tree: Tree, known: dict[str, tuple[str, Facts]], processes: int) -> Iterator[tuple[str, tuple[str, Facts]]]:
+def _facts(
+    tree: Tree, known: dict[str, tuple[str, Facts]], processes: int
+) -> Iterator[tuple[str, tuple[str, Facts]]]:
     """(path, (SHA-256, facts)) of every file; one that cannot be read joins `tree.skipped`."""
     size = max(PART, len(tree.paths) // (8 * processes))
     parts = [tree.paths[i : i + size] for i in range(0, len(tree.paths), size)]
@@ -172,7 +184,12 @@ def _entry(row: list[Any]) -> tuple[str, tuple[str, Facts]]:
     path, sha, package, imports, types, references, reason, remarks = row
     declared = tuple(Declared(*t[:4], tuple(t[4]), t[5]) for t in types)
     made = Facts(
-        package, tuple(Import(*i) for i in imports), declared, tuple(Reference(*r) for r in references), reason, tuple(remarks)
+        package,
+        tuple(Import(*i) for i in imports),
+        declared,
+        tuple(Reference(*r) for r in references),
+        reason,
+        tuple(remarks),
     )
     return path, (sha, made)
 
@@ -190,7 +207,10 @@ def lines(built: Built, named: int = FEW) -> list[str]:
         found.append(f"{sum(counts.values()):,} {word}: {_listed(counts)}")
     if built.references:
         found.append(f"type names: {_listed(dict(built.references.most_common()))}")
-    found += [f"ambiguous in {shown(path)}: {name} is {' or '.join(which)}" for path, name, which in built.ambiguous[:named]]
+    found += [
+        f"ambiguous in {shown(path)}: {name} is {' or '.join(which)}"
+        for path, name, which in built.ambiguous[:named]
+    ]
     found += _more("ambiguous names", len(built.ambiguous), named)
     found += [f"cyclic inheritance: {', '.join(group)}" for group in built.cycles[:named]]
     found += _more("cycles of inheritance", len(built.cycles), named)
@@ -206,7 +226,9 @@ def lines(built: Built, named: int = FEW) -> list[str]:
 def _named(word: str, rows: list[tuple[str, str]], most: int) -> list[str]:
     """A line a reason, with the first paths."""
     of = {reason: [p for p, r in rows if r == reason] for reason in by_reason(rows)}
-    return [f"{word}: {len(paths):,} {reason} ({first_few(paths, most)})" for reason, paths in of.items()] or [f"{word}: none"]
+    return [
+        f"{word}: {len(paths):,} {reason} ({first_few(paths, most)})" for reason, paths in of.items()
+    ] or [f"{word}: none"]
 
 
 def _more(word: str, count: int, named: int) -> list[str]:

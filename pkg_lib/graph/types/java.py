@@ -166,7 +166,10 @@ def _import(node: Node) -> Import:
 
 def _types(found: dict[str, list[Node]]) -> tuple[tuple[Declared, ...], list[tuple[int, int]]]:
     """The declared types in the order of the file, and the bytes that each spans."""
-    nodes = sorted(((n.start_byte, n.end_byte, kind, n) for kind in KINDS for n in found.get(kind, ())), key=lambda x: x[:2])
+    nodes = sorted(
+        ((n.start_byte, n.end_byte, kind, n) for kind in KINDS for n in found.get(kind, ())),
+        key=lambda x: x[:2],
+    )
     declared: list[Declared] = []
     spans: list[tuple[int, int]] = []
     around: list[int] = []  # the types that are open, outermost first
@@ -182,7 +185,9 @@ def _types(found: dict[str, list[Node]]) -> tuple[tuple[Declared, ...], list[tup
         times[full] += 1
         full += f"#{times[full]}" if times[full] > 1 else ""
         variables = _variables(node.child_by_field_name("type_parameters"))
-        declared.append(Declared(kind, full, node.start_point[0] + 1, node.end_point[0] + 1, variables, _public(node)))
+        declared.append(
+            Declared(kind, full, node.start_point[0] + 1, node.end_point[0] + 1, variables, _public(node))
+        )
         around.append(len(spans))
         spans.append((start, end))
     return tuple(declared), spans
@@ -196,13 +201,20 @@ def _public(node: Node) -> bool:
 def _variables(parameters: Node | None) -> tuple[str, ...]:
     if parameters is None:
         return ()
-    names = (next((c for c in p.named_children if c.type == "type_identifier"), None) for p in parameters.named_children)
+    names = (
+        next((c for c in p.named_children if c.type == "type_identifier"), None)
+        for p in parameters.named_children
+    )
     return tuple(_text(n) for n in names if n)
 
 
-def _references(found: dict[str, list[Node]], types: tuple[Declared, ...], spans: list[tuple[int, int]]) -> Iterator[Reference]:
+def _references(
+    found: dict[str, list[Node]], types: tuple[Declared, ...], spans: list[tuple[int, int]]
+) -> Iterator[Reference]:
     """Every type name of a field, constructor parameter, record component or supertype, each once a place and owner."""
-    nodes = sorted(((n.start_byte, place, n) for place in PLACES for n in found.get(place, ())), key=lambda x: x[:2])
+    nodes = sorted(
+        ((n.start_byte, place, n) for place in PLACES for n in found.get(place, ())), key=lambda x: x[:2]
+    )
     scopes = list(_scopes(found.get("variable", ())))
     seen: set[Reference] = set()
     around: list[int] = []
@@ -218,7 +230,9 @@ def _references(found: dict[str, list[Node]], types: tuple[Declared, ...], spans
         variables = {name for first, last, name in scopes if first <= start < last}
         bare = node.type == "type_identifier"
         for name, argument in _names(node):
-            reference = Reference(around[-1], place, name, bare, argument, name.partition(".")[0] in variables)
+            reference = Reference(
+                around[-1], place, name, bare, argument, name.partition(".")[0] in variables
+            )
             if reference not in seen:
                 seen.add(reference)
                 yield reference

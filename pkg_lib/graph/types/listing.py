@@ -37,7 +37,12 @@ def graph_of(facts: Mapping[str, Facts]) -> TypeGraph:
 
 def _edges(name: str, facts: Facts) -> list[tuple[str, str]]:
     """(target, label) in the order in which the listing adds them."""
-    found = [(r.name, "injects") for place in ("field", "parameter") for r in facts.references if r.place == place and r.bare]
+    found = [
+        (r.name, "injects")
+        for place in ("field", "parameter")
+        for r in facts.references
+        if r.place == place and r.bare
+    ]
     own = {i for i, t in enumerate(facts.types) if simple_name(t.name) == name}
     for label in ("extends", "implements"):
         for r in facts.references:

@@ -17,13 +17,55 @@ from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 LABEL = dict.fromkeys(("field", "constant", "parameter", "rest", "component"), "injects")
 LABEL |= {"extends": "extends", "implements": "implements"}
 # Names that java.lang brings into every file. They matter only where a project's import on demand has one of them too.
-JAVA_LANG = frozenset({
-    "AutoCloseable", "Boolean", "Byte", "CharSequence", "Character", "Class", "ClassLoader", "Cloneable", "Comparable",
-    "Deprecated", "Double", "Enum", "Error", "Exception", "Float", "FunctionalInterface", "Integer", "Iterable", "Long",
-    "Math", "Module", "Number", "Object", "Override", "Package", "Process", "Readable", "Record", "Runnable", "Runtime",
-    "RuntimeException", "SafeVarargs", "Short", "StackWalker", "StrictMath", "String", "StringBuffer", "StringBuilder",
-    "SuppressWarnings", "System", "Thread", "ThreadGroup", "ThreadLocal", "Throwable", "Void",
-})  # fmt: skip
+JAVA_LANG = frozenset(
+    {
+        "AutoCloseable",
+        "Boolean",
+        "Byte",
+        "CharSequence",
+        "Character",
+        "Class",
+        "ClassLoader",
+        "Cloneable",
+        "Comparable",
+        "Deprecated",
+        "Double",
+        "Enum",
+        "Error",
+        "Exception",
+        "Float",
+        "FunctionalInterface",
+        "Integer",
+        "Iterable",
+        "Long",
+        "Math",
+        "Module",
+        "Number",
+        "Object",
+        "Override",
+        "Package",
+        "Process",
+        "Readable",
+        "Record",
+        "Runnable",
+        "Runtime",
+        "RuntimeException",
+        "SafeVarargs",
+        "Short",
+        "StackWalker",
+        "StrictMath",
+        "String",
+        "StringBuffer",
+        "StringBuilder",
+        "SuppressWarnings",
+        "System",
+        "Thread",
+        "ThreadGroup",
+        "ThreadLocal",
+        "Throwable",
+        "Void",
+    }
+)
 
 
 class Ambiguous(Exception):
@@ -94,7 +136,11 @@ class Project:
                 return found
             inside, enclosing = True, enclosing.rpartition(".")[0]
         for i in facts.imports:
-            if not i.on_demand and i.name.rpartition(".")[2] == name and (not i.static or self._dotted(i.name)):
+            if (
+                not i.on_demand
+                and i.name.rpartition(".")[2] == name
+                and (not i.static or self._dotted(i.name))
+            ):
                 return self._dotted(i.name)
         if found := self.packages[facts.package].get(name) if facts.package in self.packages else None:
             return found
@@ -102,7 +148,9 @@ class Project:
 
     def _on_demand(self, name: str, imports: tuple[Import, ...]) -> str | None:
         found = {self._in(i.name, name, i.static) for i in imports if i.on_demand} - {None}
-        found |= {self._in("java.lang", name, False) or ("java.lang." + name if name in JAVA_LANG else None)} - {None}
+        found |= {
+            self._in("java.lang", name, False) or ("java.lang." + name if name in JAVA_LANG else None)
+        } - {None}
         if len(found) > 1:
             raise Ambiguous(*sorted(found))
         only = next(iter(found), None)
@@ -172,7 +220,12 @@ def graph_of(facts: Mapping[str, Facts]) -> Resolution:
 
 
 def _edge(
-    found: Resolution, edges: dict[tuple[str, str], set[str]], project: Project, path: str, owner: str, r: Reference
+    found: Resolution,
+    edges: dict[tuple[str, str], set[str]],
+    project: Project,
+    path: str,
+    owner: str,
+    r: Reference,
 ) -> str:
     """Adds the edge of one reference; returns what became of the reference."""
     if r.variable:
@@ -187,7 +240,9 @@ def _edge(
         return "ambiguous"
     if target is None:
         return "external"
-    if target != owner or inherits:  # a type that holds itself, such as a list's node, depends on nothing else
+    if (
+        target != owner or inherits
+    ):  # a type that holds itself, such as a list's node, depends on nothing else
         edges[owner, target].add(LABEL[r.place])
         return "edge"
     return "the type itself"

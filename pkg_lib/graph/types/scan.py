@@ -48,7 +48,9 @@ class Tree:
             self._archive = self._stack.enter_context(zipfile.ZipFile(self.root))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._archive = None
         self._stack.close()
 
@@ -60,7 +62,12 @@ class Tree:
             return (self.root / path).read_bytes() or EMPTY
         except OSError as e:
             return f"{UNREADABLE}: {e.strerror or type(e).__name__}"
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as e:  # damaged, encrypted, unknown method
+        except (
+            zipfile.BadZipFile,
+            RuntimeError,
+            NotImplementedError,
+            EOFError,
+        ) as e:  # damaged, encrypted, unknown method
             return f"{UNREADABLE}: {type(e).__name__}"
 
 
@@ -75,7 +82,9 @@ def scan(root: Path) -> Tree:
         tree = Tree(root)
         _zip(tree)
     else:
-        raise UserError(f"{root} is {'no zip archive' if root.is_file() else 'no directory'}; give one that holds {SUFFIX} files")
+        raise UserError(
+            f"{root} is {'no zip archive' if root.is_file() else 'no directory'}; give one that holds {SUFFIX} files"
+        )
     tree.paths.sort()
     tree.skipped.sort()
     return tree
@@ -88,7 +97,9 @@ def _directory(tree: Tree) -> None:
     for folder, folders, names in os.walk(tree.root, onerror=failed):
         for name in folders:
             if (path := Path(folder, name)).is_symlink():
-                tree.skipped.append((_relative(path, tree.root) + "/", LINK))  # no file, whatever its name ends with
+                tree.skipped.append(
+                    (_relative(path, tree.root) + "/", LINK)
+                )  # no file, whatever its name ends with
         for name in names:
             if name.endswith(SUFFIX):
                 path = Path(folder, name)
@@ -112,7 +123,11 @@ def _relative(path: str | Path, root: Path) -> str:
 
 def _zip(tree: Tree) -> None:
     with zipfile.ZipFile(tree.root) as archive:
-        found = {i.filename: i.file_size for i in archive.infolist() if i.filename.endswith(SUFFIX) and not i.is_dir()}
+        found = {
+            i.filename: i.file_size
+            for i in archive.infolist()
+            if i.filename.endswith(SUFFIX) and not i.is_dir()
+        }
     for name, size in found.items():
         _keep(tree, name, size, "")
 

@@ -90,7 +90,9 @@ class TypeGraph:
         """A networkx graph with the attributes of the paper: `type` and `path` of nodes, `relation` of edges."""
         view = nx.DiGraph()
         view.add_nodes_from((n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values())
-        view.add_edges_from((a, b, {"relation": " and ".join(labels)}) for (a, b), labels in self.edges.items())
+        view.add_edges_from(
+            (a, b, {"relation": " and ".join(labels)}) for (a, b), labels in self.edges.items()
+        )
         return view
 
 

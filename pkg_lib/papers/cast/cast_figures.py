@@ -5,7 +5,15 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import COLOURS, MARKERS, interval_points, legend_below, rate_bars, row_axes, styled
+from pkg_lib.analysis.figures import (
+    COLOURS,
+    MARKERS,
+    interval_points,
+    legend_below,
+    rate_bars,
+    row_axes,
+    styled,
+)
 from pkg_lib.papers.cast.cast_study import Study, mean_interval
 from pkg_lib.papers.cast.retrieving import RANKERS, VARIANTS
 
@@ -14,7 +22,11 @@ from pkg_lib.papers.cast.retrieving import RANKERS, VARIANTS
 def ranking(study: Study, metric: str = "nDCG@5") -> Figure:
     """A retrieval measure of each chunking with its bootstrap interval, one marker a retriever."""
     measured = {(r, v): study.measure(r, v, metric) for r in RANKERS for v in VARIANTS}
-    long = [pd.DataFrame({"value": 100 * values, "row": v, "retriever": r}) for (r, v), values in measured.items() if len(values)]
+    long = [
+        pd.DataFrame({"value": 100 * values, "row": v, "retriever": r})
+        for (r, v), values in measured.items()
+        if len(values)
+    ]
     names = [v for v in VARIANTS if any(len(measured[r, v]) for r in RANKERS)]
     figure, axes = row_axes(len(names), 0.3, legend=0.16, left=0.95)
     looks = dict(zip(RANKERS, zip(COLOURS, MARKERS, strict=False), strict=False))

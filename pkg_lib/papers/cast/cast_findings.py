@@ -47,7 +47,9 @@ def retrieval(study: Study) -> list[str]:
         parts = []
         for label, metric in METRICS.items():
             name = metric.format(5)
-            found = mean_difference(study.measure(ranker, "cast", name), study.measure(ranker, "fixed-size", name))
+            found = mean_difference(
+                study.measure(ranker, "cast", name), study.measure(ranker, "fixed-size", name)
+            )
             parts += [f"{label}@5 {_said(found)}"] if found else []
         if parts:
             lines.append(f"Retrieval with {ranker}, cAST less fixed-size: {'; '.join(parts)}.")
@@ -72,7 +74,9 @@ def merging(study: Study) -> list[str]:
     """Split-only against cAST."""
     parts = []
     for ranker in RANKERS:
-        found = mean_difference(study.measure(ranker, "split-only", "nDCG@5"), study.measure(ranker, "cast", "nDCG@5"))
+        found = mean_difference(
+            study.measure(ranker, "split-only", "nDCG@5"), study.measure(ranker, "cast", "nDCG@5")
+        )
         parts += [f"{ranker} {_said(found)}"] if found else []
     rows = reference("table2_split_only").set_index(["metric", "variant"]).loc["nDCG"].astype(float)
     losses = (rows.loc["split-only"] - rows.loc["split-then-merge"]) / 100
@@ -86,14 +90,22 @@ def sizes(study: Study) -> list[str]:
     own = sorted({c for c in rows["chunking"] if c == "cast" or c.startswith("cast ")})
     lines = []
     for ranker in RANKERS:
-        means = {c: study.measure(ranker, c, "nDCG@5").mean() for c in own if len(study.measure(ranker, c, "nDCG@5"))}
+        means = {
+            c: study.measure(ranker, c, "nDCG@5").mean()
+            for c in own
+            if len(study.measure(ranker, c, "nDCG@5"))
+        }
         if len(means) < 2:
             continue
         best = max(means, key=lambda c: means[c])
         if best == "cast":
-            lines.append(f"Chunk size with {ranker}: 2,000 has the highest nDCG@5 of those measured ({percent(means[best])}).")
+            lines.append(
+                f"Chunk size with {ranker}: 2,000 has the highest nDCG@5 of those measured ({percent(means[best])})."
+            )
             continue
-        found = mean_difference(study.measure(ranker, best, "nDCG@5"), study.measure(ranker, "cast", "nDCG@5"))
+        found = mean_difference(
+            study.measure(ranker, best, "nDCG@5"), study.measure(ranker, "cast", "nDCG@5")
+        )
         size = f"{int(best.split()[1]):,}"
         lines.append(
             f"Chunk size with {ranker}: {size} has the highest nDCG@5 ({percent(means[best])}), to 2,000 {_said(found)}."
@@ -107,11 +119,15 @@ def generation(study: Study) -> list[str]:
     if "None" not in frame or not pass_at_1(frame["None"]).measured:
         return ["Pass@1: not measured."]
     rate = pass_at_1(frame["None"])
-    lines = [f"{study.model} passes {rate.passed} of {rate.measured} tasks ({percent(rate.value)} %) without retrieved context."]
+    lines = [
+        f"{study.model} passes {rate.passed} of {rate.measured} tasks ({percent(rate.value)} %) without retrieved context."
+    ]
     found = compare(frame)
     masked = [n for n in frame if n != "None" and COLUMNS[n].masked and found.loc[n, "n"]]
     rows = [(n, found.loc[n]) for n in masked]
-    parts = [f"{n} {points(r['difference'])} (n={r['n']:.0f}, Holm p {probability(r['p_holm'])})" for n, r in rows]
+    parts = [
+        f"{n} {points(r['difference'])} (n={r['n']:.0f}, Holm p {probability(r['p_holm'])})" for n, r in rows
+    ]
     lines += [f"Against None, in points: {'; '.join(parts)}."] if parts else []
     for ranker in RANKERS:
         a, b = (study.column(column_name(c, ranker)) for c in THEIRS)
@@ -175,6 +191,8 @@ def statistics(study: Study) -> list[str]:
     rows = own.set_index(["language", "method"])
     parts = []
     for language in dict.fromkeys(own["language"]):
-        shares = [rows.loc[(language, m), "functions_cut"] / rows.loc[(language, m), "functions"] for m in THEIRS]
+        shares = [
+            rows.loc[(language, m), "functions_cut"] / rows.loc[(language, m), "functions"] for m in THEIRS
+        ]
         parts.append(f"{language} {percent(shares[0])} % (fixed-size {percent(shares[1])} %)")
     return [f"Functions that cAST cuts: {'; '.join(parts)}."] if parts else []

@@ -17,7 +17,9 @@ from pkg_lib.data.repoeval import RepoTask
 from pkg_lib.generation.extraction import Block
 from pkg_lib.retrieval.chunks import fill
 
-CONTEXT_TOKENS = 1000  # the paper's max_context_length is 4,000; two processor cores read no more in reasonable time
+CONTEXT_TOKENS = (
+    1000  # the paper's max_context_length is 4,000; two processor cores read no more in reasonable time
+)
 LEFT_TOKENS = 500
 MAX_NEW_TOKENS = 256
 RULE = "-" * 50
@@ -29,7 +31,9 @@ LAST = (
 _DEF = r"^([ \t]*)(?:async[ \t]+)?def[ \t]+{name}\b"
 
 
-def context_text(chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS) -> tuple[str, list[Chunk]]:
+def context_text(
+    chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS
+) -> tuple[str, list[Chunk]]:
     """The best chunks as comments up to `limit` (in what `measure` counts), the last one cut at a line end; and those used."""
     intro = "the below code fragment can be found in:"
     shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
@@ -39,7 +43,11 @@ def context_text(chunks: Sequence[Chunk], measure: Callable[[str], int], limit: 
 
 def commented(text: str) -> str:
     """Every line behind "# ", under CodeRAG-Bench's first line."""
-    lines = ["Here are some relevant code fragments from other files of the repo:", RULE, *text.rstrip("\n").split("\n")]
+    lines = [
+        "Here are some relevant code fragments from other files of the repo:",
+        RULE,
+        *text.rstrip("\n").split("\n"),
+    ]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
@@ -135,7 +143,9 @@ def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
     own = _dedented(code[head.start() :], head[1])
     try:
         tree = ast.walk(ast.parse(own))
-        node = next(n for n in tree if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name)
+        node = next(
+            n for n in tree if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name
+        )
     except SyntaxError:
         return _after_head(own.split("\n"))
     statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body

@@ -34,10 +34,17 @@ def save_tasks(results: Path, built: Iterable[Built], limit: int) -> None:
     rows = [_row(b.package, t) for b in built for t in b.tasks]
     write_jsonl(home(results) / "tasks.jsonl", rows)
     packages = {
-        b.package.name: {"version": b.package.version, "sha256": b.package.sha256, "licence": b.package.licence, **b.counts}
+        b.package.name: {
+            "version": b.package.version,
+            "sha256": b.package.sha256,
+            "licence": b.package.licence,
+            **b.counts,
+        }
         for b in built
     }
-    write_json(home(results) / "tasks.meta.json", {"packages": packages, "limit": limit, "versions": versions()})
+    write_json(
+        home(results) / "tasks.meta.json", {"packages": packages, "limit": limit, "versions": versions()}
+    )
     by_control: dict[str, dict[str, Outcome]] = {}
     for b in built:
         for task, own in b.outcomes.items():
@@ -49,7 +56,13 @@ def save_tasks(results: Path, built: Iterable[Built], limit: int) -> None:
 
 def _row(package: Package, task: RepoTask) -> dict[str, Any]:
     qualified = task.id.rpartition(":")[2]
-    about = {"id": task.id, "package": package.name, "path": task.path, "qualified": qualified, "lines": list(task.gold)}
+    about = {
+        "id": task.id,
+        "package": package.name,
+        "path": task.path,
+        "qualified": qualified,
+        "lines": list(task.gold),
+    }
     return about | {"tests": list(task.tests), "prompt_sha256": digest(task.prompt)}
 
 
@@ -77,10 +90,16 @@ def _of_package(package: Package, rows: list[dict[str, Any]]) -> list[RepoTask]:
     tasks = []
     for row in rows:
         text = files.get(row["path"], "")
-        found = [f for f in functions(row["path"], text) if f.qualified == row["qualified"] and list(f.body) == row["lines"]]
+        found = [
+            f
+            for f in functions(row["path"], text)
+            if f.qualified == row["qualified"] and list(f.body) == row["lines"]
+        ]
         task = as_task(package, found[0], text, tuple(row["tests"])) if found else None
         if task is None or digest(task.prompt) != row["prompt_sha256"]:
-            raise UserError(f"task {row['id']} is not in {package.label} as it was: run python -m pkg_lib repo-tasks tasks")
+            raise UserError(
+                f"task {row['id']} is not in {package.label} as it was: run python -m pkg_lib repo-tasks tasks"
+            )
         tasks.append(task)
     return tasks
 
@@ -100,7 +119,9 @@ def outcome_file(results: Path, model: str, column: str) -> Path:
 
 def save_outcomes(results: Path, model: str, column: str, outcomes: Mapping[str, Outcome]) -> None:
     """One row a task; without seconds, which differ at every run."""
-    rows = [{"task_id": i} | {k: v for k, v in asdict(o).items() if k != "seconds"} for i, o in outcomes.items()]
+    rows = [
+        {"task_id": i} | {k: v for k, v in asdict(o).items() if k != "seconds"} for i, o in outcomes.items()
+    ]
     save_rows(outcome_file(results, model, column), rows)
 
 

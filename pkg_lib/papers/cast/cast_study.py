@@ -59,7 +59,9 @@ class Study:
 
     def _verdicts(self, rows: Mapping[str, Mapping[str, Any]]) -> pd.Series:
         said = [rows[i]["status"] if i in rows else "not_measured" for i in self.ids]
-        return pd.Series([pd.NA if s == "not_measured" else s == "passed" for s in said], self.ids, dtype="boolean")
+        return pd.Series(
+            [pd.NA if s == "not_measured" else s == "passed" for s in said], self.ids, dtype="boolean"
+        )
 
     def column(self, name: str) -> pd.Series:
         """A column's verdicts, all <NA> where it was not judged."""
@@ -91,7 +93,11 @@ class Study:
     def contexts(self) -> dict[str, list[dict[str, Any]]]:
         """Column -> what stood in the prompts of its tasks."""
         paths = {name: store.context_file(self.results, name) for name in COLUMNS}
-        return {name: read_rows(p, ("task_id", "chunks", "tokens", "holds_body")) for name, p in paths.items() if p.exists()}
+        return {
+            name: read_rows(p, ("task_id", "chunks", "tokens", "holds_body"))
+            for name, p in paths.items()
+            if p.exists()
+        }
 
     @cached_property
     def chunk_statistics(self) -> pd.DataFrame:
@@ -118,7 +124,9 @@ def check_controls(controls: pd.DataFrame) -> None:
         verdicts = controls[name]
         wrong = verdicts.index[verdicts.isna() | (verdicts.fillna(not wanted) != wanted)]
         if len(wrong):
-            raise ControlError(f"control row '{name}' is wrong for {len(wrong)} tasks (first: {wrong[0]}); no table is written")
+            raise ControlError(
+                f"control row '{name}' is wrong for {len(wrong)} tasks (first: {wrong[0]}); no table is written"
+            )
 
 
 def mean_interval(values: Sequence[float] | pd.Series, seed: int = 0) -> Difference | None:
@@ -159,4 +167,6 @@ def judged(study: Study, names: Iterable[str]) -> list[str]:
 def require_columns(study: Study) -> None:
     """UserError where no column was judged for the model."""
     if not study.rows:
-        raise NotAtHand(f"no verdicts of {study.model} are stored: run python -m pkg_lib repo-tasks --model {study.model}")
+        raise NotAtHand(
+            f"no verdicts of {study.model} are stored: run python -m pkg_lib repo-tasks --model {study.model}"
+        )

@@ -14,7 +14,14 @@ from pkg_lib.analysis.stats import compare, helped_and_hurt, mcnemar, paired_boo
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 from pkg_lib.papers.cast import cast_store as store
 from pkg_lib.papers.cast.cast_prompts import CONTEXT_TOKENS
-from pkg_lib.papers.cast.cast_study import MEASURES, Study, mean_difference, mean_interval, published, reference
+from pkg_lib.papers.cast.cast_study import (
+    MEASURES,
+    Study,
+    mean_difference,
+    mean_interval,
+    published,
+    reference,
+)
 from pkg_lib.papers.cast.retrieving import BASELINE, OWN, RANKERS, SIZES, mappings
 
 METRICS = {"nDCG": "nDCG@{}", "Precision": "P@{}", "Recall": "R@{}"}
@@ -26,7 +33,9 @@ MISSING = f"{DASH} not measured here."
 Columns = Sequence[tuple[str, str]]
 
 
-def _grid(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[object], index: str, *notes: str) -> Grid:
+def _grid(
+    title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[object], index: str, *notes: str
+) -> Grid:
     frame = pd.DataFrame.from_dict({k: list(v) for k, v in rows.items()}, orient="index")
     two = pd.MultiIndex.from_tuples(columns) if columns and isinstance(columns[0], tuple) else list(columns)
     return Grid(title, frame.set_axis(two, axis=1).rename_axis(index), notes)
@@ -62,9 +71,18 @@ def _passes(study: Study, chunking: str) -> list[str]:
 
 def tasks_grid(study: Study) -> Grid:
     """Where the tasks come from: functions, tests, controls."""
-    names = ("version", "licence", "functions of 3 to 30 lines", "called by no test that passes", "tests that pass",
-             "tests that fail here", "a test that fails here speaks against it", "modules of tests that cannot be imported here",
-             "tried with the controls", "tasks")  # fmt: skip
+    names = (
+        "version",
+        "licence",
+        "functions of 3 to 30 lines",
+        "called by no test that passes",
+        "tests that pass",
+        "tests that fail here",
+        "a test that fails here speaks against it",
+        "modules of tests that cannot be imported here",
+        "tried with the controls",
+        "tasks",
+    )
     rows = {p: [str(about.get(n, DASH)) for n in names] for p, about in study.meta["packages"].items()}
     note = (
         "A task is a function whose tests pass with its own body and fail with `pass` and with `raise NotImplementedError`. "
@@ -78,11 +96,18 @@ def table1(study: Study) -> Grid:
     """Table 1: retrieval and generation on the three benchmarks."""
     columns = [(f"here, {THEIRS[c]}", r) for c in THEIRS for r in RANKERS]
     columns += [(f"published, {THEIRS[c]}", r) for c in THEIRS for r in SHORT]
-    rows = {f"RepoEval: {name}@5": _retrieval_row(study, metric.format(5), "RepoEval") for name, metric in METRICS.items()}
+    rows = {
+        f"RepoEval: {name}@5": _retrieval_row(study, metric.format(5), "RepoEval")
+        for name, metric in METRICS.items()
+    }
     ours = [cell for c in THEIRS for cell in _passes(study, c)]
     for number, generator in enumerate(("StarCoder2", "CodeLlama")):
         theirs = _theirs("table6_repoeval_pass1", "pass_at_1_percent", generator=generator)
-        label = f"RepoEval: Pass@1 (here {study.model}; {generator})" if not number else f"RepoEval: Pass@1 ({generator})"
+        label = (
+            f"RepoEval: Pass@1 (here {study.model}; {generator})"
+            if not number
+            else f"RepoEval: Pass@1 ({generator})"
+        )
         rows[label] = (ours if not number else [DASH] * len(ours)) + theirs
     blank = [DASH] * len(ours)
     for name, metric in METRICS.items():
@@ -90,7 +115,9 @@ def table1(study: Study) -> Grid:
             "table5_retrieval", "value_percent", benchmark="SWE-bench", metric=metric.format(5)
         )
     for metric in ("Claude-3.7-Sonnet Pass@1", "Gemini-2.5-pro Pass@8"):
-        rows[f"SWE-bench: {metric}"] = blank + _theirs("table7_swebench", "value_percent", generator_metric=metric)
+        rows[f"SWE-bench: {metric}"] = blank + _theirs(
+            "table7_swebench", "value_percent", generator_metric=metric
+        )
     for metric in ("EM (id)", "EM (code)", "ES (code)"):
         theirs = _theirs("table8_crosscodeeval", "value_percent", language="Python", metric=metric)
         rows[f"CrossCodeEval, Python: {metric}"] = blank + theirs
@@ -98,7 +125,14 @@ def table1(study: Study) -> Grid:
         "Here: functions of the packages above in the place of RepoEval's, 95 % intervals (bootstrap over tasks; Wilson for "
         "Pass@1). The published numbers are of RepoEval's own tasks and of larger models."
     )
-    return _grid(f"Table 1: retrieval and generation ({len(study.ids)} tasks)", rows, columns, "benchmark: metric", note, MISSING)
+    return _grid(
+        f"Table 1: retrieval and generation ({len(study.ids)} tasks)",
+        rows,
+        columns,
+        "benchmark: metric",
+        note,
+        MISSING,
+    )
 
 
 def _retrieval_row(study: Study, metric: str, benchmark: str) -> list[str]:
@@ -152,9 +186,15 @@ def table3(study: Study) -> Grid:
     frame = reference("table3_context_length")
     lengths = [c for c in frame.columns if c != "pipeline"]
     rows = {
-        f"{r} + {study.model} (here)": [pass_cell(study.column(column_name("cast", r))), *[DASH] * len(lengths)] for r in RANKERS
+        f"{r} + {study.model} (here)": [
+            pass_cell(study.column(column_name("cast", r))),
+            *[DASH] * len(lengths),
+        ]
+        for r in RANKERS
     }
-    rows |= {f"{row['pipeline']} (published)": [DASH, *(row[n] for n in lengths)] for _, row in frame.iterrows()}
+    rows |= {
+        f"{row['pipeline']} (published)": [DASH, *(row[n] for n in lengths)] for _, row in frame.iterrows()
+    }
     note = f"The budget here is {CONTEXT_TOKENS:,} tokens, of which two processor cores read a prompt in seconds. {MISSING}"
     columns = [f"{CONTEXT_TOKENS:,} tokens", *(f"{int(n):,} tokens" for n in lengths)]
     return _grid("Table 3: Pass@1 by context length, cAST", rows, columns, "pipeline", note)
@@ -165,11 +205,19 @@ def table4(study: Study) -> Grid:
     frame = reference("table4_max_chunk_size")
     sizes = sorted((*SIZES, 2000))
     names = {s: "cast" if s == 2000 else f"cast {s}" for s in sizes}
-    rows = {f"nDCG@5, {r} (here)": [mean_cell(study.measure(r, names[s], "nDCG@5")) for s in sizes] for r in RANKERS}
+    rows = {
+        f"nDCG@5, {r} (here)": [mean_cell(study.measure(r, names[s], "nDCG@5")) for s in sizes]
+        for r in RANKERS
+    }
     for ranker in RANKERS:
         verdicts = study.column(column_name("cast", ranker))
-        rows[f"Pass@1, {ranker} + {study.model} (here)"] = [pass_cell(verdicts) if s == 2000 else DASH for s in sizes]
-    for label, value in (("nDCG, BGE (published)", "nDCG"), ("Pass@1, BGE + StarCoder2 (published)", "pass_at_1_starcoder2")):
+        rows[f"Pass@1, {ranker} + {study.model} (here)"] = [
+            pass_cell(verdicts) if s == 2000 else DASH for s in sizes
+        ]
+    for label, value in (
+        ("nDCG, BGE (published)", "nDCG"),
+        ("Pass@1, BGE + StarCoder2 (published)", "pass_at_1_starcoder2"),
+    ):
         rows[label] = [published(frame, value, max_chunk_size=str(s)) for s in sizes]
     return _grid("Table 4: maximum chunk size", rows, [f"{s:,}" for s in sizes], "metric", MISSING)
 
@@ -179,7 +227,10 @@ def table5(study: Study) -> Grid:
     metrics = [m.format(k) for m in METRICS.values() for k in (5, 10)]
     columns = [(THEIRS[c], m) for c in THEIRS for m in metrics]
     frame = reference("table5_retrieval")
-    rows = {f"RepoEval: {r} (here)": [mean_cell(study.measure(r, c, m)) for c in THEIRS for m in metrics] for r in RANKERS}
+    rows = {
+        f"RepoEval: {r} (here)": [mean_cell(study.measure(r, c, m)) for c in THEIRS for m in metrics]
+        for r in RANKERS
+    }
     for benchmark in ("RepoEval", "SWE-bench"):
         theirs = frame[frame["benchmark"] == benchmark]
         for retriever in RANKERS if benchmark != "RepoEval" else ():
@@ -195,7 +246,14 @@ def table5(study: Study) -> Grid:
         "Here: functions of the packages above in the place of RepoEval's. The paper gives no row of Jina-v2-code on SWE-bench.",
         "The paper's embedders are known by name (`--notebook explore` takes them too) and come from the Hugging Face hub.",
     )
-    return _grid(f"Table 5: retrieval ({len(study.ids)} tasks here)", rows, columns, "benchmark: retriever", *notes, MISSING)
+    return _grid(
+        f"Table 5: retrieval ({len(study.ids)} tasks here)",
+        rows,
+        columns,
+        "benchmark: retriever",
+        *notes,
+        MISSING,
+    )
 
 
 def passes(study: Study) -> Grid:
@@ -207,7 +265,19 @@ def passes(study: Study) -> Grid:
         shared = [study.rows[name][i] for i in study.ids if i in study.rows[name]]
         matches = [percent(sum(r[m] for r in shared) / len(shared)) for m in MEASURES]
         rows[name] = [str(len(shared)), pass_cell(frame[name]), *_against(against, name), *matches]
-    columns = ["n", "Pass@1", "to None", "95 % interval", "helped", "hurt", "p (Holm)", "EM", "ES", "EM (id)", "F1 (id)"]
+    columns = [
+        "n",
+        "Pass@1",
+        "to None",
+        "95 % interval",
+        "helped",
+        "hurt",
+        "p (Holm)",
+        "EM",
+        "ES",
+        "EM (id)",
+        "F1 (id)",
+    ]
     note = "Points of Pass@1 against None, paired bootstrap; McNemar's exact test, corrected by Holm. EM to F1 as CrossCodeEval."
     return _grid(f"{study.model}: completions", rows, columns, "context", note)
 
@@ -217,7 +287,13 @@ def _against(found: pd.DataFrame, name: str) -> list[str]:
         return [DASH] * 5
     r = found.loc[name]
     bounds = interval(r["low"], r["high"])
-    return [points(r["difference"]), bounds, str(int(r["helped"])), str(int(r["hurt"])), probability(r["p_holm"])]
+    return [
+        points(r["difference"]),
+        bounds,
+        str(int(r["helped"])),
+        str(int(r["hurt"])),
+        probability(r["p_holm"]),
+    ]
 
 
 def differences(study: Study) -> Grid:
@@ -228,8 +304,12 @@ def differences(study: Study) -> Grid:
         name = metric.format(5)
         theirs = _gains(frame, "value_percent", benchmark="RepoEval", metric=name)
         for ranker in RANKERS:
-            found = mean_difference(study.measure(ranker, "cast", name), study.measure(ranker, "fixed-size", name))
-            cells = [str(found.n), points(found.value), interval(found.low, found.high)] if found else [DASH] * 3
+            found = mean_difference(
+                study.measure(ranker, "cast", name), study.measure(ranker, "fixed-size", name)
+            )
+            cells = (
+                [str(found.n), points(found.value), interval(found.low, found.high)] if found else [DASH] * 3
+            )
             rows[f"{label}@5, {ranker}"] = [*cells, DASH, theirs]
     theirs = _gains(reference("table6_repoeval_pass1"), "pass_at_1_percent", generator="StarCoder2")
     for ranker in RANKERS:
@@ -244,7 +324,9 @@ def differences(study: Study) -> Grid:
         for ranker in RANKERS:
             a, b = (study.matches(column_name(c, ranker), measure) for c in THEIRS)
             found = mean_difference(a, b)
-            cells = [str(found.n), points(found.value), interval(found.low, found.high)] if found else [DASH] * 3
+            cells = (
+                [str(found.n), points(found.value), interval(found.low, found.high)] if found else [DASH] * 3
+            )
             rows[f"{label}, {ranker}"] = [*cells, DASH, DASH]
     columns = ["n", "difference", "95 % interval", "McNemar p", "published, least to most"]
     note = "Points, cAST less fixed-size. Published: over the six embedders of Tables 5 and 6 (Pass@1: StarCoder2)."
@@ -270,11 +352,23 @@ def chunks_grid(study: Study) -> Grid:
         counts = [f"{r[n]:,.0f}" for n in ("files", "chunks", "size_mean", "lines_p50")]
         losses = [f"{r[n]:,.0f}" for n in ("functions_cut_that_fit", "bytes_lost")]
         rows[f"{r['language']}: {r['method']}{mode}"] = [limit, *counts, percent(r["fill"]), cut, *losses]
-    columns = ["limit", "files", "chunks", "mean size", "median lines", "fill %", "functions cut %", "cut that fit", "bytes lost"]
+    columns = [
+        "limit",
+        "files",
+        "chunks",
+        "mean size",
+        "median lines",
+        "fill %",
+        "functions cut %",
+        "cut that fit",
+        "bytes lost",
+    ]
     corpora = store.load_meta(study.results, "chunk_statistics.meta.json").get("corpora", {})
     notes = (
         "Sizes in characters that are no white space; fill: mean size over the limit. A function is cut when no chunk holds it.",
-        "As published unless it says lossless. Sources: " + "; ".join(f"{k}: {v}" for k, v in corpora.items()) + ".",
+        "As published unless it says lossless. Sources: "
+        + "; ".join(f"{k}: {v}" for k, v in corpora.items())
+        + ".",
     )
     return _grid("Chunks by language", rows, columns, "language: method", *notes)
 
@@ -282,4 +376,6 @@ def chunks_grid(study: Study) -> Grid:
 def provenance(study: Study) -> dict[str, object]:
     """What the stored runs were made from."""
     names = ("tasks", "retrieval", "chunk_statistics")
-    return {"generator": study.made_with()} | {n: store.load_meta(study.results, f"{n}.meta.json") for n in names}
+    return {"generator": study.made_with()} | {
+        n: store.load_meta(study.results, f"{n}.meta.json") for n in names
+    }

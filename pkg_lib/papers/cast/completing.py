@@ -72,7 +72,9 @@ class Completing:
         return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def key(self, prompt: str, style: str) -> str:
-        return generation_key(self.model, self.revision, prompt, DECODING | {"stop": STOP[style][0], "style": style})
+        return generation_key(
+            self.model, self.revision, prompt, DECODING | {"stop": STOP[style][0], "style": style}
+        )
 
     def prompts(self, name: str) -> dict[str, str]:
         """Task -> the user's turn of the column; what it holds is stored in contexts/."""
@@ -94,7 +96,9 @@ class Completing:
         pool = masked(task, chunks) if about.masked else chunks
         text, used = prompts.context_text(retrieve(task, pool, self._ranker(about.ranker)), self.measure)
         first, last = task.gold
-        holds = not about.masked and any(c.document == task.path and c.first <= last and c.last >= first for c in used)
+        holds = not about.masked and any(
+            c.document == task.path and c.first <= last and c.last >= first for c in used
+        )
         where = [c.source for c in used]
         return text, {"task_id": task.id, "chunks": where, "tokens": self.measure(text), "holds_body": holds}
 
@@ -116,7 +120,11 @@ class Completing:
             if self._complete_as_stored(name, chosen):
                 continue
             asked = self.prompts(name)
-            missing = {i: text for i, text in asked.items() if i in chosen and self.key(text, style) not in self.cache}
+            missing = {
+                i: text
+                for i, text in asked.items()
+                if i in chosen and self.key(text, style) not in self.cache
+            }
             if missing:
                 self._complete(self.backend, name, missing)
                 made += len(missing)
@@ -125,7 +133,9 @@ class Completing:
 
     def _style(self, name: str) -> str:
         if column(name).chat and self.spec.style != "chat":
-            raise UserError(f"column '{name}' is for chat models, and {self.model} is prompted as {self.spec.style}")
+            raise UserError(
+                f"column '{name}' is for chat models, and {self.model} is prompted as {self.spec.style}"
+            )
         return "chat" if column(name).chat else "plain"
 
     def _chosen(self) -> set[str]:
@@ -137,15 +147,21 @@ class Completing:
     def _complete_as_stored(self, name: str, chosen: set[str]) -> bool:
         """Whether each chosen task's prompt, as contexts/ has it of these very settings, has its completion."""
         path = store.context_file(self.results, name)
-        if not path.exists() or store.load_meta(self.results, f"contexts/{path.stem}.meta.json") != self._about(name):
+        if not path.exists() or store.load_meta(
+            self.results, f"contexts/{path.stem}.meta.json"
+        ) != self._about(name):
             return False
         made = {g.meta.get("prompt_sha256") for g in self.cache.rows.values()}
-        return chosen <= {r["task_id"] for r in read_rows(path, ("task_id", "prompt_sha256")) if r["prompt_sha256"] in made}
+        return chosen <= {
+            r["task_id"] for r in read_rows(path, ("task_id", "prompt_sha256")) if r["prompt_sha256"] in made
+        }
 
     @cached_property
     def backend(self) -> Any:
         """The model, loaded at the first prompt without a completion."""
-        from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for what is complete
+        from pkg_lib.generation.backends import (
+            TransformersBackend,
+        )  # torch is not needed for what is complete
 
         return TransformersBackend(self.weights, slots=SLOTS, max_new_tokens=prompts.MAX_NEW_TOKENS)
 
@@ -157,7 +173,15 @@ class Completing:
             def done(row: Any, raw: str, finish: str) -> None:
                 text = row.request.text
                 meta = {"prompt_sha256": digest(text), "revision": self.revision}
-                made = Generation(self.key(text, style), row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta)
+                made = Generation(
+                    self.key(text, style),
+                    row.request.task_id,
+                    raw,
+                    row.tokens,
+                    finish,
+                    row.prompt_tokens,
+                    meta,
+                )
                 self.cache.append(f"{store.slug_of(name)}.jsonl", made)
                 bar.update()
 

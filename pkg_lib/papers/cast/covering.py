@@ -58,12 +58,19 @@ def trace(package: Package, files: dict[str, str]) -> Coverage:
     environment = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     try:
         found = subprocess.run(
-            [sys.executable, *flags, str(SCRIPT)], input=request, capture_output=True, text=True, timeout=SECONDS, env=environment
+            [sys.executable, *flags, str(SCRIPT)],
+            input=request,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env=environment,
         )
     except subprocess.TimeoutExpired as e:
         raise UserError(f"the tests of {package.label} take more than {SECONDS} s") from e
     if found.returncode:
-        raise UserError(f"the tests of {package.label} cannot be traced: {found.stderr.strip().splitlines()[-1:]}")
+        raise UserError(
+            f"the tests of {package.label} cannot be traced: {found.stderr.strip().splitlines()[-1:]}"
+        )
     answer = json.loads(found.stdout)
     good = [r for r in answer["tests"] if r["passed"] and r["events"] <= LONGEST]
     calls = {r["test"]: frozenset((path, line) for path, line in r["calls"]) for r in good}

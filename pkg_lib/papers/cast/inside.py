@@ -30,7 +30,9 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             while name := name.rpartition(".")[0]:
                 self.texts.setdefault(name, (name.replace(".", "/") + "/__init__.py", ""))
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self.texts:
             return None
         spec = importlib.util.spec_from_loader(fullname, self, origin=ROOT + self.texts[fullname][0])
@@ -63,8 +65,12 @@ def names(module: types.ModuleType) -> Iterator[str]:
     for name, value in list(vars(module).items()):
         if isinstance(value, type) and value.__module__ == module.__name__:
             if issubclass(value, unittest.TestCase) or name.startswith("Test"):
-                yield from (f"{module.__name__}:{name}.{m}" for m in unittest.TestLoader().getTestCaseNames(value))
-        elif name.startswith("test") and inspect.isfunction(value) and not inspect.signature(value).parameters:
+                yield from (
+                    f"{module.__name__}:{name}.{m}" for m in unittest.TestLoader().getTestCaseNames(value)
+                )
+        elif (
+            name.startswith("test") and inspect.isfunction(value) and not inspect.signature(value).parameters
+        ):
             yield f"{module.__name__}:{name}"
 
 

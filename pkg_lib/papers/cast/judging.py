@@ -44,9 +44,13 @@ def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -
     code[task.path] = replaced(task, files[task.path], body)
     modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
     tests = {p: t for p, t in files.items() if p in modules}
-    tests |= {p: t for p, t in files.items() if p.endswith("/__init__.py") and p not in code and _above(p, modules)}
+    tests |= {
+        p: t for p, t in files.items() if p.endswith("/__init__.py") and p not in code and _above(p, modules)
+    }
     module = task.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    solution = f"{INSIDE.read_text('utf8')}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"
+    solution = (
+        f"{INSIDE.read_text('utf8')}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"
+    )
     # The last line is an assertion, since for others the sandbox searches the whole text for the statement that failed.
     test = f"_tests = install({tests!r})\n_names = {list(task.tests)!r}\nassert run_all(_names)\n"
     return Job(task.id, solution, (test,), task.function_name)

@@ -54,7 +54,9 @@ class Query:
     gold: tuple[Span, ...]
 
 
-Repository = tuple[str, Mapping[str, str], Sequence[Query]]  # name, path -> text of its Python files, what is asked of it
+Repository = tuple[
+    str, Mapping[str, str], Sequence[Query]
+]  # name, path -> text of its Python files, what is asked of it
 
 
 def _of_packages(results: Path) -> Iterator[Repository]:
@@ -76,7 +78,10 @@ def _of_swebench() -> Iterator[Repository]:
         yield issue.id, _repository(swebench.VARIABLE, issue.id), [Query(issue.id, issue.query, issue.gold)]
 
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Repository]]] = {"repoeval": _of_repoeval, "swebench-lite": _of_swebench}
+BENCHMARKS: dict[str, Callable[[], Iterator[Repository]]] = {
+    "repoeval": _of_repoeval,
+    "swebench-lite": _of_swebench,
+}
 
 
 def _repository(variable: str, name: str) -> dict[str, str]:
@@ -84,10 +89,14 @@ def _repository(variable: str, name: str) -> dict[str, str]:
     for path in (place, place.with_name(f"{name}.zip")):
         if path.exists() and (files := read_tree(path)):
             return files
-    raise UserError(f"{place} (or .zip) with Python files is not there; put the repository there ({variable})")
+    raise UserError(
+        f"{place} (or .zip) with Python files is not there; put the repository there ({variable})"
+    )
 
 
-def measure(results: Path, say: Callable[[str], None], benchmark: str = "", rankers: Sequence[str] = RANKERS) -> pd.DataFrame:
+def measure(
+    results: Path, say: Callable[[str], None], benchmark: str = "", rankers: Sequence[str] = RANKERS
+) -> pd.DataFrame:
     """Writes retrieval.csv, a row a task, ranker and chunking, and what it was made from; returns it.
 
     `benchmark` is a name of BENCHMARKS, "" the packages' tasks. UserError for an unknown name or what is not at hand.
@@ -118,7 +127,13 @@ def _measured(
             for ranker, scorer in rankers.items():
                 scores = scorer.scores([q.text for q in queries], pool)
                 for mapping in mappings(name):
-                    about = {"package": repository, "ranker": ranker, "chunking": name, "mapping": mapping, "chunks": len(pool)}
+                    about = {
+                        "package": repository,
+                        "ranker": ranker,
+                        "chunking": name,
+                        "mapping": mapping,
+                        "chunks": len(pool),
+                    }
                     yield _evaluated(queries, scores, pool, pools[BASELINE], about)
 
 
@@ -130,7 +145,11 @@ def mappings(chunking: str) -> tuple[str, ...]:
 
 
 def _evaluated(
-    queries: Sequence[Query], scores: np.ndarray, pool: list[Chunk], baseline: list[Chunk], about: Mapping[str, object]
+    queries: Sequence[Query],
+    scores: np.ndarray,
+    pool: list[Chunk],
+    baseline: list[Chunk],
+    about: Mapping[str, object],
 ) -> pd.DataFrame:
     mapping = str(about["mapping"])
     target = pool if mapping == OWN else baseline

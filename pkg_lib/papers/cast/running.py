@@ -34,12 +34,16 @@ def write_tasks(package: Package, output: Path, say: Say, limit: int = LIMIT) ->
     built = build(package, limit)
     say(f"{package.label}: {', '.join(f'{k}: {v}' for k, v in built.counts.items())}")
     if not built.tasks:
-        raise UserError(f"{package.label} gives no task: its tests tell no function of 3 to 30 lines from an empty one")
+        raise UserError(
+            f"{package.label} gives no task: its tests tell no function of 3 to 30 lines from an empty one"
+        )
     write_jsonl(output, [t.record() for t in built.tasks])
     say(f"written: {output}")
 
 
-def complete(results: Path, say: Say, model: str, columns: Sequence[str] = (), limit: int | None = None) -> None:
+def complete(
+    results: Path, say: Say, model: str, columns: Sequence[str] = (), limit: int | None = None
+) -> None:
     """Lets the model complete the tasks (the first `limit` of each package) in every column that lacks completions."""
     study = Completing(results, model, limit)
     for name in columns or COLUMNS:

@@ -35,25 +35,35 @@ class Tree:
 
 TREES = (
     Tree(
-        "java", "@capacitor/android 6.1.2 (MIT)", "@capacitor/android/-/android-6.1.2.tgz",
+        "java",
+        "@capacitor/android 6.1.2 (MIT)",
+        "@capacitor/android/-/android-6.1.2.tgz",
         "d436f18152580f7b935bd839e7db3ad6ba2ab48a53cdb3488bd162140e01d736",
     ),
     Tree(
-        "csharp", "react-native-windows 0.74.0 (MIT)", "react-native-windows/-/react-native-windows-0.74.0.tgz",
+        "csharp",
+        "react-native-windows 0.74.0 (MIT)",
+        "react-native-windows/-/react-native-windows-0.74.0.tgz",
         "c9c46a6acb5987b26a027e605ae962932d5fe1d2b5bbf92597415c653519793b",
     ),
     Tree(
-        "typescript", "rxjs 7.8.1 (Apache-2.0)", "rxjs/-/rxjs-7.8.1.tgz",
+        "typescript",
+        "rxjs 7.8.1 (Apache-2.0)",
+        "rxjs/-/rxjs-7.8.1.tgz",
         "c532167725ab7d085123209156c93cef22f2479cb9c8527060f1cd903aa9d149",
     ),
-)  # fmt: skip
+)
 
 
 def sources(language: str) -> tuple[str, list[tuple[str, bytes]]]:
     """(what it is, (path, bytes) of the files of a language); declarations (.d.ts) are no sources."""
     if language == "python":
         roots = {p.label: tree(p) for p in PACKAGES.values()}
-        files = [(f"{label}/{n}", data) for label, root in roots.items() for n, data in walk(root, Ledger(), {"python"})]
+        files = [
+            (f"{label}/{n}", data)
+            for label, root in roots.items()
+            for n, data in walk(root, Ledger(), {"python"})
+        ]
         return ", ".join(roots), [f for f in files if f[0].endswith(".py")]
     about = next(t for t in TREES if t.language == language)
     root: Path = unpacked(about.archive, about.sha256, npm(about.path))
@@ -70,6 +80,11 @@ def measure(results: Path, say: Callable[[str], None]) -> pd.DataFrame:
         say(f"{language}: {len(files)} files of {corpora[language]}")
         frames.append(statistics(files, chunkers))
     found = pd.concat(frames, ignore_index=True)
-    write_text(store.home(results) / "chunk_statistics.csv", found.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
-    write_json(store.home(results) / "chunk_statistics.meta.json", {"corpora": corpora, "versions": versions()})
+    write_text(
+        store.home(results) / "chunk_statistics.csv",
+        found.to_csv(index=False, lineterminator="\n", float_format="%.6g"),
+    )
+    write_json(
+        store.home(results) / "chunk_statistics.meta.json", {"corpora": corpora, "versions": versions()}
+    )
     return found

@@ -54,7 +54,12 @@ def _tests(coverage: Coverage) -> dict[str, int]:
 
 
 def _chosen(
-    package: Package, files: dict[str, str], covered: Sequence[RepoTask], limit: int, counts: dict[str, int], workers: int
+    package: Package,
+    files: dict[str, str],
+    covered: Sequence[RepoTask],
+    limit: int,
+    counts: dict[str, int],
+    workers: int,
 ) -> Built:
     kept: list[RepoTask] = []
     outcomes: dict[str, dict[str, Outcome]] = {}

@@ -49,7 +49,13 @@ def traced(test: str) -> dict[str, Any]:
     finally:
         sys.setprofile(None)
     found = sorted(_suspects(error, set(calls), str(sys.modules[test.partition(":")[0]].__file__)))
-    return {"test": test, "passed": error is None, "events": calls.total(), "calls": sorted(calls), "suspects": found}
+    return {
+        "test": test,
+        "passed": error is None,
+        "events": calls.total(),
+        "calls": sorted(calls),
+        "suspects": found,
+    }
 
 
 def _suspects(error: Exception | None, calls: set[Place], own: str) -> set[Place]:

@@ -17,12 +17,21 @@ from pkg_lib.papers.claims.claims import CONTRADICTED, INCONCLUSIVE, REPRODUCED,
 
 # verdict -> colour (Okabe and Ito's), face and filling, which say the same without colour; the shape is the corpus.
 LOOK = {
-    REPRODUCED: ("#0072B2", "#0072B2", "full"), CONTRADICTED: ("#D55E00", "#D55E00", "right"),
+    REPRODUCED: ("#0072B2", "#0072B2", "full"),
+    CONTRADICTED: ("#D55E00", "#D55E00", "right"),
     INCONCLUSIVE: ("#6B6B6B", "white", "full"),
-}  # fmt: skip
+}
 SHAPES = ("o", "s", "^", "v", "P", "X")
 Groups = dict[str, list[Assessed]]
-PAPER = {"marker": "D", "mfc": "white", "mec": INK, "mew": 0.7, "markersize": 3, "color": QUIET, "linestyle": ":"}
+PAPER = {
+    "marker": "D",
+    "mfc": "white",
+    "mec": INK,
+    "mew": 0.7,
+    "markersize": 3,
+    "color": QUIET,
+    "linestyle": ":",
+}
 TAKEN = PAPER | {"marker": "|", "mew": 1.2, "markersize": 5, "linestyle": "none"}
 SIGNS = {"above": ">", "below": "<", "about": "≈", "at most": "≤", "at least": "≥"}
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, GAP = 6.69, 1.95, 0.1, 0.26, 0.88, 0.12  # inches
@@ -44,13 +53,19 @@ def label(claim: Claim) -> str:
 def _share_label(args: Mapping[str, Any], sign: str) -> str:
     if args.get("among"):
         return f"lost by {args['failed'][0]} {sign}"
-    return f"{args['passed'][0]} alone {sign}" if args.get("failed") else f"{len(args['passed'])} columns alike {sign}"
+    return (
+        f"{args['passed'][0]} alone {sign}"
+        if args.get("failed")
+        else f"{len(args['passed'])} columns alike {sign}"
+    )
 
 
 def drawn(assessed: Sequence[Assessed], benchmark: str) -> dict[str, list[Assessed]]:
     """heading -> the claims that have a place in the figure: measured on runs, in points or percent of tasks; text last."""
     tests, title, found = ("paired", "share", "error_shift"), TITLES[benchmark], {}
-    mine = [a for a in assessed if a.claim.test in tests and a.evidence and a.claim.args["benchmark"] == benchmark]
+    mine = [
+        a for a in assessed if a.claim.test in tests and a.evidence and a.claim.args["benchmark"] == benchmark
+    ]
     for a in sorted(mine, key=lambda a: a.claim.topic == "text"):
         found.setdefault(f"{title}, text corpora" if a.claim.topic == "text" else title, []).append(a)
     return found
@@ -63,7 +78,10 @@ def forest(assessed: Sequence[Assessed], benchmark: str) -> Figure:
     groups = drawn(assessed, benchmark)
     claims = [a for found in groups.values() for a in found]
     subjects = list(dict.fromkeys(e.subject for a in claims for e in a.evidence))
-    corpora = {heading: list(dict.fromkeys(_corpus(e) for a in found for e in a.evidence)) for heading, found in groups.items()}
+    corpora = {
+        heading: list(dict.fromkeys(_corpus(e) for a in found for e in a.evidence))
+        for heading, found in groups.items()
+    }
     places, tall = _places(groups, corpora)
     figure = Figure(figsize=(WIDTH, tall + TOP + BOTTOM))
     room = (WIDTH - LEFT - RIGHT - GAP * (max(len(subjects), 1) - 1)) / max(len(subjects), 1)
@@ -96,10 +114,17 @@ def _places(groups: Groups, corpora: dict[str, list[str]]) -> tuple[dict[str, fl
 
 
 def _panel(
-    axes: Axes, subject: str, groups: Groups, places: dict[str, float], corpora: dict[str, list[str]], tall: float
+    axes: Axes,
+    subject: str,
+    groups: Groups,
+    places: dict[str, float],
+    corpora: dict[str, list[str]],
+    tall: float,
 ) -> None:
     claims = [(heading, a) for heading, found in groups.items() for a in found]
-    edges = [v for _, a in claims for e in a.evidence for v in (e.low, e.high, *_theirs(e)) if not math.isnan(v)]
+    edges = [
+        v for _, a in claims for e in a.evidence for v in (e.low, e.high, *_theirs(e)) if not math.isnan(v)
+    ]
     widest = 105 * max([0.1, *map(abs, edges)])
     lowest = -widest if any(v < 0 for v in edges) else 0
     axes.set(xlim=(lowest, widest), ylim=(tall, 0))
@@ -128,20 +153,31 @@ def _published(axes: Axes, e: Evidence, y: float) -> None:
 
 
 def _measured(axes: Axes, e: Evidence, y: float, shape: str) -> None:
-    axes.plot([100 * e.low, 100 * e.high], [y, y], color=LOOK[e.verdict][0], linewidth=0.9, solid_capstyle="butt")
+    axes.plot(
+        [100 * e.low, 100 * e.high], [y, y], color=LOOK[e.verdict][0], linewidth=0.9, solid_capstyle="butt"
+    )
     axes.plot(100 * e.effect, y, **_mark(e.verdict, shape))
 
 
 def _mark(verdict: str, shape: str) -> dict[str, Any]:
     colour, face, filling = LOOK[verdict]
-    look = {"color": colour, "mfc": face, "fillstyle": filling, "mfcalt": "white", "mew": 0.7, "markersize": 4.2}
+    look = {
+        "color": colour,
+        "mfc": face,
+        "fillstyle": filling,
+        "mfcalt": "white",
+        "mew": 0.7,
+        "markersize": 4.2,
+    }
     return look | {"marker": shape}
 
 
 def _names(axes: Axes, groups: Groups, places: dict[str, float], shown: bool) -> None:
     """Claims' names left of the first panel; a line above each heading in all of them."""
     axes.spines["left"].set_visible(False)
-    axes.hlines([places[h] for h in groups], 0, 1, transform=axes.get_yaxis_transform(), color=QUIET, linewidth=0.5)
+    axes.hlines(
+        [places[h] for h in groups], 0, 1, transform=axes.get_yaxis_transform(), color=QUIET, linewidth=0.5
+    )
     names = {places[heading] + 0.1: heading for heading in groups}
     names |= {places[a.claim.id] + PAD / 2 + LINE: label(a.claim) for found in groups.values() for a in found}
     axes.set_yticks([*names] if shown else [], [*names.values()] if shown else [], fontsize=7)

@@ -83,7 +83,10 @@ def ledger(assessed: Sequence[Assessed]) -> Grid:
 
 def _row(a: Assessed) -> tuple[str, ...]:
     claimed = "; ".join(dict.fromkeys(published(e) for e in a.evidence or (claimed_by(a.claim),)))
-    seen = [number(e.effect, e.unit) + ("" if math.isnan(e.low) else f" ({span(e.low, e.high, e.unit)})") for e in a.evidence]
+    seen = [
+        number(e.effect, e.unit) + ("" if math.isnan(e.low) else f" ({span(e.low, e.high, e.unit)})")
+        for e in a.evidence
+    ]
     here = "; ".join(seen) or a.why
     subjects = by_subject(a)
     whom = ", ".join(s if len(subjects) == 1 else f"{s}: {v}" for s, v in subjects.items()) or DASH
@@ -93,23 +96,51 @@ def _row(a: Assessed) -> tuple[str, ...]:
 def evidence(assessed: Sequence[Assessed]) -> Grid:
     """One row a measurement."""
     rows = [
-        (a.claim.id, e.verdict, e.subject, e.where, DASH if e.exact else f"{e.n}", published(e), number(e.effect, e.unit),
-         span(e.low, e.high, e.unit), probability(e.p_holm), size(e.smallest, e.unit))
-        for a in assessed for e in a.evidence
-    ]  # fmt: skip
-    columns = ["claim", "verdict", "measured on", "where", "n", "published", "here", "95 % interval", "p (Holm)", "smallest"]
+        (
+            a.claim.id,
+            e.verdict,
+            e.subject,
+            e.where,
+            DASH if e.exact else f"{e.n}",
+            published(e),
+            number(e.effect, e.unit),
+            span(e.low, e.high, e.unit),
+            probability(e.p_holm),
+            size(e.smallest, e.unit),
+        )
+        for a in assessed
+        for e in a.evidence
+    ]
+    columns = [
+        "claim",
+        "verdict",
+        "measured on",
+        "where",
+        "n",
+        "published",
+        "here",
+        "95 % interval",
+        "p (Holm)",
+        "smallest",
+    ]
     notes = (
         "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds with 80 % power at "
         "the observed discordance and Holm's strictest level; for tokens and for sizes half of the interval.",
         f"{DASH} recomputed, so without chance, or no such number.",
     )
-    return Grid("What was measured for each claim", pd.DataFrame(rows, columns=columns).set_index("claim"), notes)
+    return Grid(
+        "What was measured for each claim", pd.DataFrame(rows, columns=columns).set_index("claim"), notes
+    )
 
 
 def counts(assessed: Sequence[Assessed]) -> Grid:
     """Verdicts by topic, in the order of the ledger, and over all."""
-    groups = {topic: list(found) for topic, found in groupby(assessed, key=lambda a: a.claim.topic)} | {"all": list(assessed)}
-    rows = {topic: [str(n) for n in tally(found).values()] + [str(len(found))] for topic, found in groups.items()}
+    groups = {topic: list(found) for topic, found in groupby(assessed, key=lambda a: a.claim.topic)} | {
+        "all": list(assessed)
+    }
+    rows = {
+        topic: [str(n) for n in tally(found).values()] + [str(len(found))] for topic, found in groups.items()
+    }
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*OVERALL, "claims"]).rename_axis("topic")
     return Grid("Claims by verdict", frame)
 
@@ -123,7 +154,9 @@ def findings(assessed: Sequence[Assessed]) -> list[str]:
         "recomputed from the paper's own tables": _measured_on(assessed, PRINTED),
     }
     said = [f"{len(assessed)} claims: {_counted(Counter(a.verdict for a in assessed))}."]
-    said += [f"Of {len(g)} {what}: {_counted(Counter(a.verdict for a in g))}." for what, g in groups.items() if g]
+    said += [
+        f"Of {len(g)} {what}: {_counted(Counter(a.verdict for a in g))}." for what, g in groups.items() if g
+    ]
     own = groups["recomputed from the paper's own tables"]
     tested = [a for a in assessed if a.claim not in [b.claim for b in own]]
     said += _named("Reproduced wherever measured", tested, REPRODUCED)
@@ -153,7 +186,11 @@ def _mixed(assessed: Sequence[Assessed]) -> list[str]:
     """Claims whose measurements contradict each other, and claims that are decided one way in some of them alone."""
     mixed = [(a, {e.verdict for e in a.evidence}) for a in assessed if a.verdict == MIXED]
     both, either = {REPRODUCED, CONTRADICTED}, [REPRODUCED, CONTRADICTED]
-    said = _named("Reproduced in some measurements and contradicted in others", [a for a, v in mixed if both <= v], MIXED)
+    said = _named(
+        "Reproduced in some measurements and contradicted in others",
+        [a for a, v in mixed if both <= v],
+        MIXED,
+    )
     for one in either:
         some = [a for a, v in mixed if v & both == {one}]
         said += _named(f"{one.capitalize()} in some measurements and inconclusive in the others", some, MIXED)
@@ -170,7 +207,9 @@ def _power(assessed: Sequence[Assessed]) -> list[str]:
     rest = len(open_) - len(known)
     none = f"; {rest} had too few tasks that differ to show any" if rest else ""
     ends = f"{percent(known[0])} to {percent(known[-1])}"
-    return [f"{len(open_)} comparisons are inconclusive: they could have shown differences of at least {ends} points{none}."]
+    return [
+        f"{len(open_)} comparisons are inconclusive: they could have shown differences of at least {ends} points{none}."
+    ]
 
 
 def _by_model(assessed: Sequence[Assessed]) -> list[str]:

@@ -24,7 +24,10 @@ Args = Mapping[str, Any]
 def columns_of(args: Args) -> list[str]:
     """The columns that a claim compares: its `column`, and `against` which it stands, one or several."""
     against = args.get("against", [])
-    return [*([args["column"]] if "column" in args else []), *([against] if isinstance(against, str) else against)]
+    return [
+        *([args["column"]] if "column" in args else []),
+        *([against] if isinstance(against, str) else against),
+    ]
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ class Study:
         except BenchmarkMissing:
             return None
         # Columns without verdicts are not asked for: their candidates would be reranked for nothing.
-        files = {c: self.results / f"{experiment.place('evaluations', c)}.jsonl" for c in (*experiment.retrievers, "Reranked")}
+        files = {
+            c: self.results / f"{experiment.place('evaluations', c)}.jsonl"
+            for c in (*experiment.retrievers, "Reranked")
+        }
         have = [c for c in experiment.retrievers if files[c].exists()]
         chosen = CHOOSING if all(f.exists() for f in files.values()) else ()
         if not have:

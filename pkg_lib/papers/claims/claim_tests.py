@@ -25,7 +25,14 @@ import pandas as pd
 from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
-from pkg_lib.analysis.stats import CONFIDENCE, helped_and_hurt, mcnemar, paired_bootstrap, paired_score, wilson
+from pkg_lib.analysis.stats import (
+    CONFIDENCE,
+    helped_and_hurt,
+    mcnemar,
+    paired_bootstrap,
+    paired_score,
+    wilson,
+)
 from pkg_lib.analysis.tables import CODE, PUBLISHED_AS, TEXT, TITLES, kind, published_rates
 from pkg_lib.core.store import read_json
 from pkg_lib.papers.claims.claim_study import Args, Run, Study, columns_of
@@ -44,7 +51,15 @@ def paired(study: Study, args: Args) -> list[Evidence]:
     """pass@1 of `column` minus that of `against`, on each run that has both."""
     gaps = _published_gaps(args)
     return [
-        _difference(r.experiment.model, r.where, r.verdicts[args["column"]], r.verdicts[args["against"]], args, gaps, r.family)
+        _difference(
+            r.experiment.model,
+            r.where,
+            r.verdicts[args["column"]],
+            r.verdicts[args["against"]],
+            args,
+            gaps,
+            r.family,
+        )
         for r in study.runs_of(args)
         if {args["column"], args["against"]} <= set(r.verdicts)
     ]
@@ -64,12 +79,23 @@ def _published_gaps(args: Args) -> pd.Series:
 
 def _claimed(args: Args, published: pd.Series) -> tuple[float, tuple[float, float]]:
     """What the claim names, else the mean over the paper's models; and the range over them. Fractions."""
-    target = args["target"] / 100 if "target" in args else float(published.mean()) if len(published) else math.nan
-    return target, ((float(published.min()), float(published.max())) if len(published) else (math.nan, math.nan))
+    target = (
+        args["target"] / 100 if "target" in args else float(published.mean()) if len(published) else math.nan
+    )
+    return target, (
+        (float(published.min()), float(published.max())) if len(published) else (math.nan, math.nan)
+    )
 
 
 def _difference(
-    subject: str, where: str, column: pd.Series, against: pd.Series, args: Args, published: pd.Series, family: str, pair: str = ""
+    subject: str,
+    where: str,
+    column: pd.Series,
+    against: pd.Series,
+    args: Args,
+    published: pd.Series,
+    family: str,
+    pair: str = "",
 ) -> Evidence:
     """Two boolean series as evidence: the paired difference, its interval and McNemar's p.
 
@@ -82,10 +108,19 @@ def _difference(
     helped, hurt = map(len, helped_and_hurt(column, against))
     p = mcnemar(helped, hurt) if args["relation"] in ("above", "below") else math.nan
     return Evidence(
-        subject, where, found.n, found.value, found.low, found.high, p, family=family,
+        subject,
+        where,
+        found.n,
+        found.value,
+        found.low,
+        found.high,
+        p,
+        family=family,
         pair=pair or " and ".join(sorted((args["column"], args["against"]))),
-        discordant=(helped + hurt) / found.n, target=target, spread=spread,
-    )  # fmt: skip
+        discordant=(helped + hurt) / found.n,
+        target=target,
+        spread=spread,
+    )
 
 
 def share(study: Study, args: Args) -> list[Evidence]:
@@ -112,7 +147,9 @@ def _share(run: Run, args: Args, target: float) -> Evidence | None:
     bounds = wilson(hits, len(known))
     if bounds is None:
         return None
-    return Evidence(run.experiment.model, run.where, len(known), hits / len(known), *bounds, unit="percent", target=target)
+    return Evidence(
+        run.experiment.model, run.where, len(known), hits / len(known), *bounds, unit="percent", target=target
+    )
 
 
 def error_shift(study: Study, args: Args) -> list[Evidence]:
@@ -121,14 +158,25 @@ def error_shift(study: Study, args: Args) -> list[Evidence]:
     for r in study.runs_of(args):
         if {column, "None"} <= set(r.verdicts):
             ended = [_ended_in(r, c, error) for c in (column, "None")]
-            found.append(_difference(r.experiment.model, r.where, *ended, args, published, r.family, f"{error} with {column}"))
+            found.append(
+                _difference(
+                    r.experiment.model, r.where, *ended, args, published, r.family, f"{error} with {column}"
+                )
+            )
     return found
 
 
 def _published_shifts(args: Args) -> pd.Series:
     """The change of an error for each model of Table 7, as a fraction of MBPP's tasks."""
     counts = published_errors().loc[args["error"]]
-    return pd.Series([(n - counts[m]) / MBPP_TASKS for s, n in counts.items() for m, _, column in [s.partition(" + ")] if column])
+    return pd.Series(
+        [
+            (n - counts[m]) / MBPP_TASKS
+            for s, n in counts.items()
+            for m, _, column in [s.partition(" + ")]
+            if column
+        ]
+    )
 
 
 def _ended_in(run: Run, column: str, error: str) -> pd.Series:
@@ -159,10 +207,19 @@ def _token_difference(run: Run, column: str, against: str, published: pd.Series)
         return None
     low, high, mean, p = _mean_difference([a[t] for t in both], [b[t] for t in both])
     return Evidence(
-        run.experiment.model, run.where, len(both), mean, low, high, p, "tokens", family=f"tokens, {run.family}",
-        pair=" and ".join(sorted((column, against))), target=float(published.mean()),
+        run.experiment.model,
+        run.where,
+        len(both),
+        mean,
+        low,
+        high,
+        p,
+        "tokens",
+        family=f"tokens, {run.family}",
+        pair=" and ".join(sorted((column, against))),
+        target=float(published.mean()),
         spread=(float(published.min()), float(published.max())),
-    )  # fmt: skip
+    )
 
 
 def _mean_difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float, float]:
@@ -179,7 +236,15 @@ def replayed(study: Study, args: Args) -> list[Evidence]:
     gaps, columns = _replayed_gaps(args), (args["column"], args["against"])
     return [
         replace(
-            _difference(name, where, frame[columns[0]], frame[columns[1]], args, gaps[gaps.index == name], f"{name}, {where}"),
+            _difference(
+                name,
+                where,
+                frame[columns[0]],
+                frame[columns[1]],
+                args,
+                gaps[gaps.index == name],
+                f"{name}, {where}",
+            ),
             source=REPLAYED,
         )
         for name, frame in _replays(study, args["benchmark"], args.get("models")).items()
@@ -198,7 +263,9 @@ def _replays(study: Study, benchmark: str, models: Iterable[str] | None = None) 
     there = sorted(p.name for p in (study.results / "replay").glob("*") if p.is_dir())
     if benchmark not in study.benchmarks:
         return {}
-    outcomes = {n: replays.replayed(study.results, n, benchmark) for n in there if models is None or n in models}
+    outcomes = {
+        n: replays.replayed(study.results, n, benchmark) for n in there if models is None or n in models
+    }
     return {n: replays.verdict_frame(o, study.limit) for n, o in outcomes.items() if o}
 
 
@@ -247,7 +314,9 @@ def replayed_cells(study: Study, args: Args) -> list[Evidence]:
     where = f"{TITLES[args['benchmark']]}, printed cells that differ"
     groups = cells.groupby("model", sort=True)["equal"] if len(cells) else ()
     off = {str(m): (len(e), float((~e.astype(bool)).sum())) for m, e in groups}
-    return [Evidence(m, where, *seen, unit="", exact=True, target=0.0, source=REPLAYED) for m, seen in off.items()]
+    return [
+        Evidence(m, where, *seen, unit="", exact=True, target=0.0, source=REPLAYED) for m, seen in off.items()
+    ]
 
 
 def graph(study: Study, args: Args) -> list[Evidence]:
@@ -264,12 +333,26 @@ def graph(study: Study, args: Args) -> list[Evidence]:
     }
     target, where = float(args["target"]), f"{found['functions']:,} functions, {args['what']}"
     value = figures[args["what"]]
-    return [Evidence(HERE_BUILT, where, found["functions"], value, unit="", exact=True, target=target, source=BUILT)]
+    return [
+        Evidence(
+            HERE_BUILT, where, found["functions"], value, unit="", exact=True, target=target, source=BUILT
+        )
+    ]
 
 
 TESTS: dict[str, Callable[[Study, Args], list[Evidence]]] = {
     f.__name__: f
-    for f in (paired, share, error_shift, tokens, topic_differences, topic_share, replayed, replayed_cells, graph)
+    for f in (
+        paired,
+        share,
+        error_shift,
+        tokens,
+        topic_differences,
+        topic_share,
+        replayed,
+        replayed_cells,
+        graph,
+    )
 } | {"unavailable": lambda study, args: []}
 
 
@@ -284,7 +367,14 @@ def claimed_by(claim: Claim) -> Evidence:
     args, none = claim.args, {"n": 0, "effect": math.nan, "ours": claim.args.get("ours", False)}
     if claim.test == "tokens":
         gaps = _published_tokens(args)
-        return Evidence("", "", **none, unit="tokens", target=float(gaps.mean()), spread=(float(gaps.min()), float(gaps.max())))
+        return Evidence(
+            "",
+            "",
+            **none,
+            unit="tokens",
+            target=float(gaps.mean()),
+            spread=(float(gaps.min()), float(gaps.max())),
+        )
     if claim.test in ("share", "topic_share"):
         return Evidence("", "", **none, unit="percent", target=_claimed_share(args))
     differences = {"paired": _published_gaps, "error_shift": _published_shifts, "replayed": _replayed_gaps}
@@ -297,4 +387,7 @@ def claimed_by(claim: Claim) -> Evidence:
 def _checked(claim: Claim) -> list[Evidence]:
     target = float(claim.args.get("target", math.nan))
     readings = CHECKS[claim.test](claim.args, claim.cells)
-    return [Evidence(PAPER, how, 1, value, unit="", exact=True, target=target, source=PRINTED) for how, value in readings]
+    return [
+        Evidence(PAPER, how, 1, value, unit="", exact=True, target=target, source=PRINTED)
+        for how, value in readings
+    ]

@@ -210,7 +210,9 @@ def _corrected(found: Iterable[Evidence]) -> dict[tuple[str, str], tuple[float, 
 
 
 def _complete(relation: str, e: Evidence, corrected: dict[tuple[str, str], tuple[float, int]]) -> Evidence:
-    p_holm, tests = corrected.get((e.family, e.pair), (math.nan, 1)) if relation in DIRECTED else (math.nan, 1)
+    p_holm, tests = (
+        corrected.get((e.family, e.pair), (math.nan, 1)) if relation in DIRECTED else (math.nan, 1)
+    )
     smallest = math.nan if e.exact else (e.high - e.low) / 2
     if relation in DIRECTED and not math.isnan(e.discordant):
         smallest = detectable(e.n, e.discordant, ALPHA / tests)

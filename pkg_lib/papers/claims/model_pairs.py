@@ -89,15 +89,34 @@ def corrected(found: Sequence[Pair]) -> list[float]:
 def table(found: Sequence[Pair]) -> Grid:
     """One row a benchmark, corpus, column and two models; the models are named in the rows where there are more than two."""
     rows = [
-        (f"{p.n}", *map(percent, p.none), *map(points, p.gains), points(p.value), interval(p.low, p.high), probability(q))
+        (
+            f"{p.n}",
+            *map(percent, p.none),
+            *map(points, p.gains),
+            points(p.value),
+            interval(p.low, p.high),
+            probability(q),
+        )
         for p, q in zip(found, corrected(found), strict=True)
     ]
-    columns = ["tasks", "None, first", "None, second", "to None, first", "to None, second", "second to first", "95 % interval",
-               "p (Holm)"]  # fmt: skip
+    columns = [
+        "tasks",
+        "None, first",
+        "None, second",
+        "to None, first",
+        "to None, second",
+        "second to first",
+        "95 % interval",
+        "p (Holm)",
+    ]
     several = len({p.models for p in found}) > 1
     names = [f"{p.where}: {p.column}" + (f" ({' / '.join(p.models)})" if several else "") for p in found]
-    frame = pd.DataFrame(rows or [[DASH] * len(columns)], names or ["no two models are measured on the same"], columns)
-    notes = ["Tasks measured in both columns with both models; points of pass@1; exact test of random signs, Holm over the rows."]
+    frame = pd.DataFrame(
+        rows or [[DASH] * len(columns)], names or ["no two models are measured on the same"], columns
+    )
+    notes = [
+        "Tasks measured in both columns with both models; points of pass@1; exact test of random signs, Holm over the rows."
+    ]
     notes += [] if several or not found else [f"First: {found[0].models[0]}; second: {found[0].models[1]}."]
     return Grid("Two models, the same contexts", frame.rename_axis("column"), tuple(notes))
 
@@ -113,5 +132,7 @@ def findings(found: Sequence[Pair]) -> list[str]:
         said.append(f"{p.where}, {p.column}: to None {both}, {apart}, beyond chance.")
     rest = [f"{p.where}, {p.column} ({points(p.value)})" for p, q in tested if q >= ALPHA]
     if rest:
-        said.append(f"Whether one model gains or loses more than the other is not shown for {'; '.join(rest)}.")
+        said.append(
+            f"Whether one model gains or loses more than the other is not shown for {'; '.join(rest)}."
+        )
     return said

@@ -31,7 +31,11 @@ REFERENCE = {
 CHOOSING = ("Reranked", "Ideal Reranker")
 AVERAGE = "Avg."
 # Table 7's names of models, and Table 2's.
-SETTINGS = {"StarCoder-7B": "StarCoder2-7B", "CodeLlama-7B": "CodeLlama-7B", "DeepSeekCoder-7B": "DeepSeek-Coder-7B"}
+SETTINGS = {
+    "StarCoder-7B": "StarCoder2-7B",
+    "CodeLlama-7B": "CodeLlama-7B",
+    "DeepSeekCoder-7B": "DeepSeek-Coder-7B",
+}
 
 
 def table(number: str, version: str = SECOND) -> pd.DataFrame:
@@ -58,7 +62,9 @@ def first_version(number: str) -> list[tuple[str, str, float]]:
     """(row, column, value) of the cells of a table that stand only so in the first version."""
     cells = pd.read_csv(HERE / "reference" / "pkg_first_version.csv", dtype={"table": str})
     mine = cells[cells["table"] == number]
-    return [(str(r), str(c), float(v)) for r, c, v in zip(mine["row"], mine["column"], mine["value"], strict=True)]
+    return [
+        (str(r), str(c), float(v)) for r, c, v in zip(mine["row"], mine["column"], mine["value"], strict=True)
+    ]
 
 
 def _tables(args: Mapping[str, Any]) -> Iterable[tuple[str, pd.DataFrame]]:
@@ -96,13 +102,20 @@ def largest_gap(args: Mapping[str, Any], _: Cells) -> list[Reading]:
         groups = [("all together", [t for _, t in _tables(args)], args["against"])]
     else:
         groups = [(f"{label}, against {b}", [t], [b]) for label, t in _tables(args) for b in args["against"]]
-    found = [(f"{label}, points", _largest(tables, args["columns"], base, False)) for label, tables, base in groups]
+    found = [
+        (f"{label}, points", _largest(tables, args["columns"], base, False)) for label, tables, base in groups
+    ]
     if args.get("relative"):
-        found += [(f"{label}, relative", _largest(tables, args["columns"], base, True)) for label, tables, base in groups]
+        found += [
+            (f"{label}, relative", _largest(tables, args["columns"], base, True))
+            for label, tables, base in groups
+        ]
     return found
 
 
-def _largest(tables: Iterable[pd.DataFrame], columns: Sequence[str], bases: Sequence[str], relative: bool) -> float:
+def _largest(
+    tables: Iterable[pd.DataFrame], columns: Sequence[str], bases: Sequence[str], relative: bool
+) -> float:
     gaps = [(t[c] - t[b]) / (t[b] / 100 if relative else 1) for t in tables for c in columns for b in bases]
     return float(pd.concat(gaps).max())
 
@@ -164,7 +177,9 @@ def totals_off(args: Mapping[str, Any], _: Cells) -> list[Reading]:
 def error_changes(args: Mapping[str, Any], _: Cells) -> list[Reading]:
     """What Block-PKG changes in the number of one error (`sign` -1: how many fewer), model by model of Table 7."""
     counts = table("7")[args["error"]]
-    return [(f"Table 7, {m}", float(args["sign"] * (counts[f"{m} + Block-PKG"] - counts[m]))) for m in SETTINGS]
+    return [
+        (f"Table 7, {m}", float(args["sign"] * (counts[f"{m} + Block-PKG"] - counts[m]))) for m in SETTINGS
+    ]
 
 
 def failures_left(args: Mapping[str, Any], _: Cells) -> list[Reading]:
@@ -185,7 +200,10 @@ def sums_off(args: Mapping[str, Any], _: Cells) -> list[Reading]:
     steps, found = ["Python Code Extraction", "Block Extraction", "Encoding", "Neo4j Graph Generation"], []
     for version in args["versions"]:
         t = table("8", version)
-        found += [(f"{m}, {version} version", float(t.loc[m, steps].sum() - t.at[m, "Overall Time"])) for m in args["methods"]]
+        found += [
+            (f"{m}, {version} version", float(t.loc[m, steps].sum() - t.at[m, "Overall Time"]))
+            for m in args["methods"]
+        ]
     return found
 
 
@@ -216,7 +234,10 @@ def version_cells(args: Mapping[str, Any], _: Cells) -> list[Reading]:
     found = []
     for number in args["tables"]:
         second = table(number)
-        off = sum(column in second and second.at[row, column] != value for row, column, value in first_version(number))
+        off = sum(
+            column in second and second.at[row, column] != value
+            for row, column, value in first_version(number)
+        )
         found.append((f"Table {number}, cells that differ", float(off)))
     return found
 
@@ -224,7 +245,21 @@ def version_cells(args: Mapping[str, Any], _: Cells) -> list[Reading]:
 CHECKS: dict[str, Callable[[Mapping[str, Any], Cells], list[Reading]]] = {
     f.__name__: f
     for f in (
-        mean_gap, row_gap, largest_gap, best_gap, rerank_gap, rows_where, bounded_rows, averages_off, gaps_off, totals_off,
-        error_changes, failures_left, sums_off, nested_blocks, code_or_text, version_cells,
+        mean_gap,
+        row_gap,
+        largest_gap,
+        best_gap,
+        rerank_gap,
+        rows_where,
+        bounded_rows,
+        averages_off,
+        gaps_off,
+        totals_off,
+        error_changes,
+        failures_left,
+        sums_off,
+        nested_blocks,
+        code_or_text,
+        version_cells,
     )
-}  # fmt: skip
+}

@@ -49,13 +49,17 @@ class Evident:
     evidence: pd.DataFrame
     variants: pd.DataFrame
 
-    def values(self, pipeline: str, value: str, kinds: tuple[str, ...] = (), reading: str = READING) -> pd.Series:
+    def values(
+        self, pipeline: str, value: str, kinds: tuple[str, ...] = (), reading: str = READING
+    ) -> pd.Series:
         """A value by question, of the questions of these kinds (all where none is given)."""
         frame = self.evidence[(self.evidence["pipeline"] == pipeline) & (self.evidence["reading"] == reading)]
         frame = frame[frame["kind"].isin(kinds)] if kinds else frame
         return frame.set_index("question")[value]
 
-    def against(self, a: str, b: str, value: str = "recall", kinds: tuple[str, ...] = (), reading: str = READING) -> Paired:
+    def against(
+        self, a: str, b: str, value: str = "recall", kinds: tuple[str, ...] = (), reading: str = READING
+    ) -> Paired:
         """a - b over the questions of these kinds."""
         return paired(self.values(a, value, kinds, reading), self.values(b, value, kinds, reading))
 
@@ -86,7 +90,9 @@ def recorded(results: Path, name: str) -> Recorded | None:
     if not path.exists():
         return None
     stored = read_json(path)
-    frames = (pd.DataFrame(stored[part]["data"], columns=stored[part]["columns"]) for part in ("rows", "variants"))
+    frames = (
+        pd.DataFrame(stored[part]["data"], columns=stored[part]["columns"]) for part in ("rows", "variants")
+    )
     return Recorded(name, stored["k"], stored["depth"], *frames)
 
 
@@ -107,7 +113,9 @@ class Study(Evident):
         model_spec(self.model)
         check_sizes(self.k, self.depth)
         if self.k > study.KEPT and len(self.opened.chunks) > study.KEPT:
-            raise UserError(f"k = {self.k}: of {len(self.opened.chunks):,} chunks the best {study.KEPT} are stored; give no more")
+            raise UserError(
+                f"k = {self.k}: of {len(self.opened.chunks):,} chunks the best {study.KEPT} are stored; give no more"
+            )
         for question in self.opened.questions:
             gold(question, self.graph)
 
@@ -136,7 +144,11 @@ class Study(Evident):
     def variants(self) -> pd.DataFrame:
         """The same for DKB with one thing changed at a time, and LLM-KB after retries."""
         chosen = study.variants(self.opened, self.k, self.depth)
-        if self.extracted and (again := study.stored_extraction(self.opened, self.model, retries=1)) and again.retried:
+        if (
+            self.extracted
+            and (again := study.stored_extraction(self.opened, self.model, retries=1))
+            and again.retried
+        ):
             chosen.append(study.llm_kb(self.opened, again, self.k, self.depth, Budget(), "LLM-KB, one retry"))
         return table(self.judge, self.opened.questions, chosen)
 
@@ -168,7 +180,9 @@ def stored_index(results: Path, name: str) -> dict[str, Any] | None:
 def _check_recorded(results: Path, name: str, what: str) -> None:
     known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
     if study.folder_of(results, name).name not in {*known, *STUDIED}:
-        raise UserError(f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or record it (--record)")
+        raise UserError(
+            f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or record it (--record)"
+        )
 
 
 def by_simple_name(graph: TypeGraph, name: str) -> str:
@@ -177,7 +191,9 @@ def by_simple_name(graph: TypeGraph, name: str) -> str:
     if len(same) != 1:
         like = get_close_matches(name, [n.simple for n in graph.nodes.values()], 3, 0.5)
         near = f" ({', '.join(dict.fromkeys(like))}?)" if like else ""
-        raise UserError(f"type {name}: {'choose from ' + ', '.join(same) if same else f'give a type of the repository{near}'}")
+        raise UserError(
+            f"type {name}: {'choose from ' + ', '.join(same) if same else f'give a type of the repository{near}'}"
+        )
     return same[0]
 
 
@@ -195,7 +211,9 @@ def named(found: Study) -> pd.DataFrame:
             needs = {found.graph.nodes[n].simple for n in gold(q, found.graph)}
             said = set(re.findall(r"\w+", raw))
             invented = sorted(set(_WORD.findall(raw)) - known)
-            rows.append([pipeline, q.id, q.kind, len(needs & said) / len(needs), invented, answered[q.id].finish])
+            rows.append(
+                [pipeline, q.id, q.kind, len(needs & said) / len(needs), invented, answered[q.id].finish]
+            )
     return pd.DataFrame(rows, columns=["pipeline", "question", "kind", "share", "invented", "finish"])
 
 

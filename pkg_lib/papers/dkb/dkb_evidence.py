@@ -49,7 +49,9 @@ def differences(found: Evident) -> Grid:
         "Paired over questions: bootstrap interval, exact sign-flip test, not corrected for the number of rows. With four "
         "questions of a kind the smallest possible p is 0.125. Reading: listed."
     )
-    return grid(f"Differences in evidence recall on {found.name}", rows, columns, "first – second, kind", note)
+    return grid(
+        f"Differences in evidence recall on {found.name}", rows, columns, "first – second, kind", note
+    )
 
 
 def _paired(d: Paired) -> list[str]:
@@ -74,7 +76,9 @@ def variants_table(found: Evident) -> Grid:
     """DKB with one thing changed at a time."""
     means = found.variants[found.variants["reading"] == dkb.READING].groupby("pipeline", sort=False)
     frame = means[["recall", "precision", "characters"]].mean()
-    source = found.variants[found.variants["reading"] == "source"].groupby("pipeline", sort=False)["recall"].mean()
+    source = (
+        found.variants[found.variants["reading"] == "source"].groupby("pipeline", sort=False)["recall"].mean()
+    )
     rows = {
         name: [number(r.recall, 3), number(source[name], 3), number(r.precision, 3), count(r.characters)]
         for name, r in zip(frame.index, frame.itertuples(), strict=True)
@@ -91,14 +95,21 @@ def extraction_table(found: Study) -> Grid:
         return grid("LLM-KB's extraction", {"not run": [DASH]}, ["value"], "figure", NOT)
     kept = len(found.llm_graph.edges) if found.llm_graph else None
     rows = {
-        "files": [count(len(e.files))], "batches": [count(len(e.answers))], "files with a record": [count(len(e.records))],
-        "skipped or missed": [count(len(e.skipped))], "file success rate": [number(e.success_rate, 3)],
+        "files": [count(len(e.files))],
+        "batches": [count(len(e.answers))],
+        "files with a record": [count(len(e.records))],
+        "skipped or missed": [count(len(e.skipped))],
+        "file success rate": [number(e.success_rate, 3)],
         "file success rate, files of one name told apart": [number(e.success_by_path, 3)],
-        "matched by file name only": [count(e.by_name)], "truncated at 15,000 characters": [count(len(e.truncated))],
-        "dependencies named": [count(named_dependencies(e))], "of them classes of a record": [count(kept)],
-    }  # fmt: skip
+        "matched by file name only": [count(e.by_name)],
+        "truncated at 15,000 characters": [count(len(e.truncated))],
+        "dependencies named": [count(named_dependencies(e))],
+        "of them classes of a record": [count(kept)],
+    }
     rows |= {f"fault: {why}": [count(n)] for why, n in sorted(e.faults.items())}
-    return grid("LLM-KB's extraction", rows, ["value"], "figure", f"{found.model}, greedy, four files a prompt.")
+    return grid(
+        "LLM-KB's extraction", rows, ["value"], "figure", f"{found.model}, greedy, four files a prompt."
+    )
 
 
 def evidence_or_none(found: Evident | None, name: str) -> Grid:

@@ -16,13 +16,27 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Bbox
 
-from pkg_lib.analysis.figures import INK, MARKERS, QUIET, interval_points, legend_below, row_axes, styled, ticks_inside
+from pkg_lib.analysis.figures import (
+    INK,
+    MARKERS,
+    QUIET,
+    interval_points,
+    legend_below,
+    row_axes,
+    styled,
+    ticks_inside,
+)
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.dkb import READING, Study
 from pkg_lib.papers.dkb.evidence import paired
 
-KIND_LOOK = {"class": ("o", "#0072B2"), "interface": ("s", "#E69F00"), "enum": ("^", "#009E73"), "record": ("D", "#CC79A7"),
-             "annotation": ("v", "#56B4E9")}  # fmt: skip
+KIND_LOOK = {
+    "class": ("o", "#0072B2"),
+    "interface": ("s", "#E69F00"),
+    "enum": ("^", "#009E73"),
+    "record": ("D", "#CC79A7"),
+    "annotation": ("v", "#56B4E9"),
+}
 EDGE_LOOK = {"injects": ("-", "#555555"), "implements": ("--", "#E69F00"), "extends": (":", "#0072B2")}
 VIA = "via interface"
 EDGE_LOOK |= {VIA: ("-.", "#CC79A7")}
@@ -34,7 +48,11 @@ AROUND = ((1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1)) 
 ROW = 0.165  # inches of one name
 WIDTH, PAGE = 3.35, 6.69  # inches of a figure, one and two columns wide
 FEW = 10  # questions that an interval needs
-EDGE, STEP, GAP = 0.02, 0.018, 0.16  # of the width: a free margin, node to name, least room between the two sides
+EDGE, STEP, GAP = (
+    0.02,
+    0.018,
+    0.16,
+)  # of the width: a free margin, node to name, least room between the two sides
 APART, ROUNDS = 0.085, 100  # inches between the middles of two nodes; how often overlaps are looked for
 
 
@@ -57,16 +75,28 @@ def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
     _side(axes, graph, below, middle, right, "left", size)
     _node(axes, graph, centre, *middle)
     name = graph.nodes[centre].simple
-    heads = ((0.02, "is used by", "left", "normal"), (0.47, name, "center", "bold"), (0.98, "uses", "right", "normal"))
+    heads = (
+        (0.02, "is used by", "left", "normal"),
+        (0.47, name, "center", "bold"),
+        (0.98, "uses", "right", "normal"),
+    )
     for x, text, side, weight in heads:
         figure.text(x, 1 - 0.12 / tall, text, va="center", ha=side, fontsize=8, fontweight=weight)
-    _legend(figure, graph, [centre, *(n for n, _ in above + below)], {label for _, labels in above + below for label in labels})
+    _legend(
+        figure,
+        graph,
+        [centre, *(n for n, _ in above + below)],
+        {label for _, labels in above + below for label in labels},
+    )
     return figure
 
 
 def _columns(left: list[str], right: list[str]) -> tuple[float, float, float]:
     """(x of the left nodes, of the right nodes, size of the names) so that the longest name ends inside of the figure."""
-    wide = [max((TextPath((0, 0), n, size=7).get_extents().width for n in names), default=0.0) for names in (left, right)]
+    wide = [
+        max((TextPath((0, 0), n, size=7).get_extents().width for n in names), default=0.0)
+        for names in (left, right)
+    ]
     wide = [w / 72 / WIDTH for w in wide]
     size = 7 * min(1.0, (1 - 2 * (EDGE + STEP) - GAP) / (sum(wide) or 1))
     first, last = (w * size / 7 + EDGE + STEP for w in wide)
@@ -94,13 +124,23 @@ def _side(
 
 def _node(axes: Axes, graph: TypeGraph, name: str, x: float, y: float) -> None:
     marker, colour = KIND_LOOK.get(graph.nodes[name].kind, KIND_LOOK["class"])
-    axes.plot(x, y, marker, color=colour, markersize=4.5, zorder=3, markeredgecolor="white", markeredgewidth=0.4)
+    axes.plot(
+        x, y, marker, color=colour, markersize=4.5, zorder=3, markeredgecolor="white", markeredgewidth=0.4
+    )
 
 
 def _legend(figure: Figure, graph: TypeGraph, names: list[str], labels: set[str], columns: int = 4) -> None:
     kinds = {graph.nodes[n].kind for n in names}
-    shown = [Line2D([], [], linestyle="none", marker=m, color=c, label=k) for k, (m, c) in KIND_LOOK.items() if k in kinds]
-    shown += [Line2D([], [], linestyle=s, color=c, label=k, linewidth=0.9) for k, (s, c) in EDGE_LOOK.items() if k in labels]
+    shown = [
+        Line2D([], [], linestyle="none", marker=m, color=c, label=k)
+        for k, (m, c) in KIND_LOOK.items()
+        if k in kinds
+    ]
+    shown += [
+        Line2D([], [], linestyle=s, color=c, label=k, linewidth=0.9)
+        for k, (s, c) in EDGE_LOOK.items()
+        if k in labels
+    ]
     figure.legend(handles=shown, loc="lower left", ncols=columns, borderaxespad=0.2, handlelength=1.8)
 
 
@@ -113,7 +153,9 @@ def overview(graph: TypeGraph, title: str) -> Figure:
     figure = Figure(figsize=(PAGE, 4.4))
     width, tall = 0.98 * PAGE, 4.4 - 0.3 - 0.42
     axes = figure.add_axes((0.01, 0.42 / 4.4, 0.98, tall / 4.4))
-    axes.set(xlim=(-0.5, width - 0.5), ylim=(-0.2, tall - 0.2), xticks=[], yticks=[])  # inches, with room for names at the edges
+    axes.set(
+        xlim=(-0.5, width - 0.5), ylim=(-0.2, tall - 0.2), xticks=[], yticks=[]
+    )  # inches, with room for names at the edges
     axes.set_axis_off()
     places = _apart(_places(view), width - 1.0, tall - 0.4)
     for (a, b), labels in graph.edges.items():
@@ -132,7 +174,9 @@ def overview(graph: TypeGraph, title: str) -> Figure:
         axes.text(*place, graph.nodes[name].simple, **look)
     drawn = "" if len(places) == len(graph.nodes) else f", {len(places)} drawn"
     axes.set_title(f"{title}{drawn}, {len(shown)} named", loc="left")
-    _legend(figure, graph, list(places), {label for labels in graph.edges.values() for label in labels}, columns=8)
+    _legend(
+        figure, graph, list(places), {label for labels in graph.edges.values() for label in labels}, columns=8
+    )
     return figure
 
 
@@ -178,7 +222,9 @@ def _places(view: nx.DiGraph) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _apart(places: dict[str, tuple[float, float]], width: float, height: float) -> dict[str, tuple[float, float]]:
+def _apart(
+    places: dict[str, tuple[float, float]], width: float, height: float
+) -> dict[str, tuple[float, float]]:
     """The places in inches of a width and height, those that overlap pushed apart, pair by pair in the order of the names."""
     names = sorted(places)
     at = np.array([places[n] for n in names], float).reshape(-1, 2)
@@ -205,20 +251,43 @@ def recall_by_kind(found: Study) -> Figure:
     A bootstrap of a handful of questions repeats them and says nothing of others, so that only FEW or more have an interval.
     """
     kinds = {"all": (), **{k: (k,) for k in found.kinds}}
-    names = {k: f"{k} ({len(found.values(found.columns[0], 'recall', chosen))})" for k, chosen in kinds.items()}
+    names = {
+        k: f"{k} ({len(found.values(found.columns[0], 'recall', chosen))})" for k, chosen in kinds.items()
+    }
     long = pd.concat(
-        pd.DataFrame({"value": found.values(column, "recall", chosen, READING), "row": names[kind], "pipeline": column})
-        for column in found.columns for kind, chosen in kinds.items()
-    )  # fmt: skip
-    looks = {column: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, column in enumerate(found.columns)}
+        pd.DataFrame(
+            {"value": found.values(column, "recall", chosen, READING), "row": names[kind], "pipeline": column}
+        )
+        for column in found.columns
+        for kind, chosen in kinds.items()
+    )
+    looks = {
+        column: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)])
+        for i, column in enumerate(found.columns)
+    }
     figure, axes = row_axes(len(kinds), 0.5, legend=0.5, left=0.8, top=0.24)
     rows, colours = list(names.values()), [colour for colour, _ in looks.values()]
-    sns.stripplot(long, x="value", y="row", order=rows, hue="pipeline", hue_order=list(looks), palette=colours, s=2.4,
-                  dodge=True, jitter=False, alpha=0.7, legend=False, ax=axes)  # fmt: skip
+    sns.stripplot(
+        long,
+        x="value",
+        y="row",
+        order=rows,
+        hue="pipeline",
+        hue_order=list(looks),
+        palette=colours,
+        s=2.4,
+        dodge=True,
+        jitter=False,
+        alpha=0.7,
+        legend=False,
+        ax=axes,
+    )
     # As far apart as seaborn puts the single points: four fifths of a row.
     apart = 0.8 * (1 - 1 / len(looks))
     interval_points(axes, long, rows, "pipeline", looks, errorbar=_interval, dodge=apart, mew=0.3, mec=INK)
-    label = f"evidence recall: mean, single questions (small),\n95 % bootstrap interval from {FEW} questions on"
+    label = (
+        f"evidence recall: mean, single questions (small),\n95 % bootstrap interval from {FEW} questions on"
+    )
     axes.set(xlim=(-0.02, 1.02), xlabel=label)
     ticks_inside(axes.xaxis)
     axes.set_title(f"{found.name}, reading: {READING}", loc="left")

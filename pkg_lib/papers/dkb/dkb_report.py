@@ -18,7 +18,9 @@ ALPHA = 0.05
 GRAPH_KINDS = ("upstream", "multi-hop")
 
 
-def findings(found: Study, indexes: Sequence[dict[str, Any] | None], other: Evident | None = None) -> list[str]:
+def findings(
+    found: Study, indexes: Sequence[dict[str, Any] | None], other: Evident | None = None
+) -> list[str]:
     """One sentence each; what was not measured is said to be so. `other`: evidence recorded on another repository."""
     said = [*_evidence(found), _llm(found)]
     said += _evidence(other) if other else ["Evidence on another repository was not recorded."]
@@ -72,7 +74,11 @@ def _interfaces(found: Evident) -> str:
         whole, without = (means[reading, p] for p in (OURS, "without interface consumers"))
         change = "the same" if whole == without else f"{without:.3f} instead of {whole:.3f}"
         said.append(f"{change} (reading: {reading})")
-    both = "the same in both readings (listed, source)" if all(s.startswith("the same") for s in said) else " and ".join(said)
+    both = (
+        "the same in both readings (listed, source)"
+        if all(s.startswith("the same") for s in said)
+        else " and ".join(said)
+    )
     return f'Without the interface-consumer rule, the paper\'s "critical fix", evidence recall is {both}.'
 
 
@@ -113,7 +119,11 @@ def _graph(index: dict[str, Any]) -> str:
 def _answers(found: Study) -> str:
     if not found.answers:
         return "The answers of a model were not measured: none is stored."
-    shares = dkb.named(found).pivot(index="question", columns="pipeline", values="share").reindex(columns=list(found.answers))
+    shares = (
+        dkb.named(found)
+        .pivot(index="question", columns="pipeline", values="share")
+        .reindex(columns=list(found.answers))
+    )
     shown = ", ".join(f"{name} {_percent(value)}" for name, value in shares.mean().items())
     bases = [b for b in (BASE, study.SAME_SIZE) if {b, OURS} <= set(shares)]
     against = "; ".join(_verdict(paired(shares[OURS].tolist(), shares[b].tolist()), b) for b in bases)
@@ -125,9 +135,19 @@ def provenance(found: Study, indexes: Sequence[dict[str, Any] | None]) -> dict[s
     """What the tables were made from."""
     ranked = {k: v for k, v in found.opened.ranked.items() if k not in ("ranking", "query_seconds")}
     return {
-        "repository": found.name, "questions": len(found.opened.questions), "k": found.k, "depth": found.depth,
-        "budget": asdict(Budget()), "embedder": DEFAULT, "model": found.model,
+        "repository": found.name,
+        "questions": len(found.opened.questions),
+        "k": found.k,
+        "depth": found.depth,
+        "budget": asdict(Budget()),
+        "embedder": DEFAULT,
+        "model": found.model,
         "ranking": {k: ranked[k] for k in sorted(ranked)},
-        "indexes": {i["repository"]: {k: i[k] for k in ("files", "chunks", "processes", "processors", "load_before", "versions")}
-                    for i in indexes if i},
-    }  # fmt: skip
+        "indexes": {
+            i["repository"]: {
+                k: i[k] for k in ("files", "chunks", "processes", "processors", "load_before", "versions")
+            }
+            for i in indexes
+            if i
+        },
+    }

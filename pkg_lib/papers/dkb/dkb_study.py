@@ -66,7 +66,9 @@ def java_source() -> Path:
     """The JDK's own source: PKG_JAVA_SOURCE, else where Debian's openjdk-17-source puts it. UserError where it is not."""
     path = Path(os.environ.get(JDK) or JDK_AT)
     if not path.exists():
-        raise UserError(f"{path} is not there; install Debian's openjdk-17-source or set {JDK} to a src.zip or directory")
+        raise UserError(
+            f"{path} is not there; install Debian's openjdk-17-source or set {JDK} to a src.zip or directory"
+        )
     return path
 
 
@@ -130,7 +132,11 @@ class Opened:
         """Where what is stored of this very source lies."""
         home = folder_of(self.results, self.name)
         stored = stored_index(home)
-        return home if stored is None or stored.get("source") == self.source else home.with_name(f"{home.name}-{self.source[:8]}")
+        return (
+            home
+            if stored is None or stored.get("source") == self.source
+            else home.with_name(f"{home.name}-{self.source[:8]}")
+        )
 
     def file(self, stem: str) -> Path:
         """A file that is made from the source and the questions."""
@@ -142,7 +148,9 @@ class Opened:
     def digest(self) -> str:
         """Of the chunks and questions: what a ranking is made from, with the embedder."""
         return digest(
-            DEFAULT, *(f"{c.id} {c.text}" for c in self.chunks.values()), *(q.id + " " + q.question for q in self.questions)
+            DEFAULT,
+            *(f"{c.id} {c.text}" for c in self.chunks.values()),
+            *(q.id + " " + q.question for q in self.questions),
         )
 
     def built(self, mode: str = "resolved") -> Built:
@@ -168,7 +176,9 @@ class Opened:
         return frozenset(n.path for n in self.built(mode).graph.nodes.values())
 
 
-def open_repository(repository: str, questions: str, results: Path, embedder: Embedder | None = None) -> Opened:
+def open_repository(
+    repository: str, questions: str, results: Path, embedder: Embedder | None = None
+) -> Opened:
     """A repository by `place` with its question file; UserError for one that is not there or has no file."""
     root, path = place(repository), place(questions)
     found = read_questions(path)
@@ -192,7 +202,12 @@ def _rank(opened: Opened) -> dict[str, Any]:
 
 
 def pipelines(
-    opened: Opened, k: int = TOP_K, depth: int = DEPTH, model: str = MODEL, budget: Budget | None = None, retries: int = 0
+    opened: Opened,
+    k: int = TOP_K,
+    depth: int = DEPTH,
+    model: str = MODEL,
+    budget: Budget | None = None,
+    retries: int = 0,
 ) -> list[Pipeline]:
     """The three pipelines, and No-Graph at the size of DKB's contexts.
 
@@ -201,32 +216,51 @@ def pipelines(
     budget = budget or Budget()
     dkb = GraphPipeline(opened.repository, opened.built().graph, "DKB", k, depth, budget=budget)
     sizes = {q.id: len(dkb.gather(q.id).text) for q in opened.questions}
-    found: list[Pipeline] = [NoGraph(opened.repository, k), NoGraph(opened.repository, k, sizes, SAME_SIZE), dkb]
+    found: list[Pipeline] = [
+        NoGraph(opened.repository, k),
+        NoGraph(opened.repository, k, sizes, SAME_SIZE),
+        dkb,
+    ]
     if extracted := stored_extraction(opened, model, retries):
         found.append(llm_kb(opened, extracted, k, depth, budget))
     return found
 
 
 def llm_kb(
-    opened: Opened, extracted: extraction.Extraction, k: int, depth: int, budget: Budget, column: str = "LLM-KB"
+    opened: Opened,
+    extracted: extraction.Extraction,
+    k: int,
+    depth: int,
+    budget: Budget,
+    column: str = "LLM-KB",
 ) -> Pipeline:
     """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
     graph, paths = knowledge.graph_of(extracted), frozenset(extracted.records)
-    return GraphPipeline(opened.repository, graph, column, k, depth, paths, interfaces=False, summary=False, budget=budget)
+    return GraphPipeline(
+        opened.repository, graph, column, k, depth, paths, interfaces=False, summary=False, budget=budget
+    )
 
 
 def variants(opened: Opened, k: int = TOP_K, depth: int = DEPTH) -> list[Pipeline]:
     """DKB with one thing changed at a time."""
     graph, published = opened.built().graph, opened.built("as-published").graph
     made = {
-        "DKB": {}, "depth 0 (interface consumers only)": {"depth": 0}, "depth 2": {"depth": 2}, "depth 3": {"depth": 3},
-        "without interface consumers": {"interfaces": False}, "coupled": {"paths": opened.covered("resolved")},
-    }  # fmt: skip
+        "DKB": {},
+        "depth 0 (interface consumers only)": {"depth": 0},
+        "depth 2": {"depth": 2},
+        "depth 3": {"depth": 3},
+        "without interface consumers": {"interfaces": False},
+        "coupled": {"paths": opened.covered("resolved")},
+    }
     found: list[Pipeline] = [
-        GraphPipeline(opened.repository, graph, name, **{"k": k, "depth": depth} | options) for name, options in made.items()
+        GraphPipeline(opened.repository, graph, name, **{"k": k, "depth": depth} | options)
+        for name, options in made.items()
     ]
     paths = opened.covered("as-published")
-    return [*found, GraphPipeline(opened.repository, published, "as published", k, depth, paths, by_file=True)]
+    return [
+        *found,
+        GraphPipeline(opened.repository, published, "as published", k, depth, paths, by_file=True),
+    ]
 
 
 def asker_of(opened: Opened, model: str, stage: str, most: int, backend: Backend | None = None) -> Asker:
@@ -237,7 +271,11 @@ def asker_of(opened: Opened, model: str, stage: str, most: int, backend: Backend
 
 
 def extract(
-    opened: Opened, model: str = MODEL, retries: int = 0, batch: int = extraction.BATCH, backend: Backend | None = None
+    opened: Opened,
+    model: str = MODEL,
+    retries: int = 0,
+    batch: int = extraction.BATCH,
+    backend: Backend | None = None,
 ) -> extraction.Extraction:
     """LLM-KB's records of a repository; the model is loaded where an answer is missing."""
     asker = asker_of(opened, model, "extraction", extraction.MAX_NEW_TOKENS, backend)
@@ -263,7 +301,12 @@ def stored_extraction(opened: Opened, model: str = MODEL, retries: int = 0) -> e
         return None
 
 
-PROMPTS = {"No-Graph": prompts.NO_GRAPH, SAME_SIZE: prompts.NO_GRAPH, "DKB": prompts.DKB, "LLM-KB": prompts.LLM_KB}
+PROMPTS = {
+    "No-Graph": prompts.NO_GRAPH,
+    SAME_SIZE: prompts.NO_GRAPH,
+    "DKB": prompts.DKB,
+    "LLM-KB": prompts.LLM_KB,
+}
 
 
 def answers(
@@ -274,14 +317,18 @@ def answers(
     found = {}
     for pipeline in chosen:
         asked = {
-            q.id: prompts.fill(PROMPTS[pipeline.column], context=pipeline.gather(q.id).text, question=q.question)
+            q.id: prompts.fill(
+                PROMPTS[pipeline.column], context=pipeline.gather(q.id).text, question=q.question
+            )
             for q in opened.questions
         }
         found[pipeline.column] = asker.ask(asked)
     return found
 
 
-def stored_answers(opened: Opened, chosen: Sequence[Pipeline], model: str = MODEL) -> dict[str, dict[str, Generation]]:
+def stored_answers(
+    opened: Opened, chosen: Sequence[Pipeline], model: str = MODEL
+) -> dict[str, dict[str, Generation]]:
     """`answers` of those pipelines whose answers are all stored."""
     found: dict[str, dict[str, Generation]] = {}
     for pipeline in chosen:

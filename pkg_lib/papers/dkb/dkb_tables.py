@@ -20,8 +20,12 @@ PUBLISHED = "published"
 NOT = f"{DASH} not measured, or no such number."
 
 
-def grid(title: str, rows: Mapping[Any, Iterable[str]], columns: Sequence[str], index: str, *notes: str) -> Grid:
-    frame = pd.DataFrame.from_dict({k: list(v) for k, v in rows.items()}, orient="index", columns=list(columns))
+def grid(
+    title: str, rows: Mapping[Any, Iterable[str]], columns: Sequence[str], index: str, *notes: str
+) -> Grid:
+    frame = pd.DataFrame.from_dict(
+        {k: list(v) for k, v in rows.items()}, orient="index", columns=list(columns)
+    )
     return Grid(title, frame.rename_axis(index), notes)
 
 
@@ -51,8 +55,16 @@ def table1(found: Study, indexes: Sequence[dict[str, Any] | None]) -> Grid:
         rows[f"{PUBLISHED}: {r.repository}, {r.approach}"] = _times(r.db_time_s, r.graph_time_s)
     notes = [NOT, *(_about(i) for i in filter(None, indexes))]
     if found.extracted:
-        notes.append(f"LLM-KB's graph: {found.model}, {len(found.extracted.answers)} batches answered together on two cores.")
-    return grid("Table 1: indexing time", rows, ["DB time (s)", "graph time (s)", "total (s)"], "repository, approach", *notes)
+        notes.append(
+            f"LLM-KB's graph: {found.model}, {len(found.extracted.answers)} batches answered together on two cores."
+        )
+    return grid(
+        "Table 1: indexing time",
+        rows,
+        ["DB time (s)", "graph time (s)", "total (s)"],
+        "repository, approach",
+        *notes,
+    )
 
 
 def _times(db: float | None, graph: float | None) -> list[str]:
@@ -73,7 +85,10 @@ def table2(found: Study) -> Grid:
     for pipeline, seconds in found.opened.ranked.get("query_seconds", {}).items():
         made = found.answers.get(pipeline)
         per = sum(g.meta["seconds"] for g in made.values()) / len(made) if made else None
-        rows[f"{found.name}, {pipeline}, retrieval only"] = [*_spread(list(seconds.values()), 4), number(per, 1)]
+        rows[f"{found.name}, {pipeline}, retrieval only"] = [
+            *_spread(list(seconds.values()), 4),
+            number(per, 1),
+        ]
     for r in dkb.reference("table2_latency").itertuples():
         spread = [f"{r.mean_s:.2f} ± {r.std_s:.2f}", number(r.median_s), f"{r.min_s:.2f}–{r.max_s:.2f}"]
         rows[f"{PUBLISHED}: {r.repository}, {r.approach}, with the model"] = [*spread, DASH]
@@ -85,7 +100,11 @@ def table2(found: Study) -> Grid:
 def _spread(values: list[float], digits: int) -> list[str]:
     sd = statistics.stdev(values) if len(values) > 1 else math.nan
     mean = f"{number(statistics.mean(values), digits)} ± {number(sd, digits)}"
-    return [mean, number(statistics.median(values), digits), f"{number(min(values), digits)}–{number(max(values), digits)}"]
+    return [
+        mean,
+        number(statistics.median(values), digits),
+        f"{number(min(values), digits)}–{number(max(values), digits)}",
+    ]
 
 
 def table34(found: Study) -> Grid:
@@ -96,9 +115,17 @@ def table34(found: Study) -> Grid:
     for pipeline, row in counts.items():
         cost = dkb.dollars(row, price)
         cells = [count(n) for n in row.values()]
-        rows[f"{found.name}, {pipeline}"] = [*cells, number(cost, 4), number(cost / base if cost and base else None)]
+        rows[f"{found.name}, {pipeline}"] = [
+            *cells,
+            number(cost, 4),
+            number(cost / base if cost and base else None),
+        ]
     for r in dkb.reference("table3_4_cost").itertuples():
-        rows[f"{PUBLISHED}: {r.workload}, {r.approach}"] = [*[DASH] * 5, number(r.usd, 3), number(r.normalized)]
+        rows[f"{PUBLISHED}: {r.workload}, {r.approach}"] = [
+            *[DASH] * 5,
+            number(r.usd, 3),
+            number(r.normalized),
+        ]
     columns = ["embedded", "extraction in", "out", "questions in", "out ", "dollars", "against No-Graph"]
     shown = ", ".join(f"{item} {value * 1e6:g}" for item, value in price.items())
     note = f"Tokens, and dollars by example prices for a million ({shown}): reference/dkb_prices.csv. Here no token was paid for."
@@ -117,11 +144,26 @@ def table567(found: Study, indexes: Sequence[dict[str, Any] | None]) -> Grid:
     for r in dkb.reference("table5_6_7_coverage").itertuples():
         cells = [count(r.java_files), count(r.files_skipped), number(r.file_success_rate, 3), count(r.chunks)]
         rows[f"{PUBLISHED}: {r.repository}, {r.approach}"] = [
-            *cells, number(r.chunk_coverage, 3), count(r.nodes), count(r.edges), DASH
-        ]  # fmt: skip
-    columns = ["files", "skipped", "file success", "chunks", "chunk coverage", "nodes", "edges", "node coverage"]
+            *cells,
+            number(r.chunk_coverage, 3),
+            count(r.nodes),
+            count(r.edges),
+            DASH,
+        ]
+    columns = [
+        "files",
+        "skipped",
+        "file success",
+        "chunks",
+        "chunk coverage",
+        "nodes",
+        "edges",
+        "node coverage",
+    ]
     note = "Coupled: only chunks of files that give a node its path are embedded, as in the paper's scripts (Observation 4)."
-    return grid("Tables 5 to 7: coverage", rows, columns, "repository, approach", note, _node_note(found), NOT)
+    return grid(
+        "Tables 5 to 7: coverage", rows, columns, "repository, approach", note, _node_note(found), NOT
+    )
 
 
 def _coverage(index: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -130,14 +172,23 @@ def _coverage(index: Mapping[str, Any]) -> dict[str, list[str]]:
     for mode, label in zip(MODES, ("DKB", "DKB as published"), strict=True):
         g = index["graphs"][mode]
         nodes, edges = sum(g["nodes"].values()), sum(g["edges"].values())
-        of_nodes = "1.000" if mode == MODES[0] else number(nodes / sum(index["graphs"][MODES[0]]["nodes"].values()), 3)
+        of_nodes = (
+            "1.000"
+            if mode == MODES[0]
+            else number(nodes / sum(index["graphs"][MODES[0]]["nodes"].values()), 3)
+        )
         held, skipped = g["chunks_of_files_with_a_node"], count(sum(g["skipped"].values()))
         shown = [count(nodes), count(edges), of_nodes]
         if mode == MODES[0]:
             rows[f"{name}, {label}"] = [count(index["files"]), skipped, DASH, count(chunks), "1.000", *shown]
         rows[f"{name}, {label}, coupled"] = [
-            count(index["files"]), skipped, DASH, count(held), number(held / chunks if chunks else None, 3), *shown
-        ]  # fmt: skip
+            count(index["files"]),
+            skipped,
+            DASH,
+            count(held),
+            number(held / chunks if chunks else None, 3),
+            *shown,
+        ]
     return rows
 
 
@@ -153,7 +204,13 @@ def _llm_coverage(found: Study) -> list[str]:
         number(e.success_rate, 3),
         count((share or 0) * len(found.opened.chunks)),
     ]
-    return [*cells, number(share, 3), count(nodes), count(len(found.llm_graph.edges)), number(nodes / whole, 3)]
+    return [
+        *cells,
+        number(share, 3),
+        count(nodes),
+        count(len(found.llm_graph.edges)),
+        number(nodes / whole, 3),
+    ]
 
 
 def _node_note(found: Study) -> str:
@@ -170,17 +227,41 @@ def graph_table(indexes: Sequence[dict[str, Any] | None]) -> Grid:
     for index in filter(None, indexes):
         for mode in MODES:
             g = index["graphs"][mode]
-            kinds = [count(g["nodes"].get(k, 0)) for k in ("class", "interface", "enum", "record", "annotation")]
+            kinds = [
+                count(g["nodes"].get(k, 0)) for k in ("class", "interface", "enum", "record", "annotation")
+            ]
             edges = [count(g["edges"].get(k, 0)) for k in ("injects", "extends", "implements")]
             # A counter without an entry counted none; names are resolved in the first mode only.
-            names = [count(g["references"].get(k, 0)) if mode == MODES[0] else DASH for k in ("external", "ambiguous")]
-            rows[f"{index['repository']}, {mode}"] = [*kinds, *edges, *names, count(g["cycles"]), number(g["seconds"]["total"])]
-    columns = ["class", "interface", "enum", "record", "annotation", "injects", "extends", "implements", "external names",
-               "ambiguous", "cycles", "seconds"]  # fmt: skip
+            names = [
+                count(g["references"].get(k, 0)) if mode == MODES[0] else DASH
+                for k in ("external", "ambiguous")
+            ]
+            rows[f"{index['repository']}, {mode}"] = [
+                *kinds,
+                *edges,
+                *names,
+                count(g["cycles"]),
+                number(g["seconds"]["total"]),
+            ]
+    columns = [
+        "class",
+        "interface",
+        "enum",
+        "record",
+        "annotation",
+        "injects",
+        "extends",
+        "implements",
+        "external names",
+        "ambiguous",
+        "cycles",
+        "seconds",
+    ]
     notes = (
         "As published: simple names, so types of one name are one node, with the edges of the last file. A cycle of inheritance "
         "is impossible in Java; those of the published mode come from types that extend another package's type of the same name.",
-        "External: written type names that mean no type of the repository. Simple names, as published, are not resolved. " + NOT,
+        "External: written type names that mean no type of the repository. Simple names, as published, are not resolved. "
+        + NOT,
     )
     return grid("The type graphs", rows, columns, "repository, mode", *notes)
 
@@ -195,8 +276,10 @@ def table89(found: Study) -> Grid:
             continue
         invented = sum(map(len, part["invented"]))
         rows[f"{found.name}, {pipeline}, by rule"] = [
-            *map(str, dkb.labels(part["share"])), number(part["share"].mean(), 3), str(invented)
-        ]  # fmt: skip
+            *map(str, dkb.labels(part["share"])),
+            number(part["share"].mean(), 3),
+            str(invented),
+        ]
     for r in dkb.reference("table8_9_correctness").itertuples():
         rows[f"{PUBLISHED}: {r.repository}, {r.approach}, by a person"] = [
             str(r.correct),
@@ -205,7 +288,13 @@ def table89(found: Study) -> Grid:
             DASH,
             DASH,
         ]
-    columns = ["correct / all named", "partial / some", "incorrect / none", "mean share named", "invented names"]
+    columns = [
+        "correct / all named",
+        "partial / some",
+        "incorrect / none",
+        "mean share named",
+        "invented names",
+    ]
     note = (
         "Ours is a rule: an answer names all, some or none of the types that the question needs. It is no judgement of "
         f"correctness; nobody has judged these answers. {found.model}, greedy, at most 256 tokens. Invented: names like a type's "

@@ -56,7 +56,11 @@ class Judge:
 
     def _meant(self, name: str, gathered: Gathered) -> list[str]:
         """A listed node's type: by its full name, or all of that simple name for graphs that are keyed so."""
-        return [name] if name in self.graph.nodes else [n.name for n in self.graph.nodes.values() if n.simple == name]
+        return (
+            [name]
+            if name in self.graph.nodes
+            else [n.name for n in self.graph.nodes.values() if n.simple == name]
+        )
 
     def scores(self, question: Question, gathered: Gathered, reading: str) -> tuple[float, float]:
         """(recall, precision); precision is NaN where nothing is reached."""
@@ -75,7 +79,16 @@ def table(judge: Judge, questions: Sequence[Question], pipelines: Sequence[Pipel
             for reading in READINGS:
                 recall, precision = judge.scores(q, gathered, reading)
                 rows.append(
-                    [pipeline.column, q.id, q.kind, reading, recall, precision, len(gathered.text), len(gathered.excerpts)]
+                    [
+                        pipeline.column,
+                        q.id,
+                        q.kind,
+                        reading,
+                        recall,
+                        precision,
+                        len(gathered.text),
+                        len(gathered.excerpts),
+                    ]
                 )
     columns = ["pipeline", "question", "kind", "reading", "recall", "precision", "characters", "excerpts"]
     return pd.DataFrame(rows, columns=columns)
@@ -113,12 +126,16 @@ def _sign_flip(d: np.ndarray, rng: np.random.Generator) -> float:
     if not len(d):
         return 1.0
     exact = len(d) <= EXACT
-    signs = np.array(list(product((-1, 1), repeat=len(d)))) if exact else rng.choice((-1, 1), (100_000, len(d)))
+    signs = (
+        np.array(list(product((-1, 1), repeat=len(d)))) if exact else rng.choice((-1, 1), (100_000, len(d)))
+    )
     sums = np.abs(signs @ d)
     return float((sums >= abs(d.sum()) - 1e-12).mean())
 
 
-def mean_of(frame: pd.DataFrame, value: str, keep: Callable[[pd.DataFrame], pd.Series] | None = None) -> pd.Series:
+def mean_of(
+    frame: pd.DataFrame, value: str, keep: Callable[[pd.DataFrame], pd.Series] | None = None
+) -> pd.Series:
     """Mean of a value by pipeline, in the order of the frame."""
     part = frame[keep(frame)] if keep else frame
     return part.groupby("pipeline", sort=False)[value].mean()

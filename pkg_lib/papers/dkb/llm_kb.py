@@ -25,7 +25,12 @@ BATCH = 4  # files a prompt
 MAX_NEW_TOKENS = 700  # a record has about 60 tokens; a small model that repeats itself is cut here
 
 NOT_JSON, CUT_OFF, NO_RESULTS = "no JSON", "cut off", 'no list "results"'
-NO_RECORD, NO_FILE, NOT_IN_BATCH, NO_CLASS = "no object", "names no file", "names a file not in the batch", "names no class"
+NO_RECORD, NO_FILE, NOT_IN_BATCH, NO_CLASS = (
+    "no object",
+    "names no file",
+    "names a file not in the batch",
+    "names no class",
+)
 TWICE = "names a file again"
 
 
@@ -100,7 +105,9 @@ def extract(texts: Mapping[str, str], asker: Asker, batch: int = BATCH, retries:
     return found
 
 
-def _round(found: Extraction, texts: Mapping[str, str], parts: list[tuple[str, ...]], asker: Asker, more: str = "") -> None:
+def _round(
+    found: Extraction, texts: Mapping[str, str], parts: list[tuple[str, ...]], asker: Asker, more: str = ""
+) -> None:
     asked = {part[0]: (part, prompt_of(part, texts) + more) for part in parts}
     answers = asker.ask({name: prompt for name, (_, prompt) in asked.items()})
     for name, (part, _) in asked.items():
@@ -167,7 +174,11 @@ def _take(found: Extraction, batch: Sequence[str], value: Any) -> str:
     if path in found.records:
         return TWICE
     found.by_name += not exact
-    texts = tuple(dict.fromkeys(d.strip() for d in needs if isinstance(d, str))) if isinstance(needs, list) else ()
+    texts = (
+        tuple(dict.fromkeys(d.strip() for d in needs if isinstance(d, str)))
+        if isinstance(needs, list)
+        else ()
+    )
     found.records[path] = Record(path, name.strip(), texts)
     return ""
 

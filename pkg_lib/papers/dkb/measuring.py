@@ -41,17 +41,28 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str
     count = {path: len(chunks_of(path, text)) for path, text in read.items()}
     splitting = time.perf_counter() - start
     built = build(root, MODES[0], processes)
-    graphs = {mode: _graph_figures(built if mode == MODES[0] else in_mode(built, mode), count) for mode in MODES}
+    graphs = {
+        mode: _graph_figures(built if mode == MODES[0] else in_mode(built, mode), count) for mode in MODES
+    }
     sizes = [len(t) for t in read.values()]
     found = {
-        "repository": name, "source": study.source_digest(read),
-        "files": len(read) + sum(p.endswith(".java") for p, _ in tree.skipped), "read": len(read),
-        "characters": sum(sizes), "chunks": sum(count.values()), "chunk_size": SIZE, "chunk_overlap": OVERLAP,
-        "seconds": {"read": round(reading, 3), "split": round(splitting, 3)}, "graphs": graphs,
+        "repository": name,
+        "source": study.source_digest(read),
+        "files": len(read) + sum(p.endswith(".java") for p, _ in tree.skipped),
+        "read": len(read),
+        "characters": sum(sizes),
+        "chunks": sum(count.values()),
+        "chunk_size": SIZE,
+        "chunk_overlap": OVERLAP,
+        "seconds": {"read": round(reading, 3), "split": round(splitting, 3)},
+        "graphs": graphs,
         "truncated_files": sum(s > extraction.TRUNCATED_AT for s in sizes),
         "truncated_characters": sum(max(0, s - extraction.TRUNCATED_AT) for s in sizes),
-        "processes": processes, "processors": os.cpu_count(), "load_before": round(load, 2), "versions": versions(),
-    }  # fmt: skip
+        "processes": processes,
+        "processors": os.cpu_count(),
+        "load_before": round(load, 2),
+        "versions": versions(),
+    }
     write_json(folder / "index.json", found)
     return found
 
@@ -60,12 +71,19 @@ def _graph_figures(built: Built, count: Mapping[str, int]) -> dict[str, Any]:
     graph = built.graph
     covered = {n.path for n in graph.nodes.values()}
     return {
-        "nodes": graph.node_counts(), "edges": graph.edge_counts(), "pairs": len(graph.edges),
-        "references": dict(sorted(built.references.items())), "ambiguous": len(built.ambiguous), "again": len(built.again),
-        "cycles": len(built.cycles), "skipped": by_reason(built.skipped), "remarks": by_reason(built.remarks),
+        "nodes": graph.node_counts(),
+        "edges": graph.edge_counts(),
+        "pairs": len(graph.edges),
+        "references": dict(sorted(built.references.items())),
+        "ambiguous": len(built.ambiguous),
+        "again": len(built.again),
+        "cycles": len(built.cycles),
+        "skipped": by_reason(built.skipped),
+        "remarks": by_reason(built.remarks),
         "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
-        "files_with_a_node": len(covered), "chunks_of_files_with_a_node": sum(n for p, n in count.items() if p in covered),
-    }  # fmt: skip
+        "files_with_a_node": len(covered),
+        "chunks_of_files_with_a_node": sum(n for p, n in count.items() if p in covered),
+    }
 
 
 def measure_queries(opened: study.Opened) -> dict[str, Any]:
@@ -82,7 +100,10 @@ def measure_queries(opened: study.Opened) -> dict[str, Any]:
     seconds: dict[str, dict[str, float]] = {p.column: {} for p in chosen}
     for q in opened.questions:
         search = _median(
-            [_seconds(lambda q=q: np.argsort(-(embedder._compute([q.question]) @ vectors.T)[0])) for _ in range(REPEATS)]
+            [
+                _seconds(lambda q=q: np.argsort(-(embedder._compute([q.question]) @ vectors.T)[0]))
+                for _ in range(REPEATS)
+            ]
         )
         for p in chosen:
             seconds[p.column][q.id] = round(
@@ -90,14 +111,21 @@ def measure_queries(opened: study.Opened) -> dict[str, Any]:
             )
     tokens = _tokens(embedder, [c.text for c in opened.chunks.values()])
     found = opened.ranked | {
-        "embedding_seconds": round(embedding, 3), "embedded_tokens": tokens, "query_seconds": seconds,
-        "budget": asdict(Budget()), "processors": os.cpu_count(), "load": round(os.getloadavg()[0], 2), "versions": versions(),
-    }  # fmt: skip
+        "embedding_seconds": round(embedding, 3),
+        "embedded_tokens": tokens,
+        "query_seconds": seconds,
+        "budget": asdict(Budget()),
+        "processors": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "versions": versions(),
+    }
     write_json(opened.file("ranking"), found)
     return found
 
 
-def run(repository: str, questions: str, results: Path, model: str = "", retries: int = 0, record: bool = False) -> Iterator[str]:
+def run(
+    repository: str, questions: str, results: Path, model: str = "", retries: int = 0, record: bool = False
+) -> Iterator[str]:
     """What `repo-qa` prints: each pipeline's evidence; asks `model` for what is missing, measures seconds if `record`.
 
     UserError for an unknown model or a number of retries below 0.
@@ -120,11 +148,22 @@ def run(repository: str, questions: str, results: Path, model: str = "", retries
     chosen = study.pipelines(opened, model=model or study.MODEL, retries=retries)
     means = evidence_table(judge, opened.questions, chosen)
     if record:
-        about = {"k": TOP_K, "depth": DEPTH, "budget": asdict(Budget()), "digest": opened.digest, "versions": versions()}
+        about = {
+            "k": TOP_K,
+            "depth": DEPTH,
+            "budget": asdict(Budget()),
+            "digest": opened.digest,
+            "versions": versions(),
+        }
         changed = evidence_table(judge, opened.questions, study.variants(opened))
-        rows = {"rows": means.to_dict("split", index=False), "variants": changed.to_dict("split", index=False)}
+        rows = {
+            "rows": means.to_dict("split", index=False),
+            "variants": changed.to_dict("split", index=False),
+        }
         write_json(opened.file("evidence"), about | rows)
-    for (pipeline, reading), row in means.groupby(["pipeline", "reading"], sort=False)[["recall", "precision"]].mean().iterrows():
+    for (pipeline, reading), row in (
+        means.groupby(["pipeline", "reading"], sort=False)[["recall", "precision"]].mean().iterrows()
+    ):
         yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
     if model:
         made = study.answers(opened, [p for p in chosen if p.column != study.SAME_SIZE], model)

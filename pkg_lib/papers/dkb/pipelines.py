@@ -93,7 +93,12 @@ class Pipeline(ABC):
         found = [(t, self.gather(t.id)) for t in tasks]
         return [
             Context(
-                t.id, self.column, g.text, "; ".join(dict.fromkeys(e.path for e in g.excerpts)), g.score, truncated=g.truncated
+                t.id,
+                self.column,
+                g.text,
+                "; ".join(dict.fromkeys(e.path for e in g.excerpts)),
+                g.score,
+                truncated=g.truncated,
             )
             for t, g in found
         ]
@@ -173,7 +178,13 @@ class GraphPipeline(Pipeline):
         for name in reached:
             if name not in around:
                 self._excerpt(self.graph.nodes[name], context)
-        found = Gathered("\n".join(context.parts), context.excerpts, list(context.listed), seeds, best[0][1] if best else 0.0)
+        found = Gathered(
+            "\n".join(context.parts),
+            context.excerpts,
+            list(context.listed),
+            seeds,
+            best[0][1] if best else 0.0,
+        )
         found.truncated = context.full
         return found
 
@@ -186,7 +197,9 @@ class GraphPipeline(Pipeline):
         inside = [n.name for n in here if n.first == 0 or (n.first <= chunk.last and chunk.first <= n.last)]
         return inside or [n.name for n in here[:1]]
 
-    def _around(self, name: str, context: _Context) -> tuple[list[str], list[str], list[tuple[str, list[str]]]]:
+    def _around(
+        self, name: str, context: _Context
+    ) -> tuple[list[str], list[str], list[tuple[str, list[str]]]]:
         """(successors, predecessors with interface consumers, [(interface, its consumers)]) of a seed, within the budget."""
         below = context.nearest(self.graph.within(name, self.depth, "successors"))
         above = context.nearest(self.graph.within(name, self.depth, "predecessors"))
@@ -199,7 +212,12 @@ class GraphPipeline(Pipeline):
         return below, above, through
 
     def _summarise(
-        self, name: str, below: list[str], above: list[str], through: list[tuple[str, list[str]]], context: _Context
+        self,
+        name: str,
+        below: list[str],
+        above: list[str],
+        through: list[tuple[str, list[str]]],
+        context: _Context,
     ) -> None:
         """The lines of Listing 2 about one type; one that only more than one step leads to is called indirect."""
         lines, own = [], self._shown(name)
@@ -208,9 +226,13 @@ class GraphPipeline(Pipeline):
             target = self._shown(interface)
             lines.append(f"\n[ONTOLOGY INFO]: {own} implements {target}. Checking consumers of {target}...")
         lines.append(f"\n[ONTOLOGY INFO]: Relationships for {own}:")
-        lines += [f" - [INJECTS/USES] -> {self._shown(n)} ({self._relation(name, n, 'indirectly')})" for n in below]
+        lines += [
+            f" - [INJECTS/USES] -> {self._shown(n)} ({self._relation(name, n, 'indirectly')})" for n in below
+        ]
         otherwise = {n: "uses (via interface)" if n in users else "indirectly" for n in above}
-        lines += [f" - [USED BY] <- {self._shown(n)} ({self._relation(n, name, otherwise[n])})" for n in above]
+        lines += [
+            f" - [USED BY] <- {self._shown(n)} ({self._relation(n, name, otherwise[n])})" for n in above
+        ]
         context.add("\n".join(lines) + "\n", None, [name, *below, *above, *(i for i, _ in through)])
 
     def _relation(self, source: str, target: str, otherwise: str) -> str:

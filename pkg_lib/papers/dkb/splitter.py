@@ -85,7 +85,9 @@ def _merged(text: str, pieces: Iterable[Span], size: int, overlap: int) -> Itera
         length = piece[1] - piece[0]
         if current and piece[1] - current[0][0] > size:
             yield current[0][0], current[-1][1]
-            while current and (current[-1][1] - current[0][0] > overlap or current[-1][1] - current[0][0] + length > size):
+            while current and (
+                current[-1][1] - current[0][0] > overlap or current[-1][1] - current[0][0] + length > size
+            ):
                 del current[0]
         current.append(piece)
     if current:

@@ -65,17 +65,25 @@ def _published() -> dict[tuple[str, str], str]:
 def table8_grid(results: Path) -> Grid:
     """Table 8 by step and method: the paper's PKG, VoyageAI and BM25; here the graph, the rows' embeddings, Func-BM25's index."""
     found, theirs = stored(results, GRAPH) or {}, _published()
-    rows = {step: [there or DASH, *[theirs.get((step, m), DASH) for m in ("VoyageAI", "BM25")], here, DASH, DASH]
-            for step, there, here in table8_rows(found)}  # fmt: skip
+    rows = {
+        step: [there or DASH, *[theirs.get((step, m), DASH) for m in ("VoyageAI", "BM25")], here, DASH, DASH]
+        for step, there, here in table8_rows(found)
+    }
     _estimate(rows, results, theirs)
-    columns = [(PAPER, m) for m in ("PKG", "VoyageAI", "BM25")] + [("here", m) for m in ("PKG", "Dense (rows)", "Func-BM25")]
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=pd.MultiIndex.from_tuples(columns)).rename_axis("step")
+    columns = [(PAPER, m) for m in ("PKG", "VoyageAI", "BM25")] + [
+        ("here", m) for m in ("PKG", "Dense (rows)", "Func-BM25")
+    ]
+    frame = pd.DataFrame.from_dict(
+        rows, orient="index", columns=pd.MultiIndex.from_tuples(columns)
+    ).rename_axis("step")
     notes = [
         f"{DASH} not measured, or not in the paper. Estimates: distinct texts of the graph, and files, over the measured speed "
         "of encoding the graph's texts on one processor; Func-BM25's index scaled by the number of functions.",
     ]
     if found:
-        notes.append(f"Here: {found['documents']:,} files of installed source with {found['functions']:,} functions.")
+        notes.append(
+            f"Here: {found['documents']:,} files of installed source with {found['functions']:,} functions."
+        )
     return Grid("Table 8: time and storage to build what is searched", frame, tuple(notes))
 
 
@@ -137,7 +145,9 @@ def savings(made: Made, results: Path) -> list[Saving]:
             prompt, new = (asked[row] - asked[graph]).dropna(), (wrote[row] - wrote[graph]).dropna()
             extra = built["PKG"] - (built["Dense"] if row == "Dense" else 0.0) if "PKG" in built else None
             if len(prompt):
-                found.append(Saving(f"{graph} against {row}", len(prompt), extra, prompt.mean(), new.mean(), search))
+                found.append(
+                    Saving(f"{graph} against {row}", len(prompt), extra, prompt.mean(), new.mean(), search)
+                )
     return found
 
 
@@ -148,10 +158,16 @@ def published_savings() -> list[Saving]:
     minutes, query = {m: rows["Overall Time", m] for m in ("PKG", "VoyageAI", "BM25")}, rows["Query", "PKG"]
     pairs = [(g, r, m) for g in GRAPHS for r, m in (("Dense", "VoyageAI"), ("BM25", "BM25"))]
     return [
-        Saving(f"{PAPER}: {g} against {m}", 0, 60.0 * (minutes["PKG"] - minutes[m]), tokens[r] - tokens[g], None,
-               float(query) if m == "BM25" else 0.0)
+        Saving(
+            f"{PAPER}: {g} against {m}",
+            0,
+            60.0 * (minutes["PKG"] - minutes[m]),
+            tokens[r] - tokens[g],
+            None,
+            float(query) if m == "BM25" else 0.0,
+        )
         for g, r, m in pairs
-    ]  # fmt: skip
+    ]
 
 
 def _search_seconds(results: Path) -> float:
@@ -163,8 +179,16 @@ def break_even_grid(made: Made, results: Path, speed: Mapping[str, Any] | None) 
     """After how many queries the graph pays, with prompt tokens free and with prompt tokens as dear as new ones."""
     per_second = speed["batch_tokens_per_s"] if speed else None
     rows = {s.name: _row(s, per_second) for s in [*savings(made, results), *published_savings()]}
-    columns = ["tasks", "extra build", "prompt tokens saved", "new tokens saved", "s saved a query (a)", "queries (a)",
-               "s saved a query (b)", "queries (b)"]  # fmt: skip
+    columns = [
+        "tasks",
+        "extra build",
+        "prompt tokens saved",
+        "new tokens saved",
+        "s saved a query (a)",
+        "queries (a)",
+        "s saved a query (b)",
+        "queries (b)",
+    ]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("graph against rows")
     notes = (
         "An estimate. Saved: the rows' mean minus the graph's on the same tasks; searching the graph is taken off. Seconds at "
@@ -182,8 +206,14 @@ def _row(saving: Saving, per_second: float | None) -> list[str]:
     cells = [str(saving.tasks or DASH), extra, signed(saving.prompt), new]
     for share in (0.0, 1.0):
         known = per_second is not None and not (share == 0.0 and saving.new is None)
-        cells += [f"{saving.seconds(per_second, share):.2f}".replace("-", MINUS), _queries(saving.queries(per_second, share))] \
-            if known else [DASH, DASH]  # fmt: skip
+        cells += (
+            [
+                f"{saving.seconds(per_second, share):.2f}".replace("-", MINUS),
+                _queries(saving.queries(per_second, share)),
+            ]
+            if known
+            else [DASH, DASH]
+        )
     return cells
 
 
@@ -197,7 +227,9 @@ def findings(made: Made, results: Path, speed: Mapping[str, Any] | None) -> list
     if not found:
         return ["No column of a code graph is measured beside one of rows, so there is no break-even."]
     if per_second is None or found[0].extra_s is None:
-        return ["The time to build or the speed of the model is not measured here, so there is no break-even."]
+        return [
+            "The time to build or the speed of the model is not measured here, so there is no break-even."
+        ]
     return [_said(s, per_second) for s in found]
 
 
@@ -228,7 +260,9 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
     "never"; the paper's (b) as squares."""
     per_second = speed["batch_tokens_per_s"] if speed else None
     found = [s for s in savings(made, results) if s.extra_s is not None] if per_second else []
-    drawn, axes = row_axes(max(2, len(found)), 0.34, legend=0.5 if found else 0.0, left=0.98, top=title_room(title))
+    drawn, axes = row_axes(
+        max(2, len(found)), 0.34, legend=0.5 if found else 0.0, left=0.98, top=title_room(title)
+    )
     drawn.text(0.02, 1 - 0.06 / drawn.get_figheight(), title, fontsize=8, va="top")
     if not found or per_second is None:
         axes.text(0.5, 0.5, "not measured", ha="center", color=QUIET, transform=axes.transAxes)
@@ -236,13 +270,17 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
         return drawn
     names = [s.name for s in found]
     theirs = {s.name.removeprefix(f"{PAPER}: ").replace("VoyageAI", "Dense"): s for s in published_savings()}
-    queries = pd.DataFrame({share: [s.queries(per_second, share) for s in found] for share in BOUNDS}, dtype=float).clip(lower=1)
+    queries = pd.DataFrame(
+        {share: [s.queries(per_second, share) for s in found] for share in BOUNDS}, dtype=float
+    ).clip(lower=1)
     paper = pd.Series([theirs[n].queries(per_second, 1.0) for n in names], dtype=float).clip(lower=1)
     never = _log_axis(axes, pd.concat([*(queries[share] for share in BOUNDS), paper]))
     queries, paper = queries.replace(math.inf, never), paper.replace(math.inf, never)
     axes.hlines(range(len(found)), queries.min(axis=1), queries.max(axis=1), color=BLUE, linewidth=1.4)
     for share, (marker, size, face, label) in BOUNDS.items():
-        axes.plot(queries[share], range(len(found)), marker, color=BLUE, mfc=face, markersize=size, label=label)
+        axes.plot(
+            queries[share], range(len(found)), marker, color=BLUE, mfc=face, markersize=size, label=label
+        )
     beneath = [place + 0.3 for place in range(len(found))]
     axes.plot(paper, beneath, "s", mfc="white", mec=QUIET, mew=0.6, label="(b) from the paper's tables")
     axes.set(xlabel="queries until the graph has paid (estimate)")
@@ -254,7 +292,11 @@ def figure(made: Made, results: Path, speed: Mapping[str, Any] | None, title: st
 def _log_axis(axes: Axes, queries: pd.Series) -> float:
     """Whole powers of ten around the finite numbers, and where "never" stands beyond them."""
     known = queries[queries < math.inf]
-    low, high = (0, 2) if known.empty else (math.floor(math.log10(known.min())), math.ceil(math.log10(known.max()) + 1e-9))
+    low, high = (
+        (0, 2)
+        if known.empty
+        else (math.floor(math.log10(known.min())), math.ceil(math.log10(known.max()) + 1e-9))
+    )
     never = 10.0 ** (high + 0.18 * (high - low))
     step = 1 + (high - low) // 6
     ticks = [10.0**e for e in range(low, high + 1, step)]

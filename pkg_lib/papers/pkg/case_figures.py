@@ -12,7 +12,17 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import INK, QUIET, STYLE, beside, hex_colour, legend_below, row_axes, styled, ticks_inside
+from pkg_lib.analysis.figures import (
+    INK,
+    QUIET,
+    STYLE,
+    beside,
+    hex_colour,
+    legend_below,
+    row_axes,
+    styled,
+    ticks_inside,
+)
 from pkg_lib.analysis.tables import HIGHER, LOWER
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.papers.pkg.graph_figures import labels, tree
@@ -34,8 +44,12 @@ def subgraph(traced: Traced) -> Figure:
     graph, nodes = traced.graph, _drawn(traced.graph, traced.node)
     texts = {v: _printable(t) for v, t in labels(graph, nodes[0]).items()}
     more = f" ({MOST} of {len(nodes)} nodes)" if len(nodes) > MOST else ""
-    where = graph.where(traced.node) if graph.last[traced.node] else graph.documents[graph.document[traced.node]]
-    return tree(graph.view(nodes[:MOST]), texts, f"{_printable(where)}{more}", traced.gone & set(nodes[:MOST]))
+    where = (
+        graph.where(traced.node) if graph.last[traced.node] else graph.documents[graph.document[traced.node]]
+    )
+    return tree(
+        graph.view(nodes[:MOST]), texts, f"{_printable(where)}{more}", traced.gone & set(nodes[:MOST])
+    )
 
 
 def _drawn(graph: PKG, node: int) -> list[int]:
@@ -62,7 +76,9 @@ def inline(figure: Figure) -> str:
 
 
 @styled
-def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[str], title: str, measure: str) -> Figure:
+def scores(
+    groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[str], title: str, measure: str
+) -> Figure:
     """The retrieval score of each task, one row a group of LOOK; the bar is the median, rings are the cases shown.
 
     `groups` maps group -> task id -> score, None where there is none.
@@ -75,7 +91,9 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
     axes.set(xlim=(low - edge, high + edge), ylim=(len(LOOK) - 0.5, -0.5))
     axes.locator_params(axis="x", nbins=6)
     ticks_inside(axes.xaxis)
-    rows = pd.DataFrame([(name, s) for name, found in known.items() for s in found.values()], columns=["group", "score"])
+    rows = pd.DataFrame(
+        [(name, s) for name, found in known.items() for s in found.values()], columns=["group", "score"]
+    )
     look = {"order": list(LOOK), "hue": "group", "palette": LOOK, "s": 2.6, "warn_thresh": 1, "legend": False}
     sns.swarmplot(rows, x="score", y="group", ax=axes, **look)
     figure.draw_without_rendering()  # the dots find their places when they are drawn
@@ -89,7 +107,9 @@ def scores(groups: Mapping[str, Mapping[str, float | None]], picked: Sequence[st
             axes.plot(*next(dots)[ringed].T, "o", mfc="none", color=INK, markersize=5.5, markeredgewidth=0.8)
         else:
             text = "no score" if groups.get(name) else "no task"
-            axes.text(0.01, place, text, va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform())
+            axes.text(
+                0.01, place, text, va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform()
+            )
     axes.set(xlabel=f"{measure} of the context", ylabel="")
     axes.grid(axis="x")
     axes.set_title(title, loc="left")

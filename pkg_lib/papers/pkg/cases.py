@@ -103,8 +103,15 @@ class Compared:
     @property
     def groups(self) -> dict[str, list[str]]:
         """The tasks of `both` by what the column changed."""
-        ways = {"helped": (False, True), "hurt": (True, False), "both pass": (True, True), "both fail": (False, False)}
-        passed = {t: (self.without[t].status == "passed", self.with_[t].status == "passed") for t in self.both}
+        ways = {
+            "helped": (False, True),
+            "hurt": (True, False),
+            "both pass": (True, True),
+            "both fail": (False, False),
+        }
+        passed = {
+            t: (self.without[t].status == "passed", self.with_[t].status == "passed") for t in self.both
+        }
         return {way: [t for t, p in passed.items() if p == wanted] for way, wanted in ways.items()}
 
     @property
@@ -181,7 +188,11 @@ def sentence(case: Case) -> str:
     if before.solution is not None and after.solution is not None:
         marks = [mark for mark, _ in case.diff]
         gone, new = marks.count("-"), marks.count("+")
-        said += f" The solution lost {gone} lines and gained {new}." if gone or new else " Both solutions are the same."
+        said += (
+            f" The solution lost {gone} lines and gained {new}."
+            if gone or new
+            else " Both solutions are the same."
+        )
     missing = _UNDEFINED.search(after.outcome.detail)
     if missing and isinstance(case.text, str):
         stands = re.search(rf"\b{re.escape(missing[1])}\b", case.text)
@@ -200,7 +211,9 @@ def _about_context(case: Case) -> str:
         return "No context is stored." if case.context is None else "No context was found."
     value = score(case.context)
     scored = f" ({measure(case.column)} {value:.3f})" if value is not None else ""
-    defines = {True: "defines", False: "does not define", None: "may or may not define"}[case.context.defines_task]
+    defines = {True: "defines", False: "does not define", None: "may or may not define"}[
+        case.context.defines_task
+    ]
     return f"The context{scored} {defines} {case.entry_point or 'the function asked for'}."
 
 
@@ -213,10 +226,14 @@ def findings(found: Compared) -> list[str]:
     p = probability(mcnemar(len(found.helped), len(found.hurt)))
     said = [f"Of {len(found.both)} tasks measured in both, {solved} (McNemar's exact test: p {p})."]
     empty = [way for way, tasks in changed.items() if not tasks]
-    said += [f"There is no task that {column} {' or '.join(empty)}, so no such case is shown."] if empty else []
+    said += (
+        [f"There is no task that {column} {' or '.join(empty)}, so no such case is shown."] if empty else []
+    )
     parts = []
     for way, tasks in changed.items():
-        known = [d for t in tasks if t in found.contexts and (d := found.contexts[t].defines_task) is not None]
+        known = [
+            d for t in tasks if t in found.contexts and (d := found.contexts[t].defines_task) is not None
+        ]
         parts += [f"{sum(known)} of {len(known)} {way}"] if known else []
     said += [f"The context defines the function asked for in {' and '.join(parts)} tasks."] if parts else []
     return said if len(empty) == len(changed) else [*said, RULE]
@@ -234,17 +251,29 @@ def shown(cases: Iterable[Case]) -> Shown:
 
 def part(cases: Iterable[Case]) -> str:
     """Cases as part of the report, each folded below its sentence."""
-    return "".join(folded(sentence(c), fragment(c, 4, titled=False)) for c in cases) or render("case_none.html.j2")
+    return "".join(folded(sentence(c), fragment(c, 4, titled=False)) for c in cases) or render(
+        "case_none.html.j2"
+    )
 
 
 def fragment(case: Case, level: int, titled: bool = True) -> str:
     """One case as HTML with headings of `level`; `titled`: what changed is said above it."""
-    drawing = inline(subgraph(case.traced)) if isinstance(case.traced, Traced) and case.traced.graph is not None else ""
+    drawing = (
+        inline(subgraph(case.traced))
+        if isinstance(case.traced, Traced) and case.traced.graph is not None
+        else ""
+    )
     details = [split_detail(s.outcome.detail) for s in case.sides]
     parts = {"prompt": case.prompt, "text": case.text, "traced": case.traced}
     hidden = {name: part.why if isinstance(part, Hidden) else "" for name, part in parts.items()}
     said = sentence(case) if titled else ""
-    values = {"level": level, "drawing": drawing, "details": details, "said": said, "score": score(case.context)}
+    values = {
+        "level": level,
+        "drawing": drawing,
+        "details": details,
+        "said": said,
+        "score": score(case.context),
+    }
     return _plain(render("case.html.j2", case=case, hidden=hidden, measure=measure(case.column), **values))
 
 

@@ -15,7 +15,17 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from scipy import stats
 
-from pkg_lib.analysis.figures import BAR, INK, QUIET, beside, legend_below, row_axes, styled, ticks_inside, title_room
+from pkg_lib.analysis.figures import (
+    BAR,
+    INK,
+    QUIET,
+    beside,
+    legend_below,
+    row_axes,
+    styled,
+    ticks_inside,
+    title_room,
+)
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import BASELINE, CONFIDENCE, pass_at_1
 from pkg_lib.analysis.tables import DASH, HERE, MINUS, TITLES, kind, percent
@@ -39,7 +49,9 @@ def new_tokens(made: Made) -> pd.DataFrame:
 
 
 def _frame(made: Made, count: Any) -> pd.DataFrame:
-    return pd.DataFrame({c: pd.Series({i: count(g) for i, g in found.items()}, dtype=float) for c, found in made.items()})
+    return pd.DataFrame(
+        {c: pd.Series({i: count(g) for i, g in found.items()}, dtype=float) for c, found in made.items()}
+    )
 
 
 def added_tokens(made: Made) -> pd.DataFrame:
@@ -70,12 +82,25 @@ def context_grid(made: Made, benchmark: str) -> Grid:
         known = added[column].dropna()
         published = [f"{theirs.at[column, t]:.0f}" if column in theirs.index else DASH for t in theirs]
         rows[column] = [str(len(known) or DASH), *_spread(known), *published]
-    columns = ["tasks", "mean", "95 % interval", "median", "95th percentile", *(f"published, {t}" for t in theirs)]
+    columns = [
+        "tasks",
+        "mean",
+        "95 % interval",
+        "median",
+        "95th percentile",
+        *(f"published, {t}" for t in theirs),
+    ]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("column")
-    notes = [f"Tokens of the prompt minus those of None's for the same task, by the model's tokenizer. {DASH} not measured."]
+    notes = [
+        f"Tokens of the prompt minus those of None's for the same task, by the model's tokenizer. {DASH} not measured."
+    ]
     if len(theirs):
-        notes.append("Published: mean additional tokens with another corpus and the tokenizers named (Table 9).")
-    return Grid(f"Table 9: tokens that a context adds on {TITLES.get(benchmark, benchmark)}", frame, tuple(notes))
+        notes.append(
+            "Published: mean additional tokens with another corpus and the tokenizers named (Table 9)."
+        )
+    return Grid(
+        f"Table 9: tokens that a context adds on {TITLES.get(benchmark, benchmark)}", frame, tuple(notes)
+    )
 
 
 def _spread(known: pd.Series) -> list[str]:
@@ -105,7 +130,9 @@ def rate(results: Path, model: str) -> dict[str, Any] | None:
 def speed_note(speed: Mapping[str, Any] | None) -> str:
     """Where the seconds come from, or that there are none."""
     if not speed:
-        return "Completions record no wall time, and no speed of this model is stored, so there are no seconds."
+        return (
+            "Completions record no wall time, and no speed of this model is stored, so there are no seconds."
+        )
     return (
         f"Completions record no wall time. Seconds are estimates: new tokens over {speed['batch_tokens_per_s']} tokens a second, "
         f"measured in one batch of {speed['prompts']} prompts without context in {speed['slots']} slots "
@@ -122,10 +149,24 @@ def generation_grid(made: Made, speed: Mapping[str, Any] | None) -> Grid:
         cut = sum(g.finish == "length" for g in found.values())
         against = (tokens[column] - tokens[BASELINE]).dropna()
         change = DASH if against.empty or column == BASELINE else signed(against.mean())
-        rows[column] = [str(len(known) or DASH), *_spread(known), change,
-                        percent(cut / len(known)) if len(known) else DASH, *_seconds(known, per_second)]  # fmt: skip
-    columns = ["completions", "mean", "95 % interval", "median", "95th percentile", "mean against None", "cut at the limit, %",
-               "s a query (estimate)", "minutes in all (estimate)"]  # fmt: skip
+        rows[column] = [
+            str(len(known) or DASH),
+            *_spread(known),
+            change,
+            percent(cut / len(known)) if len(known) else DASH,
+            *_seconds(known, per_second),
+        ]
+    columns = [
+        "completions",
+        "mean",
+        "95 % interval",
+        "median",
+        "95th percentile",
+        "mean against None",
+        "cut at the limit, %",
+        "s a query (estimate)",
+        "minutes in all (estimate)",
+    ]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("column")
     return Grid("New tokens", frame, (speed_note(speed), f"{DASH} not measured."))
 
@@ -165,7 +206,10 @@ def price_grid(made: Made, verdicts: pd.DataFrame, prices: pd.DataFrame) -> Grid
 def _priced(read: float, written: float, verdicts: pd.Series, prices: pd.DataFrame) -> list[str]:
     passed = pass_at_1(verdicts).value
     counts = [read, written, (read + written) / passed if passed else math.nan]
-    return [*(DASH if math.isnan(n) else f"{n:,.0f}" for n in counts), *(_dollars(read, written, *p) for p in prices.to_numpy())]
+    return [
+        *(DASH if math.isnan(n) else f"{n:,.0f}" for n in counts),
+        *(_dollars(read, written, *p) for p in prices.to_numpy()),
+    ]
 
 
 def _dollars(read: float, written: float, input_price: float, output_price: float) -> str:
@@ -183,11 +227,27 @@ def context_figure(made: Made, benchmark: str, title: str) -> Figure:
     for place, mean in enumerate(added.mean()):
         beside(axes, place, DASH if math.isnan(mean) else f"{mean:.0f}")
         if math.isnan(mean):
-            axes.text(0.02, place, "not measured", va="center_baseline", color=QUIET, transform=axes.get_yaxis_transform())
+            axes.text(
+                0.02,
+                place,
+                "not measured",
+                va="center_baseline",
+                color=QUIET,
+                transform=axes.get_yaxis_transform(),
+            )
     for tokenizer, marker in zip(theirs, "os", strict=False):
         there = [(theirs.at[c, tokenizer], i + 0.36) for i, c in enumerate(added) if c in theirs.index]
-        axes.plot(*zip(*there, strict=True), marker, mfc="white", mec=QUIET, mew=0.6, label=f"published, {tokenizer}")
-    axes.set(ylim=(added.shape[1] - 0.5, -0.5), ylabel="", xlabel="tokens added: mean, 5th to 95th percentile")
+        axes.plot(
+            *zip(*there, strict=True),
+            marker,
+            mfc="white",
+            mec=QUIET,
+            mew=0.6,
+            label=f"published, {tokenizer}",
+        )
+    axes.set(
+        ylim=(added.shape[1] - 0.5, -0.5), ylabel="", xlabel="tokens added: mean, 5th to 95th percentile"
+    )
     axes.set_xlim(left=0)
     ticks_inside(axes.xaxis)
     axes.grid(axis="x")
@@ -203,12 +263,17 @@ def findings(made: Made, benchmark: str, speed: Mapping[str, Any] | None) -> lis
     means = added.mean().dropna().sort_values()
     if means.empty:
         return ["No column with a context is measured beside None, so there are no added tokens."]
-    said = [f"Mean tokens that a context adds, fewest first: {', '.join(f'{c} {m:.0f}' for c, m in means.items())}."]
+    said = [
+        f"Mean tokens that a context adds, fewest first: {', '.join(f'{c} {m:.0f}' for c, m in means.items())}."
+    ]
     said += _order(means) if beside_table9(made, benchmark) else []
     wrote = new_tokens(made)
     change = wrote.drop(columns=BASELINE).sub(wrote[BASELINE], axis=0)
     intervals = {c: _interval(change[c].dropna()) for c in change if change[c].notna().any()}
-    parts = [f"{c} {signed(change[c].mean())} ({signed(low)} to {signed(high)})" for c, (low, high) in intervals.items()]
+    parts = [
+        f"{c} {signed(change[c].mean())} ({signed(low)} to {signed(high)})"
+        for c, (low, high) in intervals.items()
+    ]
     said.append(f"New tokens against None, mean and 95 % interval: {'; '.join(parts)}.")
     return [*said, speed_note(speed)]
 
@@ -221,4 +286,6 @@ def _order(means: pd.Series) -> list[str]:
         return []
     ours = sorted(both, key=lambda c: means[c])
     pairs = ", ".join(f"{c} {means[c]:.0f} here, {theirs[c]:.0f} there" for c in both)
-    return [f"The order of Table 9 ({', '.join(both)}) {'is the same' if ours == both else 'is another'} here: {pairs}."]
+    return [
+        f"The order of Table 9 ({', '.join(both)}) {'is the same' if ours == both else 'is another'} here: {pairs}."
+    ]

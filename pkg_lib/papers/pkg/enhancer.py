@@ -30,7 +30,17 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import corpus_digest, load_corpus
 from pkg_lib.generation.cache import cut_torn_tail, generation_key, read_jsonl
 from pkg_lib.generation.extraction import defines
-from pkg_lib.graph.enhance import FIM, FORMS, Hole, Unfit, candidates, closed, enhanced_payloads, fim_of, judge
+from pkg_lib.graph.enhance import (
+    FIM,
+    FORMS,
+    Hole,
+    Unfit,
+    candidates,
+    closed,
+    enhanced_payloads,
+    fim_of,
+    judge,
+)
 from pkg_lib.graph.schema import IMPL, PKG, build
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -38,7 +48,12 @@ from pkg_lib.retrieval.prune import prune
 from pkg_lib.retrieval.retrievers import cut
 
 MAX_NEW_TOKENS = 96
-DECODING: dict[str, Any] = {"max_new_tokens": MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16", "stop": "closed"}
+DECODING: dict[str, Any] = {
+    "max_new_tokens": MAX_NEW_TOKENS,
+    "do_sample": False,
+    "dtype": "bfloat16",
+    "stop": "closed",
+}
 FIELDS = ("key", "payload_sha256", "form", "docstring", "reason", "tokens", "prompt_tokens", "seconds")
 
 
@@ -60,7 +75,12 @@ def read_enhanced(path: Path) -> list[dict[str, Any]]:
 
 
 def enhance(
-    corpus: str, model: str, count: int, results: Path, backend: Backend | None = None, forms: tuple[str, ...] = FORMS
+    corpus: str,
+    model: str,
+    count: int,
+    results: Path,
+    backend: Backend | None = None,
+    forms: tuple[str, ...] = FORMS,
 ) -> dict[str, Any]:
     """Asks `model` for docstrings of the first `count` functions without one (a fixed sample) and returns the log.
 
@@ -69,7 +89,9 @@ def enhance(
     """
     spec, fim = model_spec(model), fim_of(model)
     if count < 1 or not forms or not set(forms) <= set(FORMS):
-        raise UserError(f"count is {count} and forms {', '.join(forms)}; ask for a function or more, forms: {', '.join(FORMS)}")
+        raise UserError(
+            f"count is {count} and forms {', '.join(forms)}; ask for a function or more, forms: {', '.join(FORMS)}"
+        )
     documents = load_corpus(corpus)
     graph = build(documents)
     found, skipped = candidates(graph)
@@ -82,7 +104,10 @@ def enhance(
         rows = run.rows(form, left)
         by_form[form] = _counts(rows.values())
         last |= rows
-    log = _counts(last.values()) | {"by_form": by_form, "seconds": round(sum(f["seconds"] for f in by_form.values()), 1)}
+    log = _counts(last.values()) | {
+        "by_form": by_form,
+        "seconds": round(sum(f["seconds"] for f in by_form.values()), 1),
+    }
     log |= {"model": model, "revision": revision, "corpus": corpus, "corpus_digest": corpus_digest(documents)}
     log |= {"functions": len(graph.of_type(IMPL)), "without_docstring": len(found), "not_asked": skipped}
     for total in ("tokens", "prompt_tokens"):
@@ -106,10 +131,14 @@ class _Run:
     def backend(self) -> Backend:
         if self.given is not None:
             return self.given
-        from pkg_lib.generation.backends import TransformersBackend  # torch is not needed where nothing is asked
+        from pkg_lib.generation.backends import (
+            TransformersBackend,
+        )  # torch is not needed where nothing is asked
 
         stop = partial(closed, fim=self.fim)
-        return TransformersBackend(fetch(self.model, self.revision), chat=False, stop=stop, max_new_tokens=MAX_NEW_TOKENS)
+        return TransformersBackend(
+            fetch(self.model, self.revision), chat=False, stop=stop, max_new_tokens=MAX_NEW_TOKENS
+        )
 
     def rows(self, form: str, functions: list[tuple[str, int, Hole]]) -> dict[str, dict[str, Any]]:
         """Payload digest -> line of the (payload digest, node, hole) given; what is not in the file yet is asked.
@@ -117,14 +146,20 @@ class _Run:
         What is stored is judged again from the model's text, so that the file never holds what today's judge would reject.
         """
         prompts = {sha: hole.prompt(self.fim, form) for sha, _, hole in functions}
-        keys = {sha: generation_key(self.model, self.revision, prompt, DECODING) for sha, prompt in prompts.items()}
+        keys = {
+            sha: generation_key(self.model, self.revision, prompt, DECODING)
+            for sha, prompt in prompts.items()
+        }
         stored = {r["key"]: r for r in read_enhanced(self.path)}
         todo = {sha: (keys[sha], node, hole) for sha, node, hole in functions if keys[sha] not in stored}
         if todo:
             self._ask([Request(sha, prompts[sha], "") for sha in todo], form, todo)
             stored = {r["key"]: r for r in read_enhanced(self.path)}
         holes = {keys[sha]: hole for sha, _, hole in functions}
-        judged = {k: stored[k] | verdict(hole, stored[k]["raw"], self.fim, stored[k]["finish"]) for k, hole in holes.items()}
+        judged = {
+            k: stored[k] | verdict(hole, stored[k]["raw"], self.fim, stored[k]["finish"])
+            for k, hole in holes.items()
+        }
         if any(stored[k] != row for k, row in judged.items()):
             write_jsonl(self.path, (stored | judged).values())
         return {sha: judged[key] for sha, key in keys.items()}
@@ -139,9 +174,16 @@ class _Run:
                 now, sha = time.monotonic(), row.request.task_id
                 key, node, hole = todo[sha]
                 line = {"key": key, "payload_sha256": sha, "form": form, "raw": raw, "finish": finish}
-                line |= {"where": self.graph.where(node), "name": self.graph.payload(int(self.graph.parent[node]))}
+                line |= {
+                    "where": self.graph.where(node),
+                    "name": self.graph.payload(int(self.graph.parent[node])),
+                }
                 # The time since the line before, so that the sum is the run's time however often it was stopped.
-                line |= {"tokens": len(row.tokens), "prompt_tokens": row.prompt_tokens, "seconds": round(now - last, 3)}
+                line |= {
+                    "tokens": len(row.tokens),
+                    "prompt_tokens": row.prompt_tokens,
+                    "seconds": round(now - last, 3),
+                }
                 append(self.path, line | verdict(hole, raw, self.fim, finish))
                 last = now
                 bar.update()
@@ -165,7 +207,9 @@ def append(path: Path, row: dict[str, Any]) -> None:
         with path.open("a", encoding="utf8") as f:
             f.write(json.dumps(row, sort_keys=True) + "\n")
     except OSError as e:
-        raise UserError(f"cannot write {path}: {e.strerror}; free space or set PKG_RESULTS to a writable directory") from e
+        raise UserError(
+            f"cannot write {path}: {e.strerror}; free space or set PKG_RESULTS to a writable directory"
+        ) from e
 
 
 def _counts(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -180,7 +224,9 @@ def _counts(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def retrieval_change(graph: PKG, rows: list[dict[str, Any]], tasks: list[Task], embedder: Any) -> pd.DataFrame:
+def retrieval_change(
+    graph: PKG, rows: list[dict[str, Any]], tasks: list[Task], embedder: Any
+) -> pd.DataFrame:
     """What the docstrings change in Func-PKG's retrieval (Equation 5), one line a task, two columns a quantity.
 
     `before` and `after` are the IMPL nodes found first, `score_*` their cosines, `defines_*` whether the context (the pruned
@@ -197,7 +243,9 @@ def retrieval_change(graph: PKG, rows: list[dict[str, Any]], tasks: list[Task], 
     for when, texts in (("before", old), ("after", new)):
         positions, scores = FlatIndex(embedder.encode(texts)).search(queries)
         frame[when], frame[f"score_{when}"] = nodes[positions[:, 0]], scores[:, 0]
-        contexts = (cut(prune(graph, int(v), q, embedder).text)[0] for v, q in zip(frame[when], queries, strict=True))
+        contexts = (
+            cut(prune(graph, int(v), q, embedder).text)[0] for v, q in zip(frame[when], queries, strict=True)
+        )
         frame[f"defines_{when}"] = [defines(c, t.entry_point) for c, t in zip(contexts, tasks, strict=True)]
     frame["enhanced"] = frame["after"].isin(other)
     return frame
@@ -209,10 +257,14 @@ def change_summary(frame: pd.DataFrame) -> dict[str, float]:
     rise = (frame["score_after"] - frame["score_before"]).mean()
     counts = {"top1_changed": changed, "top1_enhanced": frame["enhanced"]}
     counts |= {c: frame[c] for c in ("defines_before", "defines_after")}
-    return {"tasks": len(frame), "mean_cosine_rise": float(rise)} | {k: int(v.sum()) for k, v in counts.items()}
+    return {"tasks": len(frame), "mean_cosine_rise": float(rise)} | {
+        k: int(v.sum()) for k, v in counts.items()
+    }
 
 
-def measure_change(corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None) -> dict[str, Any]:
+def measure_change(
+    corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None
+) -> dict[str, Any]:
     """`change_summary` over a benchmark's tasks with the docstrings that are in results/, written beside them and returned.
 
     UserError for unknown names or where nothing is enhanced yet.
@@ -220,11 +272,18 @@ def measure_change(corpus: str, model: str, benchmark: str, results: Path, embed
     path = rows_file(model, corpus, results)
     rows, tasks = read_enhanced(path), load_benchmark(benchmark)
     if not rows:
-        raise UserError(f"no docstrings of {model} for {corpus} in {path.parent}; run `enhance` with them first")
+        raise UserError(
+            f"no docstrings of {model} for {corpus} in {path.parent}; run `enhance` with them first"
+        )
     documents, embedder = load_corpus(corpus), embedder or Embedder()
     found = change_summary(retrieval_change(build(documents), rows, tasks, embedder))
     found["mean_cosine_rise"] = round(found["mean_cosine_rise"], 6)
-    about = {"model": model, "corpus": corpus, "benchmark": benchmark, "corpus_digest": corpus_digest(documents)}
+    about = {
+        "model": model,
+        "corpus": corpus,
+        "benchmark": benchmark,
+        "corpus_digest": corpus_digest(documents),
+    }
     docstrings = len({r["payload_sha256"] for r in rows if r["docstring"]})
     log = about | found | {"docstrings": docstrings, "embedder": embedder.name, "versions": versions()}
     write_json(path.with_name(f"{path.stem}.{slug(benchmark)}.change.json"), log)

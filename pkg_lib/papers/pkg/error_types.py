@@ -58,7 +58,9 @@ def table7(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) -> Grid
     columns: dict[tuple[str, str], dict[str, str]] = {}
     for setting, outcomes in settings.items():
         counts = error_counts(outcomes)
-        column = {e: _text(n) for e, n in as_published(counts).items()} | {"all failed": _text(counts.sum(min_count=1))}
+        column = {e: _text(n) for e, n in as_published(counts).items()} | {
+            "all failed": _text(counts.sum(min_count=1))
+        }
         column |= {"not measured": str(sum(o.status == "not_measured" for o in outcomes.values()))}
         columns[setting] = column | {OF_OTHERS + e: _text(counts[e]) for e in BEYOND}
     if benchmark == "mbpp":
@@ -79,7 +81,9 @@ def count_frame(settings: Mapping[tuple[str, str], Outcomes], benchmark: str) ->
     rows = {}
     for (_, name), outcomes in settings.items():
         known = sum(o.status != "not_measured" for o in outcomes.values())
-        rows[name if known in (0, len(outcomes)) else f"{name} (n={known})"] = as_published(error_counts(outcomes))
+        rows[name if known in (0, len(outcomes)) else f"{name} (n={known})"] = as_published(
+            error_counts(outcomes)
+        )
     if benchmark == "mbpp":
         rows |= {str(name): counts for name, counts in published().items()}
     return pd.DataFrame(rows).T.rename(index=lambda n: f"+ {n.partition(' + ')[2]}" if " + " in n else n)
@@ -99,7 +103,9 @@ def transitions(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> G
     a, b = _both(without, with_)
     pairs = Counter((_fate(a[t]), _fate(b[t])) for t in a)
     order = [f for f in (PASSED, *TABLE7) if any(f in p for p in pairs)]
-    frame = pd.DataFrame([[str(pairs.get((r, c), 0)) for c in order] for r in order], order, order).rename_axis(names[0])
+    frame = pd.DataFrame(
+        [[str(pairs.get((r, c), 0)) for c in order] for r in order], order, order
+    ).rename_axis(names[0])
     return Grid(f"Tasks by fate: {names[0]} (rows), {names[1]} (columns)", frame)
 
 
@@ -125,9 +131,13 @@ def common_messages(outcomes: Outcomes, top: int = 3) -> Grid:
             by_error.setdefault(outcome.error, Counter())[_shape(line)] += 1
     rows = {}
     for error in sorted(by_error, key=lambda e: -by_error[e].total()):
-        said = [f"{n}: {line}" for line, n in sorted(by_error[error].items(), key=lambda p: (-p[1], p[0]))[:top]]
+        said = [
+            f"{n}: {line}" for line, n in sorted(by_error[error].items(), key=lambda p: (-p[1], p[0]))[:top]
+        ]
         rows[error] = (str(by_error[error].total()), "; ".join(said))
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["failed", "most common messages"]).rename_axis("error")
+    frame = pd.DataFrame.from_dict(
+        rows, orient="index", columns=["failed", "most common messages"]
+    ).rename_axis("error")
     return Grid("What the tracebacks say", frame)
 
 
@@ -163,9 +173,15 @@ def matrix(found: HelpHurt, names: tuple[str, str]) -> Grid:
     first, second = names
     rows = {f"{second} passed": (found.both, found.helped), f"{second} failed": (found.hurt, found.neither)}
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[f"{first} passed", f"{first} failed"])
-    frame = (frame.astype(str) if frame.to_numpy().any() else frame.astype(str).replace("0", DASH)).rename_axis("tasks")
+    frame = (
+        frame.astype(str) if frame.to_numpy().any() else frame.astype(str).replace("0", DASH)
+    ).rename_axis("tasks")
     missing = f"; {found.not_measured} tasks are not measured in both" if found.not_measured else ""
-    return Grid(f"{names[1]} against {names[0]}", frame, (f"McNemar's exact test: p {probability(found.p)}{missing}.",))
+    return Grid(
+        f"{names[1]} against {names[0]}",
+        frame,
+        (f"McNemar's exact test: p {probability(found.p)}{missing}.",),
+    )
 
 
 def findings(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> list[str]:
@@ -174,20 +190,32 @@ def findings(without: Outcomes, with_: Outcomes, names: tuple[str, str]) -> list
     if not a:
         return [f"{names[0]} and {names[1]} have no task measured in both."]
     counts, others = as_published(error_counts(a)), as_published(error_counts(b))
-    said = [f"Of {len(a)} tasks measured in both, {counts.sum()} fail with {names[0]} and {others.sum()} with {names[1]}."]
-    moved = [f"{e} {counts[e]} to {others[e]} (p {_sign_test(a, b, e)})" for e in TABLE7 if counts[e] or others[e]]
-    said.append(f"By error, {names[0]} to {names[1]}, with McNemar's exact p of each type alone: {'; '.join(moved)}.")
+    said = [
+        f"Of {len(a)} tasks measured in both, {counts.sum()} fail with {names[0]} and {others.sum()} with {names[1]}."
+    ]
+    moved = [
+        f"{e} {counts[e]} to {others[e]} (p {_sign_test(a, b, e)})" for e in TABLE7 if counts[e] or others[e]
+    ]
+    said.append(
+        f"By error, {names[0]} to {names[1]}, with McNemar's exact p of each type alone: {'; '.join(moved)}."
+    )
     new = {t for t in a if a[t].status == "passed" and b[t].status == "failed"}
     if new:
         kinds = sorted(Counter(_fate(b[t]) for t in new).items(), key=lambda pair: (-pair[1], pair[0]))
-        said.append(f"The {len(new)} tasks that only {names[0]} solves fail with {', '.join(f'{k} ({n})' for k, n in kinds)}.")
+        said.append(
+            f"The {len(new)} tasks that only {names[0]} solves fail with {', '.join(f'{k} ({n})' for k, n in kinds)}."
+        )
     return said
 
 
 def own_sentence(own: Mapping[str, Collection[str]], outcomes: Sequence[Outcomes]) -> str:
     """How many assertion errors are of assertions that the solution itself makes, before any test. `own`: setting -> tasks."""
     totals = [sum(o.error == "AssertionError" for o in found.values()) for found in outcomes]
-    parts = [f"{len(tasks)} of {total} {name}" for (name, tasks), total in zip(own.items(), totals, strict=True) if total]
+    parts = [
+        f"{len(tasks)} of {total} {name}"
+        for (name, tasks), total in zip(own.items(), totals, strict=True)
+        if total
+    ]
     return f"AssertionErrors that the solution raises itself, before any test: {', '.join(parts) or 'none'}."
 
 

@@ -26,7 +26,9 @@ class Shown(str):
 def hits(found: Explanation) -> Grid:
     """The ranked nodes with their cosines."""
     rows = {str(i): (f"{h.cosine:.3f}", h.function, h.line, h.where) for i, h in enumerate(found.hits, 1)}
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["cosine", "function", "first line", "where"])
+    frame = pd.DataFrame.from_dict(
+        rows, orient="index", columns=["cosine", "function", "first line", "where"]
+    )
     return Grid(f"The nearest {found.unit}s", frame.rename_axis("rank"), (f"Query: {found.query}",))
 
 
@@ -35,10 +37,16 @@ def branches(found: Explanation) -> Grid:
     best = "guarded: the whole competes" if found.guarded else "a branch goes whenever there is one"
     rows = {}
     for b in found.branches:
-        rows[f"{b.first}-{b.last}"] = (b.line, f"{b.score:.3f}", "removed" if b.node == found.removed else DASH)
+        rows[f"{b.first}-{b.last}"] = (
+            b.line,
+            f"{b.score:.3f}",
+            "removed" if b.node == found.removed else DASH,
+        )
     rows |= {DASH: ("the whole node", f"{found.whole:.3f}", "kept whole" if found.removed < 0 else DASH)}
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=["branch", "cosine without it", "pruning"])
-    return Grid(f"Branches of {found.chosen.function}", frame.rename_axis("lines"), (f"The highest wins; {best}.",))
+    return Grid(
+        f"Branches of {found.chosen.function}", frame.rename_axis("lines"), (f"The highest wins; {best}.",)
+    )
 
 
 def tree(found: Explanation) -> Shown:
@@ -53,14 +61,18 @@ def context(found: Explanation) -> Shown:
 
 def findings(found: Explanation) -> list[str]:
     """What happened, one sentence each."""
-    said = [f"The nearest {found.unit} is {found.chosen.where} ({found.chosen.function}), cosine {found.chosen.cosine:.3f}."]
+    said = [
+        f"The nearest {found.unit} is {found.chosen.where} ({found.chosen.function}), cosine {found.chosen.cosine:.3f}."
+    ]
     if found.removed < 0:
         said.append("Nothing was removed." if found.branches else "It has no branch, so nothing was removed.")
     else:
         gone = next(b for b in found.tree if b.node == found.removed)
         way = "rose" if found.pruned > found.whole else "fell"
         rest = f"the cosine {way} from {found.whole:.3f} to {found.pruned:.3f}"
-        said.append(f"Of {len(found.branches)} branches, lines {gone.first}-{gone.last} were removed: {rest}.")
+        said.append(
+            f"Of {len(found.branches)} branches, lines {gone.first}-{gone.last} were removed: {rest}."
+        )
     if found.added:
         said.append(f"Called functions put before it: {', '.join(found.added)}.")
     return said

@@ -43,7 +43,9 @@ def build_corpus(corpus: str, processes: int = 1) -> Built:
     documents = corpora.load_corpus(corpus)
     meta = {"corpus": corpus, "corpus_digest": corpora.corpus_digest(documents)}
     start = time.perf_counter()
-    graph = build_text(documents, json_of(corpus, documents), meta) if text else build(documents, meta, processes)
+    graph = (
+        build_text(documents, json_of(corpus, documents), meta) if text else build(documents, meta, processes)
+    )
     seconds = time.perf_counter() - start
     return Built(corpus, documents, graph, None if text else ledger(documents, graph), seconds)
 

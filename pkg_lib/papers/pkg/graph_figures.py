@@ -16,17 +16,36 @@ from matplotlib.ticker import LogLocator, NullLocator
 from pkg_lib.analysis.figures import COLOURS, INK, QUIET, beside, hex_colour, row_axes, styled, ticks_inside
 from pkg_lib.analysis.tables import LOWER
 from pkg_lib.core.types import UserError
-from pkg_lib.graph.schema import BLOCK, HAS_BLOCK, IMPL, JSON_CHILD, NAME, NODE_TYPES, PARENT, PATH, PATHVALUE, PKG
+from pkg_lib.graph.schema import (
+    BLOCK,
+    HAS_BLOCK,
+    IMPL,
+    JSON_CHILD,
+    NAME,
+    NODE_TYPES,
+    PARENT,
+    PATH,
+    PATHVALUE,
+    PKG,
+)
 from pkg_lib.graph.text.documents import deserialize, steps
 from pkg_lib.retrieval.explain import Explanation, first_line
 
 # Okabe and Ito's colours; marker and line style say the same without colour.
 NODE_LOOK = {
-    "NAME": ("D", "#E69F00"), "IMPL": ("s", "#0072B2"), "BLOCK": ("o", "#009E73"),
-    "PATH": ("s", "#0072B2"), "PATHVALUE": ("o", "#E69F00"),
-}  # fmt: skip
+    "NAME": ("D", "#E69F00"),
+    "IMPL": ("s", "#0072B2"),
+    "BLOCK": ("o", "#009E73"),
+    "PATH": ("s", "#0072B2"),
+    "PATHVALUE": ("o", "#E69F00"),
+}
 PRUNED_LOOK = ("X", hex_colour(LOWER))
-EDGE_LOOK = {"HAS_IMPL": (":", INK), "HAS_BLOCK": ("--", "#0072B2"), "PARENT": ("-", INK), "JSON_CHILD": ("-", INK)}
+EDGE_LOOK = {
+    "HAS_IMPL": (":", INK),
+    "HAS_BLOCK": ("--", "#0072B2"),
+    "PARENT": ("-", INK),
+    "JSON_CHILD": ("-", INK),
+}
 LINES = (("#0072B2", "-"), ("#E69F00", "--"), ("#009E73", ":"))
 MONO, POINTS = {"family": "DejaVu Sans Mono", "fontsize": 7}, 7 * 0.602  # the width of one letter of it
 STEP, WIDTH = 13.0, 3.35 * 72 - 6  # points: one level to the right; the drawing
@@ -49,8 +68,11 @@ def out_degrees(graph: PKG) -> dict[str, np.ndarray]:
     """Edges that leave each node, by what they are; of the types that the graph has."""
     source, kind = graph.edges["source"].to_numpy(), graph.edges["type"].to_numpy()
     found = {}
-    for name, edge, node in (("blocks of a function", HAS_BLOCK, IMPL), ("blocks in a block", PARENT, BLOCK),
-                             ("children of a path", JSON_CHILD, PATH)):  # fmt: skip
+    for name, edge, node in (
+        ("blocks of a function", HAS_BLOCK, IMPL),
+        ("blocks in a block", PARENT, BLOCK),
+        ("children of a path", JSON_CHILD, PATH),
+    ):
         if len(nodes := graph.of_type(node)):
             found[name] = np.bincount(source[kind == edge], minlength=len(graph))[nodes]
     return found
@@ -65,7 +87,14 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
     degrees = {name: d for graph in graphs.values() for name, d in out_degrees(graph).items()}
     for (name, found), (colour, style) in zip(degrees.items(), LINES, strict=False):
         values = np.unique(found[found > 0])
-        upper.plot(values, [100 * (found >= v).mean() for v in values], style, color=colour, label=name, linewidth=1.2)
+        upper.plot(
+            values,
+            [100 * (found >= v).mean() for v in values],
+            style,
+            color=colour,
+            label=name,
+            linewidth=1.2,
+        )
     upper.set(xscale="log", yscale="log", xlabel="outgoing edges, at least", ylabel="nodes (%)")
     upper.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     for axis in (upper.xaxis, upper.yaxis):  # 0.01 and not a power: its exponent would be too small to read
@@ -79,16 +108,38 @@ def distributions(graphs: Mapping[str, PKG]) -> Figure:
             if len(nodes := graph.of_type(kind)):
                 levels[f"{NODE_TYPES[kind]}, {name}"] = depth[nodes] - above
     rows = pd.concat([pd.DataFrame({"level": found, "kind": name}) for name, found in levels.items()])
-    sns.histplot(rows, x="level", hue="kind", palette=COLOURS[: len(levels)], discrete=True, stat="percent", common_norm=False,
-                 multiple="dodge", shrink=0.8, alpha=1, edgecolor="white", linewidth=0.3, ax=lower)  # fmt: skip
+    sns.histplot(
+        rows,
+        x="level",
+        hue="kind",
+        palette=COLOURS[: len(levels)],
+        discrete=True,
+        stat="percent",
+        common_norm=False,
+        multiple="dodge",
+        shrink=0.8,
+        alpha=1,
+        edgecolor="white",
+        linewidth=0.3,
+        ax=lower,
+    )
     lower.set(xlabel="level below the function or the document", ylabel="nodes (%)")
     first, last = min(map(np.min, levels.values())), max(map(np.max, levels.values()))
     lower.set_xticks(range(int(first), int(last) + 1, 1 + int(last - first) // 12))
     for axes in (upper, lower):
         axes.grid(axis="y")
         axes.set_title(" ")
-    figure.legend(*upper.get_legend_handles_labels(), loc="upper left", ncols=2, borderaxespad=0.2, handlelength=1.8)
-    sns.move_legend(lower, "lower left", bbox_to_anchor=(0, 0), bbox_transform=figure.transFigure, title=None, borderaxespad=0.2)
+    figure.legend(
+        *upper.get_legend_handles_labels(), loc="upper left", ncols=2, borderaxespad=0.2, handlelength=1.8
+    )
+    sns.move_legend(
+        lower,
+        "lower left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=figure.transFigure,
+        title=None,
+        borderaxespad=0.2,
+    )
     return figure
 
 
@@ -98,7 +149,9 @@ def example(graph: PKG) -> int:
     UserError for a graph without nodes.
     """
     if not len(graph):
-        raise UserError("a graph without nodes cannot be drawn; choose a corpus with functions, or with documents")
+        raise UserError(
+            "a graph without nodes cannot be drawn; choose a corpus with functions, or with documents"
+        )
     depth, root = depths(graph)
     roots = np.flatnonzero(graph.parent < 0)
     low, high = SIZES[int(graph.type[roots[0]])]
@@ -149,7 +202,9 @@ def tree(view: nx.DiGraph, texts: Mapping[int, str], title: str, pruned: Collect
     What pruning took out is crossed and grey.
     """
     places = layers(view)
-    types = {t: None for t in dict.fromkeys(NODE_TYPES) if t in set(nx.get_node_attributes(view, "type").values())}
+    types = {
+        t: None for t in dict.fromkeys(NODE_TYPES) if t in set(nx.get_node_attributes(view, "type").values())
+    }
     tall = 0.165 * len(places) + 0.62
     figure = Figure(figsize=(3.35, tall))
     axes = figure.add_axes((0.02, 0.4 / tall, 0.96, 0.165 * len(places) / tall))
@@ -162,13 +217,23 @@ def tree(view: nx.DiGraph, texts: Mapping[int, str], title: str, pruned: Collect
         marker, colour = PRUNED_LOOK if node in pruned else NODE_LOOK[view.nodes[node]["type"]]
         axes.plot(STEP * level, row, marker, color=colour, markersize=4.5, zorder=3)
         room = int((WIDTH - 5 - STEP * level - 7) / POINTS)
-        axes.text(STEP * level + 6, row, _short(texts[node], room), va="center_baseline", parse_math=False,
-                  color=QUIET if node in pruned else "black", **MONO)  # fmt: skip
+        axes.text(
+            STEP * level + 6,
+            row,
+            _short(texts[node], room),
+            va="center_baseline",
+            parse_math=False,
+            color=QUIET if node in pruned else "black",
+            **MONO,
+        )
     figure.text(0.02, 1 - 0.14 / tall, _short(title, 52), va="center", fontsize=8)
     look = {"linestyle": "none", "markersize": 4.5}
     shown = [Line2D([], [], marker=NODE_LOOK[t][0], color=NODE_LOOK[t][1], label=t, **look) for t in types]
-    shown += [Line2D([], [], linestyle=EDGE_LOOK[k][0], color=EDGE_LOOK[k][1], label=k, linewidth=0.9)
-              for k in EDGE_LOOK if k in edges.values()]  # fmt: skip
+    shown += [
+        Line2D([], [], linestyle=EDGE_LOOK[k][0], color=EDGE_LOOK[k][1], label=k, linewidth=0.9)
+        for k in EDGE_LOOK
+        if k in edges.values()
+    ]
     if pruned:
         shown.append(Line2D([], [], marker=PRUNED_LOOK[0], color=PRUNED_LOOK[1], label="pruned", **look))
     figure.legend(handles=shown, loc="lower left", ncols=3, borderaxespad=0.2, handlelength=1.8)
@@ -179,7 +244,14 @@ def _elbow(axes: Axes, start: tuple[int, int], end: tuple[int, int], kind: str, 
     """Down from the parent, then right to the child; an edge from further up runs beside the nearest parent's."""
     style, colour = EDGE_LOOK[kind]
     x, y = STEP * start[0], end[1] - (0.2 if beside else 0)
-    axes.plot([x, x, STEP * end[0] - (3 if beside else 0)], [start[1], y, y], style, color=colour, linewidth=0.8, zorder=1)
+    axes.plot(
+        [x, x, STEP * end[0] - (3 if beside else 0)],
+        [start[1], y, y],
+        style,
+        color=colour,
+        linewidth=0.8,
+        zorder=1,
+    )
 
 
 def _short(text: str, room: int) -> str:
@@ -193,7 +265,11 @@ def branch_scores(found: Explanation) -> Figure:
     figure, axes = row_axes(max(1, len(branches)), 0.26, legend=0.2, left=1.45, right=0.46)
     for place, branch in enumerate(branches):
         gone = branch.node == found.removed
-        look = {"marker": "X", "markersize": 6, "color": hex_colour(LOWER)} if gone else {"marker": "o", "color": "#0072B2"}
+        look = (
+            {"marker": "X", "markersize": 6, "color": hex_colour(LOWER)}
+            if gone
+            else {"marker": "o", "color": "#0072B2"}
+        )
         axes.plot([found.whole, branch.score], [place, place], color=QUIET, linewidth=0.8, zorder=1)
         axes.plot(branch.score, place, linestyle="none", label="removed" if gone else None, **look)
         beside(axes, place, f"{branch.score:.3f}")

@@ -40,7 +40,14 @@ def sizes(built: list[Built]) -> Grid:
         counts = {"documents": len(b.documents)} | {f"{t} nodes": n for t, n in nodes.items()}
         counts |= {"nodes": sum(nodes.values())} | {f"{t} edges": n for t, n in edges.items()}
         columns[b.corpus] = counts | {"edges": sum(edges.values()), "distinct payloads": len(b.graph.texts)}
-    order = ("documents", *_of("nodes", columns), "nodes", *_of("edges", columns), "edges", "distinct payloads")
+    order = (
+        "documents",
+        *_of("nodes", columns),
+        "nodes",
+        *_of("edges", columns),
+        "edges",
+        "distinct payloads",
+    )
     rows = {name: [_count(c.get(name)) for c in columns.values()] for name in order}
     note = f"{DASH} the other kind of graph has these. Nodes with the same text share one payload and one embedding."
     return _grid("What was built", rows, list(columns), "count", note)
@@ -95,7 +102,9 @@ def table8_rows(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     An empty mapping gives dashes: not measured.
     """
     paper = _published()
-    steps = [paper[s, "PKG"] for s in ("Python Code Extraction", "Block Extraction", "Neo4j Graph Generation")]
+    steps = [
+        paper[s, "PKG"] for s in ("Python Code Extraction", "Block Extraction", "Neo4j Graph Generation")
+    ]
     here = _measured(found) if found else {}
     rows = [
         ("functions", paper["Functions", "PKG"]),
@@ -125,7 +134,9 @@ def _measured(found: Mapping[str, Any]) -> dict[str, str]:
         "extraction, blocks, graph": f"{one['wall_s']:.1f} s (2 processes: {two['wall_s']:.1f} s)",
         "functions/s": f"{one['functions_per_s']:,.0f} (2 processes: {two['functions_per_s']:,.0f})",
         "time over ast.parse": f"{built['ratio']:.2f} (collector paused in both: {built['ratio_paused']:.2f})",
-        "encoding": f"{found['encoding']['texts_per_cpu_s']:.0f} texts/s" if "encoding" in found else "not measured",
+        "encoding": f"{found['encoding']['texts_per_cpu_s']:.0f} texts/s"
+        if "encoding" in found
+        else "not measured",
         "storage": f"{found['disk_mb']:,.0f} MB",
         "storage without vectors": f"{found['disk_mb_without_vectors']:,.0f} MB",
         "load": f"{found['load_s']:.2f} s, {found['resident_mb']:.0f} MB resident",
@@ -140,7 +151,12 @@ def table8(results: Path, text: Built) -> Grid:
     found = stored(results, GRAPH) or {}
     rows = {step: [theirs or DASH, here] for step, theirs, here in table8_rows(found)}
     leaves, edges = node_counts(text.graph).get("PATHVALUE"), edge_counts(text.graph).get("JSON_CHILD")
-    rows |= {f"path-value nodes, {text.corpus}": [_published()["Path-value nodes (text PKG)", "PKG"], _count(leaves)]}
+    rows |= {
+        f"path-value nodes, {text.corpus}": [
+            _published()["Path-value nodes (text PKG)", "PKG"],
+            _count(leaves),
+        ]
+    }
     rows |= {f"JSON_CHILD edges, {text.corpus}": [_published()["Relations (text PKG)", "PKG"], _count(edges)]}
     notes = [MISSING + ", or no such row in the paper."]
     if found:
@@ -158,7 +174,11 @@ def index_grid(results: Path) -> Grid:
         rows = {"exact (flat)": [_count(found["exact_rows"]), f"{found['exact_ms']:.2f}", "1.000"]}
         for beam in sorted(found["hnsw"], key=int):
             f = found["hnsw"][beam]
-            rows[f"HNSW, efSearch {beam}"] = [_count(found["hnsw_rows"]), f"{f['ms']:.2f}", f"{f['recall_at_1']:.3f}"]
+            rows[f"HNSW, efSearch {beam}"] = [
+                _count(found["hnsw_rows"]),
+                f"{f['ms']:.2f}",
+                f"{f['recall_at_1']:.3f}",
+            ]
     note = "HNSW holds distinct payloads only, since it links equal vectors badly."
     return _grid("The index", rows, ["vectors", "ms a query", "recall@1"], "index", note, f"{MISSING}.")
 
@@ -167,12 +187,26 @@ def enhanced_runs(results: Path) -> Grid:
     """The docstring runs: one row a log of results/enhanced."""
     logs = [read_json(p) for p in sorted(results.glob("enhanced/*/*.log.json"))]
     rows = {f"{log['model']}, {log['corpus']}": _enhanced(log) for log in logs}
-    columns = ["functions", "without docstring", "asked", "accepted", "rejected", "rejected by reason", "tokens"]
+    columns = [
+        "functions",
+        "without docstring",
+        "asked",
+        "accepted",
+        "rejected",
+        "rejected by reason",
+        "tokens",
+    ]
     return _runs("Docstrings by fill-in-the-middle", rows, columns, logs)
 
 
 def _enhanced(log: Mapping[str, Any]) -> list[str]:
-    counts = [log["functions"], log["without_docstring"], log["asked"], log["accepted"], sum(log["rejected"].values())]
+    counts = [
+        log["functions"],
+        log["without_docstring"],
+        log["asked"],
+        log["accepted"],
+        sum(log["rejected"].values()),
+    ]
     return [*map(_count, counts), _by_reason(log["rejected"]), _count(log["tokens"])]
 
 
@@ -181,8 +215,15 @@ def changes(results: Path) -> Grid:
     logs = [read_json(p) for p in sorted(results.glob("enhanced/*/*.change.json"))]
     names = ("tasks", "docstrings", "top1_changed", "top1_enhanced", "defines_before", "defines_after")
     rows = {f"{log['model']}, {log['corpus']}, {log['benchmark']}": _change(log, names) for log in logs}
-    columns = ["tasks", "docstrings", "other function first", "first has a new docstring", "defines the task's function, before",
-               "after", "rise of the best cosine"]  # fmt: skip
+    columns = [
+        "tasks",
+        "docstrings",
+        "other function first",
+        "first has a new docstring",
+        "defines the task's function, before",
+        "after",
+        "rise of the best cosine",
+    ]
     return _runs("What the docstrings change in Func-PKG's retrieval", rows, columns, [])
 
 
@@ -193,9 +234,21 @@ def _change(log: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 def structured_runs(results: Path) -> Grid:
     """The structuring runs: one row a log of results/structured."""
     logs = [read_json(p) for p in sorted(results.glob("structured/*/*.log.json"))]
-    rows = {", ".join(filter(None, (log["structurer"], log.get("model"), log["corpus"]))): _structured(log) for log in logs}
-    columns = ["documents", "valid at once, %", "retries", "structured", "rejected", "rejected by reason", "words kept, %",
-               "words added, %", "code kept, %"]  # fmt: skip
+    rows = {
+        ", ".join(filter(None, (log["structurer"], log.get("model"), log["corpus"]))): _structured(log)
+        for log in logs
+    }
+    columns = [
+        "documents",
+        "valid at once, %",
+        "retries",
+        "structured",
+        "rejected",
+        "rejected by reason",
+        "words kept, %",
+        "words added, %",
+        "code kept, %",
+    ]
     note = "Kept and added: against the headings structurer on the documents that have JSON."
     return _runs("Documents as JSON", rows, columns, logs, note)
 
@@ -204,28 +257,53 @@ def _structured(log: Mapping[str, Any]) -> list[str]:
     kept, rejected = log.get("kept_of_headings", {}), log["rejected_by_reason"]
     shares = [percent(kept.get(name)) for name in ("words", "words_added", "code_examples")]
     counts = [_count(log["structured"]), _count(sum(rejected.values())), _by_reason(rejected)]
-    return [_count(log["documents"]), percent(log.get("validity_rate")), _count(log.get("retries")), *counts, *shares]
+    return [
+        _count(log["documents"]),
+        percent(log.get("validity_rate")),
+        _count(log.get("retries")),
+        *counts,
+        *shares,
+    ]
 
 
 def _by_reason(rejected: Mapping[str, int]) -> str:
     return ", ".join(f"{why} {n}" for why, n in sorted(rejected.items(), key=lambda r: (-r[1], r[0]))) or DASH
 
 
-def _runs(title: str, rows: Mapping[str, list[str]], columns: list[str], logs: list[dict[str, Any]], *notes: str) -> Grid:
+def _runs(
+    title: str, rows: Mapping[str, list[str]], columns: list[str], logs: list[dict[str, Any]], *notes: str
+) -> Grid:
     known = dict.fromkeys(f"{log['model']} is {log['revision']}" for log in logs if log.get("model"))
     about = [f"Revisions: {'; '.join(known)}."] if known else []
-    return _grid(title, rows or {"no run yet": [DASH] * len(columns)}, columns, "run", *notes, *about, f"{MISSING}.")
+    return _grid(
+        title, rows or {"no run yet": [DASH] * len(columns)}, columns, "run", *notes, *about, f"{MISSING}."
+    )
 
 
 def search_grid(results: Path) -> Grid:
     """MBPP code search here and elsewhere."""
-    found, elsewhere = stored(results, SEARCH), pd.read_csv(HERE / "reference" / "code_search_elsewhere.csv", index_col="method")
+    found, elsewhere = (
+        stored(results, SEARCH),
+        pd.read_csv(HERE / "reference" / "code_search_elsewhere.csv", index_col="method"),
+    )
     methods = found["methods"] if found else {m: {} for m in elsewhere.index}
-    methods = {m: methods[m] for m in sorted(methods, key=lambda m: (m not in elsewhere.index, m == "BM25", m))}
-    columns = [*METRICS.values(), *(f"elsewhere: {m}" for m in METRICS.values()), "better", "worse", "p of first places"]
-    rows = {m: [*_figures(f), *_figures(elsewhere.loc[m] if m in elsewhere.index else {}), *_paired(found, m)]
-            for m, f in methods.items()}  # fmt: skip
-    notes = [f"{MISSING}. Better and worse: tasks ranked so against MiniLM; p: McNemar's exact test. Elsewhere: the best BM25."]
+    methods = {
+        m: methods[m] for m in sorted(methods, key=lambda m: (m not in elsewhere.index, m == "BM25", m))
+    }
+    columns = [
+        *METRICS.values(),
+        *(f"elsewhere: {m}" for m in METRICS.values()),
+        "better",
+        "worse",
+        "p of first places",
+    ]
+    rows = {
+        m: [*_figures(f), *_figures(elsewhere.loc[m] if m in elsewhere.index else {}), *_paired(found, m)]
+        for m, f in methods.items()
+    }
+    notes = [
+        f"{MISSING}. Better and worse: tasks ranked so against MiniLM; p: McNemar's exact test. Elsewhere: the best BM25."
+    ]
     if found:
         c = found["configuration"]
         notes.append(
@@ -265,7 +343,9 @@ def findings(built: list[Built], results: Path) -> list[str]:
     graph, search = stored(results, GRAPH), stored(results, SEARCH)
     if graph:
         size = f"{graph['functions']:,} functions give {graph['nodes']:,} nodes"
-        said.append(f"At the paper's scale {size}, built and saved in {graph['build']['one']['wall_s']:.0f} s by one process.")
+        said.append(
+            f"At the paper's scale {size}, built and saved in {graph['build']['one']['wall_s']:.0f} s by one process."
+        )
     if search:
         said.append(_search_finding(search))
     return said
@@ -275,7 +355,11 @@ def _search_finding(found: Mapping[str, Any]) -> str:
     by = {m: f["mrr_at_10"] for m, f in found["methods"].items()}
     fused = [m for m in by if "fusion" in m]
     worse = [m for m in fused if by[m] < by["MiniLM"]]
-    verdict = "every fusion is worse than MiniLM alone" if worse == fused else "a fusion is as good as MiniLM alone or better"
+    verdict = (
+        "every fusion is worse than MiniLM alone"
+        if worse == fused
+        else "a fusion is as good as MiniLM alone or better"
+    )
     moved = [f"{m} {f[m]['mrr_at_10']:.3f} {name}" for name, f in found["variations"].items() for m in f]
     said = f"Code search, MRR@10: {', '.join(f'{m} {v:.3f}' for m, v in by.items())}; {verdict}."
     return f"{said} Among other candidates: {'; '.join(moved)}."
@@ -286,4 +370,8 @@ def provenance(built: list[Built], results: Path) -> dict[str, Any]:
     files = {name.stem: stored(results, name) for name in (GRAPH, SEARCH)}
     here = {name: version for name, version in versions().items() if name != "commit"}
     kept = {n: {k: f[k] for k in ("configuration", "versions")} for n, f in files.items() if f}
-    return {"corpora": {b.corpus: b.graph.meta["corpus_digest"] for b in built}, "versions": here, "stored": kept}
+    return {
+        "corpora": {b.corpus: b.graph.meta["corpus_digest"] for b in built},
+        "versions": here,
+        "stored": kept,
+    }

@@ -34,7 +34,9 @@ def chosen(verdicts: pd.DataFrame, sets: str) -> list[str]:
     wanted = sets.split("+") if sets else list(FIGURE6[kind(frame)])
     strange = [c for c in wanted if c not in single(frame)]
     if sets and strange:
-        raise UserError(f"no column '{strange[0]}' here; sets takes two or three of: {', '.join(single(frame))}")
+        raise UserError(
+            f"no column '{strange[0]}' here; sets takes two or three of: {', '.join(single(frame))}"
+        )
     if len(set(wanted)) != len(wanted) or not 2 <= len(wanted) <= 3:
         raise UserError(f"sets must name two or three different columns joined by '+', not '{sets}'")
     return [c for c in wanted if c in measured(frame)]
@@ -47,7 +49,9 @@ def solved(verdicts: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 
 def regions(passed: pd.DataFrame) -> dict[Region, list[str]]:
     """Every set of columns -> ids of the tasks that exactly these solve; empty regions too."""
-    found: dict[Region, list[str]] = {_region(passed.columns, row): [] for row in product([True, False], repeat=passed.shape[1])}
+    found: dict[Region, list[str]] = {
+        _region(passed.columns, row): [] for row in product([True, False], repeat=passed.shape[1])
+    }
     for task, row in zip(passed.index, passed.to_numpy(), strict=True):
         found[_region(passed.columns, row)].append(str(task))
     return found
@@ -72,7 +76,11 @@ def published(columns: Sequence[str], benchmark: str) -> dict[Region, int]:
     """The counts that the caption of Figure 6 prints, for its benchmark and its three columns; empty otherwise."""
     rows = pd.read_csv(HERE / "reference" / "pkg_figure6_overlap.csv", keep_default_na=False)
     rows = rows[rows["benchmark"] == TITLES.get(benchmark)]
-    return {frozenset(r.only.split("+")): int(r.count) for r in rows.itertuples(index=False)} if _is6(columns) else {}
+    return (
+        {frozenset(r.only.split("+")): int(r.count) for r in rows.itertuples(index=False)}
+        if _is6(columns)
+        else {}
+    )
 
 
 def _is6(columns: Sequence[str]) -> bool:
@@ -109,9 +117,18 @@ def intersections(passed: pd.DataFrame) -> list[tuple[Region, list[str]]]:
 def intersection_grid(passed: pd.DataFrame) -> Grid:
     """Every set of columns that solves a task, largest first, and the tasks that no column solves."""
     found = [*intersections(passed), (frozenset(), regions(passed)[frozenset()])]
-    rows = {named(r, list(passed)): [str(len(t)), f"{by_chance(passed, r):.1f}" if len(passed) else DASH] for r, t in found}
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["tasks", "by chance"]).rename_axis("solved by exactly")
-    return Grid(f"Intersections of {len(passed.columns)} columns", frame, (f"{len(passed)} tasks measured in all of them.",))
+    rows = {
+        named(r, list(passed)): [str(len(t)), f"{by_chance(passed, r):.1f}" if len(passed) else DASH]
+        for r, t in found
+    }
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["tasks", "by chance"]).rename_axis(
+        "solved by exactly"
+    )
+    return Grid(
+        f"Intersections of {len(passed.columns)} columns",
+        frame,
+        (f"{len(passed)} tasks measured in all of them.",),
+    )
 
 
 def alone_grid(passed: pd.DataFrame) -> Grid:
@@ -119,8 +136,12 @@ def alone_grid(passed: pd.DataFrame) -> Grid:
     found, rows = regions(passed), {}
     for column in passed:
         tasks = found[frozenset({column})]
-        rows[column] = [str(int(passed[column].sum())), str(len(tasks)), f"{by_chance(passed, frozenset({column})):.1f}",
-                        ", ".join(t.rpartition("/")[2] for t in tasks) or "none"]  # fmt: skip
+        rows[column] = [
+            str(int(passed[column].sum())),
+            str(len(tasks)),
+            f"{by_chance(passed, frozenset({column})):.1f}",
+            ", ".join(t.rpartition("/")[2] for t in tasks) or "none",
+        ]
     columns = ["solved", "alone", "alone by chance", "tasks solved by no other column"]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("column")
     note = f"{len(passed)} tasks measured in all {len(passed.columns)} columns, named by their numbers."
@@ -144,7 +165,9 @@ def greedy_grid(passed: pd.DataFrame) -> Grid:
     rows, left = {}, 1.0
     for place, (column, added, so_far) in enumerate(greedy(passed), 1):
         solves = int(passed[column].sum())
-        reach, chance = (percent(so_far / len(passed)), f"{solves * left:.1f}") if len(passed) else (DASH, DASH)
+        reach, chance = (
+            (percent(so_far / len(passed)), f"{solves * left:.1f}") if len(passed) else (DASH, DASH)
+        )
         rows[f"{place}. {column}"] = [str(solves), str(added), chance, str(so_far), reach]
         left *= 1 - solves / max(1, len(passed))
     columns = ["solves", "adds", "would add by chance", "solved so far", "% of tasks"]

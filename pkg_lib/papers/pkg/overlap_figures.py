@@ -41,7 +41,14 @@ def venn(passed: pd.DataFrame, title: str) -> Figure:
     for region, tasks in regions(passed).items():
         x, y = middle(columns, region)
         axes.text(x, y, str(len(tasks)), ha="center", va="center", fontsize=9 if region else 8)
-    axes.text(*_beneath(middle(columns, frozenset())), "none of them", ha="right", va="center", fontsize=7, color=QUIET)
+    axes.text(
+        *_beneath(middle(columns, frozenset())),
+        "none of them",
+        ha="right",
+        va="center",
+        fontsize=7,
+        color=QUIET,
+    )
     return figure
 
 
@@ -103,7 +110,12 @@ def _rest(passed: pd.DataFrame, found: list[tuple[Region, list[str]]]) -> str:
 
 def _bars(axes: Axes, counts: list[int]) -> None:
     axes.bar_label(axes.bar(range(len(counts)), counts, width=0.62, color=INK), padding=1.5, fontsize=7)
-    axes.set(xlim=(-0.6, max(len(counts), FEWEST) - 0.4), ylim=(0, 1.18 * max(counts, default=1)), ylabel="tasks", xticks=[])
+    axes.set(
+        xlim=(-0.6, max(len(counts), FEWEST) - 0.4),
+        ylim=(0, 1.18 * max(counts, default=1)),
+        ylabel="tasks",
+        xticks=[],
+    )
     axes.spines["bottom"].set_visible(False)
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
     ticks_inside(axes.yaxis)
@@ -128,7 +140,15 @@ def _sizes(axes: Axes, passed: pd.DataFrame) -> None:
     widest = max([1, *totals])
     axes.barh(range(len(totals)), totals, height=0.6, color=[BASE if c == BASELINE else BAR for c in passed])
     for place, total in enumerate(totals):
-        axes.annotate(str(total), (0, place), (-2, 0), textcoords="offset points", ha="right", va="center_baseline", fontsize=7)
+        axes.annotate(
+            str(total),
+            (0, place),
+            (-2, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center_baseline",
+            fontsize=7,
+        )
     axes.set(xlim=(1.02 * widest, 0), ylim=(max(2, len(totals)) - 0.5, -0.5), xticks=[])
     axes.set_yticks(range(len(totals)), list(passed))
     for side in axes.spines.values():

@@ -53,7 +53,10 @@ def nearest(points: np.ndarray, metric: str = "euclidean", count: int = NEIGHBOU
 
 def made_from(tasks: Sequence[Task], embedder: str) -> str:
     """Identifies what `project` was given, and how."""
-    how = [f"{k}={v}" for k, v in sorted(SETTINGS.items())] + [f"neighbours={NEIGHBOURS}", version("umap-learn")]
+    how = [f"{k}={v}" for k, v in sorted(SETTINGS.items())] + [
+        f"neighbours={NEIGHBOURS}",
+        version("umap-learn"),
+    ]
     return digest(embedder, *how, *(part for t in tasks for part in (t.id, t.prompt)))
 
 
@@ -72,7 +75,10 @@ def shown(verdicts: pd.DataFrame, wanted: Sequence[str]) -> tuple[list[str], str
     if not absent or not known:
         return drawn, f"Not measured: {', '.join(absent)}." if absent else ""
     best = max(known, key=lambda c: known[c])
-    return [*drawn, best], f"Not measured: {', '.join(absent)}; shown instead is {best}, the best measured retrieval column."
+    return [
+        *drawn,
+        best,
+    ], f"Not measured: {', '.join(absent)}; shown instead is {best}, the best measured retrieval column."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,9 @@ class Neighbourhood:
     p: float
 
 
-def same_outcome(outcomes: np.ndarray, near: np.ndarray, groups: np.ndarray | None = None, seed: int = 0) -> Neighbourhood | None:
+def same_outcome(
+    outcomes: np.ndarray, near: np.ndarray, groups: np.ndarray | None = None, seed: int = 0
+) -> Neighbourhood | None:
     """The share of neighbours with the task's own outcome, against PERMUTATIONS random orders of the outcomes.
 
     `outcomes` bool [tasks]; `near` int [pairs, 2]: a task and one of its neighbours. With `groups` int [tasks] outcomes are
@@ -123,7 +131,13 @@ def neighbour_pairs(points: pd.DataFrame, measured: Sequence[str], space: str) -
     else:
         near = [str(text).split() for text in points["neighbours"]]
     place = {task: i for i, task in enumerate(measured)}
-    pairs = [(place[a], place[b]) for a, row in zip(points.index, near, strict=True) if a in place for b in row if b in place]
+    pairs = [
+        (place[a], place[b])
+        for a, row in zip(points.index, near, strict=True)
+        if a in place
+        for b in row
+        if b in place
+    ]
     return np.array(pairs, int).reshape(-1, 2)
 
 
@@ -145,7 +159,15 @@ def neighbourhoods(verdicts: pd.DataFrame, points: pd.DataFrame, topic: pd.Serie
 
 def neighbour_grid(found: Found) -> Grid:
     """`neighbourhoods` as text for reading."""
-    names = ["tasks", "same outcome, %", "by chance, %", "95 % of permutations", "p", "within topics, %", "p within topics"]
+    names = [
+        "tasks",
+        "same outcome, %",
+        "by chance, %",
+        "95 % of permutations",
+        "p",
+        "within topics, %",
+        "p within topics",
+    ]
     rows = {f"{column}, {space}": _neighbour_row(*pair) for (column, space), pair in found.items()}
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("column, space")
     note = (
@@ -161,7 +183,13 @@ def _neighbour_row(free: Neighbourhood | None, within: Neighbourhood | None) -> 
     if free is None or within is None:
         return (DASH,) * 7
     spread = f"{percent(free.low)} to {percent(free.high)}"
-    chance = (percent(free.chance), spread, probability(free.p), percent(within.chance), probability(within.p))
+    chance = (
+        percent(free.chance),
+        spread,
+        probability(free.p),
+        percent(within.chance),
+        probability(within.p),
+    )
     return (str(free.tasks), percent(free.share), *chance)
 
 
@@ -170,7 +198,9 @@ def findings(found: Found) -> list[str]:
     said = []
     for (column, space), (free, within) in found.items():
         if free is None or within is None:
-            said.append(f"{column}: neighbours in the {space} are not measured (too few tasks, or one outcome alone).")
+            said.append(
+                f"{column}: neighbours in the {space} are not measured (too few tasks, or one outcome alone)."
+            )
             continue
         said.append(
             f"{column}: in the {space} {percent(free.share)} % of a task's nearest tasks share its outcome, "

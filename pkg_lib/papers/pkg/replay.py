@@ -74,14 +74,22 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> Samples:
     for number, row in _rows(path):
         task = task_id_of(benchmark, row["task_id"]) if isinstance(row, dict) else ""
         if isinstance(row, str) or task not in known:
-            problems.append(Problem(str(path), number, row if isinstance(row, str) else f"unknown task_id {row['task_id']!r}"))
+            problems.append(
+                Problem(
+                    str(path), number, row if isinstance(row, str) else f"unknown task_id {row['task_id']!r}"
+                )
+            )
             continue
         verdict = row.get("passed")
-        completions.setdefault(task, []).append((row["completion"], verdict if isinstance(verdict, bool) else None))
+        completions.setdefault(task, []).append(
+            (row["completion"], verdict if isinstance(verdict, bool) else None)
+        )
     missing = [t.id for t in tasks if t.id not in completions]
     if missing:
         named = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        problems.append(Problem(str(path), 0, f"{len(missing)} of {len(tasks)} tasks have no completion: {named}"))
+        problems.append(
+            Problem(str(path), 0, f"{len(missing)} of {len(tasks)} tasks have no completion: {named}")
+        )
     return Samples(benchmark, path.stem, completions, tuple(problems))
 
 
@@ -104,7 +112,9 @@ def find_samples(folder: Path) -> tuple[list[Path], list[Problem]]:
     paths = sorted(folder.glob("*/*.jsonl"))
     known = [p for p in paths if p.parent.name in BENCHMARKS]
     if not known:
-        raise UserError(f"{folder} holds no <benchmark>/<method>.jsonl; benchmarks are: {', '.join(BENCHMARKS)}")
+        raise UserError(
+            f"{folder} holds no <benchmark>/<method>.jsonl; benchmarks are: {', '.join(BENCHMARKS)}"
+        )
     return known, [Problem(str(p), 0, f"unknown benchmark {p.parent.name}") for p in paths if p not in known]
 
 
@@ -150,7 +160,11 @@ def _evaluated(
     if rows is None:
         name = f"{samples.benchmark}/{samples.method}"
         report = (lambda n: progress(name, n)) if progress else None
-        rows = [r for number in range(_most(samples)) for r in _round(samples, number, tasks, protocol, limits, workers, report)]
+        rows = [
+            r
+            for number in range(_most(samples))
+            for r in _round(samples, number, tasks, protocol, limits, workers, report)
+        ]
         _save(target, rows, {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits))
     return pd.DataFrame([{"sample": 0} | r for r in rows]).astype({"published": object})
 
@@ -163,21 +177,33 @@ def _most(samples: Samples) -> int:
 def _round(samples: Samples, number: int, tasks: list[Task], *how: Any) -> list[dict[str, Any]]:
     """The rows of the samples of this number, from 0; in the first round one of every task."""
     asked = {t: found[number] for t, found in samples.completions.items() if len(found) > number}
-    outcomes = evaluate([t for t in tasks if not number or t.id in asked], {t: text for t, (text, _) in asked.items()}, *how)
-    about = {"benchmark": samples.benchmark, "method": samples.method} | ({"sample": number} if number else {})
+    outcomes = evaluate(
+        [t for t in tasks if not number or t.id in asked], {t: text for t, (text, _) in asked.items()}, *how
+    )
+    about = {"benchmark": samples.benchmark, "method": samples.method} | (
+        {"sample": number} if number else {}
+    )
     carried = {t: verdict for t, (_, verdict) in asked.items()}
     return [about | {"task_id": t} | asdict(o) | {"published": carried.get(t)} for t, o in outcomes.items()]
 
 
 def _key(samples: Samples, tasks: list[Task], protocol: str, limits: Limits) -> str:
-    parts = [p for t in sorted(samples.completions) for text, carried in samples.completions[t] for p in (t, text, str(carried))]
+    parts = [
+        p
+        for t in sorted(samples.completions)
+        for text, carried in samples.completions[t]
+        for p in (t, text, str(carried))
+    ]
     return digest(benchmark_digest(tasks), protocol, repr(limits), *parts)
 
 
 def _read_back(target: Path, key: str) -> list[dict[str, Any]] | None:
     """The saved rows, where their marker says that they are complete and of this key."""
     marker = target.with_suffix(".done.json")
-    if not (marker.is_file() and target.is_file()) or json.loads(marker.read_text(encoding="utf8")).get("key") != key:
+    if (
+        not (marker.is_file() and target.is_file())
+        or json.loads(marker.read_text(encoding="utf8")).get("key") != key
+    ):
         return None
     return [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
 
@@ -187,7 +213,10 @@ def _save(target: Path, rows: list[dict[str, Any]], marker: dict[str, Any]) -> N
     target.parent.mkdir(parents=True, exist_ok=True)
     done = target.with_suffix(".done.json")
     done.unlink(missing_ok=True)
-    for path, text in ((target, "".join(json.dumps(r) + "\n" for r in rows)), (done, json.dumps(marker) + "\n")):
+    for path, text in (
+        (target, "".join(json.dumps(r) + "\n" for r in rows)),
+        (done, json.dumps(marker) + "\n"),
+    ):
         part = path.with_name(path.name + ".part")
         part.write_text(text, encoding="utf8")
         part.replace(path)
@@ -214,9 +243,12 @@ def _ideal(group: pd.DataFrame) -> pd.DataFrame:
     """What the oracle reaches among methods, as rows of a method; the same of the verdicts that the samples carry."""
     status = group.assign(status=group.status.map({"passed": True, "failed": False}))
     here, carried = (
-        ideal(status.pivot(index="task_id", columns="method", values=name).astype("boolean")) for name in ("status", "published")
+        ideal(status.pivot(index="task_id", columns="method", values=name).astype("boolean"))
+        for name in ("status", "published")
     )
-    words = here.map({True: "passed", False: "failed"}, na_action="ignore").astype(object).fillna("not_measured")
+    words = (
+        here.map({True: "passed", False: "failed"}, na_action="ignore").astype(object).fillna("not_measured")
+    )
     published = carried.astype(object).where(carried.notna(), None)
     return pd.DataFrame({"task_id": here.index, "status": words, "published": published})
 
@@ -232,7 +264,9 @@ def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
         **{s: int(by.get(s, 0)) for s in ("passed", "failed", "not_measured")},
         **{f"pass@{k}": _rate(group, k) for k in KS},
         "published": int(known.published.astype(bool).sum()) if len(known) else None,
-        "disagree": int(((both.status == "passed") != both.published.astype(bool)).sum()) if len(known) else None,
+        "disagree": int(((both.status == "passed") != both.published.astype(bool)).sum())
+        if len(known)
+        else None,
     }
 
 

@@ -9,16 +9,31 @@ import pandas as pd
 
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import ORACLE, compare, paired_bootstrap, pass_at_1
-from pkg_lib.analysis.tables import DASH, HERE, TITLES, Cell, Row, Table, interval, measured_cell, points, probability
+from pkg_lib.analysis.tables import (
+    DASH,
+    HERE,
+    TITLES,
+    Cell,
+    Row,
+    Table,
+    interval,
+    measured_cell,
+    points,
+    probability,
+)
 from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import NotAtHand, Outcome
 from pkg_lib.experiment.oracle import ideal
 
 # The authors' file names, and the columns of this study that they are.
 METHODS = {
-    "no_rag": "None", "bm25": "BM25", "voyage_emb": "Dense", "voyage_func": "Func-PKG", "voyage_block": "Block-PKG",
+    "no_rag": "None",
+    "bm25": "BM25",
+    "voyage_emb": "Dense",
+    "voyage_func": "Func-PKG",
+    "voyage_block": "Block-PKG",
     "reranked": "Reranked",
-}  # fmt: skip
+}
 CANDIDATES = ("None", "BM25", "Dense", "Func-PKG", "Block-PKG")
 CLOSED = (*CANDIDATES, "Reranked", ORACLE)
 PUBLISHED_AS = {"Dense": "VoyageEmb", ORACLE: "Ideal Reranker"}
@@ -41,7 +56,9 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
     found = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         rows = read_rows(path, ("task_id", *Outcome.__slots__))
-        found[METHODS.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in rows if not r.get("sample")}
+        found[METHODS.get(path.stem, path.stem)] = {
+            r["task_id"]: Outcome.of(r) for r in rows if not r.get("sample")
+        }
     return found
 
 
@@ -51,7 +68,9 @@ def verdicts_agree(results: Path, names: list[str]) -> str:
     rows = [r for p in paths for r in read_rows(p, ("task_id", "status", "published"))]
     carried = [r for r in rows if r["published"] is not None and r["status"] != "not_measured"]
     same = sum((r["status"] == "passed") == r["published"] for r in carried)
-    return f"{same:,} of {len(carried):,} published verdicts are the same here, one by one." if carried else ""
+    return (
+        f"{same:,} of {len(carried):,} published verdicts are the same here, one by one." if carried else ""
+    )
 
 
 def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
@@ -72,13 +91,17 @@ def _verdict(outcome: Outcome | None) -> object:
 def published(benchmark: str) -> pd.DataFrame:
     """The paper's rows as text in the published precision: model x CLOSED."""
     rows = pd.read_csv(HERE / "reference" / REFERENCE[benchmark][0], dtype=str, keep_default_na=False)
-    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent").loc[rows["model"].drop_duplicates()]
+    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent").loc[
+        rows["model"].drop_duplicates()
+    ]
     return wide[[PUBLISHED_AS.get(c, c) for c in CLOSED]].set_axis(list(CLOSED), axis=1)
 
 
 def closed_table(frames: Mapping[str, pd.DataFrame], benchmark: str) -> Table:
     """Tables 5 and 6: the replayed rows, then the published ones."""
-    rows = [Row("Samples of the authors, executed here", name, _cells(frame)) for name, frame in frames.items()]
+    rows = [
+        Row("Samples of the authors, executed here", name, _cells(frame)) for name, frame in frames.items()
+    ]
     texts = published(benchmark)
     group = f"Published ({REFERENCE[benchmark][1]})"
     for model in texts.index:
@@ -122,7 +145,12 @@ def against_none(frames: Mapping[str, pd.DataFrame], benchmark: str) -> Grid:
     for name, frame in frames.items():
         for column, r in compare(frame).iterrows():
             if r["n"]:
-                numbers = (points(r["difference"]), interval(r["low"], r["high"]), str(int(r["helped"])), str(int(r["hurt"])))
+                numbers = (
+                    points(r["difference"]),
+                    interval(r["low"], r["high"]),
+                    str(int(r["helped"])),
+                    str(int(r["hurt"])),
+                )
                 rows[f"{name}, {column}"] = (*numbers, probability(r["p"]), probability(r["p_holm"]))
     columns = ["difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("model, column")
@@ -134,17 +162,23 @@ def findings(frames: Mapping[str, pd.DataFrame], benchmark: str) -> list[str]:
     """What the replay shows, computed from it."""
     cells = agreement(frames, benchmark)
     other = cells[~cells["equal"]]
-    differ = "; ".join(f"{r.model} {r.column} {r.here} here, {r.published} published" for r in other.itertuples())
+    differ = "; ".join(
+        f"{r.model} {r.column} {r.here} here, {r.published} published" for r in other.itertuples()
+    )
     said = []
     if len(cells):
-        said.append(f"{TITLES[benchmark]}: {int(cells['equal'].sum())} of {len(cells)} replayed cells equal the published ones.")
+        said.append(
+            f"{TITLES[benchmark]}: {int(cells['equal'].sum())} of {len(cells)} replayed cells equal the published ones."
+        )
     said += [f"{TITLES[benchmark]}, cells that differ: {differ}."] if differ else []
     for name, frame in frames.items():
         found = compare(frame)
         tested = found[found["p_holm"].notna()]
         clear = [f"{c} {points(r['difference'])} points" for c, r in tested.iterrows() if r["p_holm"] < 0.05]
         if len(tested):
-            text = ", ".join(clear) if clear else "no column differs from None beyond chance (corrected p 0.05)"
+            text = (
+                ", ".join(clear) if clear else "no column differs from None beyond chance (corrected p 0.05)"
+            )
             said.append(f"{name} on {TITLES[benchmark]}: {text}.")
     return said
 
@@ -168,4 +202,7 @@ def replayed_pairs(
 def provenance(results: Path, names: list[str]) -> dict[str, object]:
     """Protocol and limits under which the replayed directories were executed."""
     paths = {n: sorted((results / "replay" / n).glob("*/*.done.json")) for n in names}
-    return {n: {f"{p.parent.name}/{p.name.partition('.')[0]}": read_json(p) for p in found} for n, found in paths.items()}
+    return {
+        n: {f"{p.parent.name}/{p.name.partition('.')[0]}": read_json(p) for p in found}
+        for n, found in paths.items()
+    }

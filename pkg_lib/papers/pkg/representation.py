@@ -13,7 +13,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import INK, QUIET, beside, legend_below, row_axes, styled, ticks_inside, title_room
+from pkg_lib.analysis.figures import (
+    INK,
+    QUIET,
+    beside,
+    legend_below,
+    row_axes,
+    styled,
+    ticks_inside,
+    title_room,
+)
 from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import BASELINE, compare, holm, not_measured, pass_at_1, wilson
@@ -113,10 +122,25 @@ def contrast_grid(verdicts: pd.DataFrame, benchmark: str, among: Mapping[str, pd
         row, rest = found.loc[contrast.name], clean.loc[contrast.name]
         counts = [f"{row[k]:.0f}" if row["n"] else DASH for k in ("n", "helped", "hurt")]
         ours = [counts[0], points(row["difference"]), interval(row["low"], row["high"]), *counts[1:]]
-        ours += [probability(row["p"]), probability(row["p_holm"]), *(_clean(rest) if contrast.finer in UNITS else [DASH, DASH])]
+        ours += [
+            probability(row["p"]),
+            probability(row["p_holm"]),
+            *(_clean(rest) if contrast.finer in UNITS else [DASH, DASH]),
+        ]
         rows[contrast.columns] = [*ours, *_theirs(theirs.loc[contrast.name])]
-    columns = ["tasks", "difference", "95 % interval", "only the first", "only the second", "McNemar p", "p (Holm)",
-               "tasks without the answer", "difference there", "published average", "published models above 0"]  # fmt: skip
+    columns = [
+        "tasks",
+        "difference",
+        "95 % interval",
+        "only the first",
+        "only the second",
+        "McNemar p",
+        "p (Holm)",
+        "tasks without the answer",
+        "difference there",
+        "published average",
+        "published models above 0",
+    ]
     grid = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("contrast")
     notes = (
         "Points of pass@1, first column minus second, on the tasks measured in both; interval by paired bootstrap over tasks. "
@@ -151,10 +175,26 @@ def unit_grid(verdicts: pd.DataFrame, contexts: Mapping[str, Sequence[Context]],
         bounds = f"{percent(low)} to {percent(high)}" if rate.measured else DASH
         cut = str(sum(c.truncated for c in known)) if known else DASH
         answer = f"{sum(looked)} of {len(looked)}" if looked else DASH
-        rows[column] = [UNITS[column], percent(rate.value), bounds, DASH if pd.isna(tokens) else f"{tokens:.0f}", cut, answer]
-    columns = ["unit", "pass@1, %", "95 % interval", "mean tokens added", "contexts cut", "contexts with the answer"]
+        rows[column] = [
+            UNITS[column],
+            percent(rate.value),
+            bounds,
+            DASH if pd.isna(tokens) else f"{tokens:.0f}",
+            cut,
+            answer,
+        ]
+    columns = [
+        "unit",
+        "pass@1, %",
+        "95 % interval",
+        "mean tokens added",
+        "contexts cut",
+        "contexts with the answer",
+    ]
     grid = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("column")
-    note = "Tokens: of the prompt with the context minus the prompt without. Cut: at the budget of characters. "
+    note = (
+        "Tokens: of the prompt with the context minus the prompt without. Cut: at the budget of characters. "
+    )
     return Grid("What the units bring", grid, (note + f"{DASH} not measured.",))
 
 
@@ -165,15 +205,33 @@ def forest(verdicts: pd.DataFrame, benchmark: str, title: str) -> Figure:
     theirs, contrasts = published_differences(benchmark, frame), CONTRASTS[kind(frame)]
     figure, axes = row_axes(len(contrasts), 0.42, legend=0.2, left=0.98, top=title_room(title), right=0.5)
     names, known = [c.name for c in contrasts], found["n"].to_numpy() > 0
-    ours, places = 100 * found.loc[names, ["difference", "low", "high"]].astype(float), np.arange(len(names)) - 0.1
+    ours, places = (
+        100 * found.loc[names, ["difference", "low", "high"]].astype(float),
+        np.arange(len(names)) - 0.1,
+    )
     axes.hlines(places, ours["low"], ours["high"], color="#0072B2", linewidth=1.2)
-    axes.plot(ours["difference"][known], places[known], "o", color="#0072B2", markersize=4.5, label="here, 95 % interval")
+    axes.plot(
+        ours["difference"][known],
+        places[known],
+        "o",
+        color="#0072B2",
+        markersize=4.5,
+        label="here, 95 % interval",
+    )
     for place, name in enumerate(names):
         beside(axes, place, points(found.at[name, "difference"]))
         models = 100 * theirs.loc[name].dropna().astype(float)
         if not known[place]:
-            axes.annotate("not measured", (1, place - 0.1), (-2, 0), color=QUIET, ha="right", va="center_baseline",
-                          xycoords=axes.get_yaxis_transform(), textcoords="offset points")  # fmt: skip
+            axes.annotate(
+                "not measured",
+                (1, place - 0.1),
+                (-2, 0),
+                color=QUIET,
+                ha="right",
+                va="center_baseline",
+                xycoords=axes.get_yaxis_transform(),
+                textcoords="offset points",
+            )
         if len(models):
             look = {"mec": QUIET, "mfc": "white", "mew": 0.6, "markersize": 2.6, "linestyle": "none"}
             axes.plot(models, [place + 0.24] * len(models), "s", label="published model", **look)
@@ -210,7 +268,10 @@ def _decided(known: pd.DataFrame, contrasts: Mapping[str, Contrast]) -> list[str
         "The first is worse beyond chance": known[clear & (known["difference"] < 0)],
         "No difference shown": known[~clear],
     }
-    said = {what: "; ".join(_one(r, contrasts[str(n)]) for n, r in rows.iterrows()) for what, rows in groups.items()}
+    said = {
+        what: "; ".join(_one(r, contrasts[str(n)]) for n, r in rows.iterrows())
+        for what, rows in groups.items()
+    }
     return [f"{what}: {text}." for what, text in said.items() if text]
 
 
@@ -228,8 +289,13 @@ def _lowest(frame: pd.DataFrame) -> list[str]:
         return []
     rates = common.mean().astype(float)
     worst = [c for c in names if rates[c] == rates.min()]
-    order = ", ".join(f"{c} ({UNITS[c]}) {percent(rates[c])} %" for c in rates.sort_values(ascending=False, kind="stable").index)
-    return [f"From highest to lowest: {order}. Lowest is a {' and a '.join(dict.fromkeys(UNITS[c] for c in worst))}."]
+    order = ", ".join(
+        f"{c} ({UNITS[c]}) {percent(rates[c])} %"
+        for c in rates.sort_values(ascending=False, kind="stable").index
+    )
+    return [
+        f"From highest to lowest: {order}. Lowest is a {' and a '.join(dict.fromkeys(UNITS[c] for c in worst))}."
+    ]
 
 
 def _selected(frame: pd.DataFrame) -> list[str]:
@@ -250,12 +316,21 @@ def _beside(known: pd.DataFrame, theirs: pd.DataFrame, contrasts: Mapping[str, C
     if not both:
         return []
     same = sum(known.at[n, "difference"] * average[n] > 0 for n in both)
-    pairs = [f"{contrasts[n].columns} {points(known.at[n, 'difference'])} here, {points(average[n])} there" for n in both]
-    return [f"{same} of {len(both)} contrasts have the sign of the paper's average over its models: {'; '.join(pairs)}."]
+    pairs = [
+        f"{contrasts[n].columns} {points(known.at[n, 'difference'])} here, {points(average[n])} there"
+        for n in both
+    ]
+    return [
+        f"{same} of {len(both)} contrasts have the sign of the paper's average over its models: {'; '.join(pairs)}."
+    ]
 
 
 def _answers(known: pd.DataFrame, clean: pd.DataFrame, contrasts: Mapping[str, Contrast]) -> list[str]:
     """What remains of the differences between units where no context holds the function that the task asks for."""
     rows = [n for n in known.index if clean.at[n, "n"] and contrasts[n].finer in UNITS]
     parts = [f"{contrasts[n].columns} {_with_interval(clean.loc[n])} on {clean.at[n, 'n']}" for n in rows]
-    return [f"On tasks for which neither context defines the function asked for: {'; '.join(parts)}."] if parts else []
+    return (
+        [f"On tasks for which neither context defines the function asked for: {'; '.join(parts)}."]
+        if parts
+        else []
+    )

@@ -32,7 +32,9 @@ def column_of(experiment: Experiment, column: str) -> str:
     """
     offered = [c for c in experiment.retrievers if c != BASELINE]
     if column and column not in offered:
-        raise UserError(f"unknown column '{column}' for a case of corpus {experiment.corpus}; choose from: {', '.join(offered)}")
+        raise UserError(
+            f"unknown column '{column}' for a case of corpus {experiment.corpus}; choose from: {', '.join(offered)}"
+        )
     return column or offered[-1]
 
 
@@ -70,7 +72,9 @@ class Gatherer:
             text = traced if isinstance(traced, Hidden) else traced.text
         sides = [self._side(c, task, o) for c, o in zip((BASELINE, self.column), outcomes, strict=True)]
         prompt, asked = self._prompt(task, sides[0].completion), "" if self._withheld else task.entry_point
-        return Case(task_id, self.experiment.heading, asked, prompt, context, text, traced, (sides[0], sides[1]))
+        return Case(
+            task_id, self.experiment.heading, asked, prompt, context, text, traced, (sides[0], sides[1])
+        )
 
     @property
     def _withheld(self) -> bool:
@@ -83,7 +87,11 @@ class Gatherer:
             sha = completion.meta.get("prompt_sha256", "") if completion else ""
             known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
             return Hidden(f"not shown, since tasks of {name} are not copied into results/{known}")
-        return Hidden(f"not at hand ({self.experiment.why})") if isinstance(self.experiment, StoredExperiment) else task.prompt
+        return (
+            Hidden(f"not at hand ({self.experiment.why})")
+            if isinstance(self.experiment, StoredExperiment)
+            else task.prompt
+        )
 
     def _side(self, column: str, task: Task, outcome: Outcome) -> Side:
         if self._withheld:  # the detail's second half is a test of the benchmark
@@ -93,7 +101,9 @@ class Gatherer:
 
     @cached_property
     def _generated(self) -> dict[str, tuple[dict[str, Generation], dict[str, str]]]:
-        return {c: (self.experiment.completions(c), self.experiment.solutions(c)) for c in (BASELINE, self.column)}
+        return {
+            c: (self.experiment.completions(c), self.experiment.solutions(c)) for c in (BASELINE, self.column)
+        }
 
     def _traced(self, context: Context | None) -> Traced | Hidden:
         if context is None:
@@ -102,7 +112,9 @@ class Gatherer:
             return Traced("")
         if self.public and not corpora.redistributable(self.experiment.corpus):
             corpus = self.experiment.corpus
-            return Hidden(f"not shown, since texts of {corpus} are not copied into results/; source and digest stand above")
+            return Hidden(
+                f"not shown, since texts of {corpus} are not copied into results/; source and digest stand above"
+            )
         if isinstance(self._documents, Hidden):
             return self._documents
         try:
@@ -119,7 +131,9 @@ class Gatherer:
             return Hidden(f"not at hand ({e})")
 
 
-def show(model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None) -> Path:
+def show(
+    model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
+) -> Path:
     """Writes the page of one task from what is stored and returns its path.
 
     Without a corpus the study's first for the benchmark is taken. UserError for an unknown name, or where nothing is stored.

@@ -37,7 +37,9 @@ def map_of(benchmark: str, results: Path) -> pd.DataFrame:
 
 def _assigned(tasks: list[Task]) -> pd.DataFrame:
     encode = Embedder().encode
-    return topics.assign(tasks, encode([topics.statement(t) for t in tasks]), encode(list(topics.topics()["description"])))
+    return topics.assign(
+        tasks, encode([topics.statement(t) for t in tasks]), encode(list(topics.topics()["description"]))
+    )
 
 
 def _projected(tasks: list[Task]) -> pd.DataFrame:
@@ -45,7 +47,10 @@ def _projected(tasks: list[Task]) -> pd.DataFrame:
 
 
 def _kept(
-    path: Path, benchmark: str, made_from: Callable[[list[Task]], str], make: Callable[[list[Task]], pd.DataFrame]
+    path: Path,
+    benchmark: str,
+    made_from: Callable[[list[Task]], str],
+    make: Callable[[list[Task]], pd.DataFrame],
 ) -> pd.DataFrame:
     """The file's frame where it was made from the same or cannot be made again; else made now and stored."""
     try:

@@ -95,7 +95,9 @@ def build(results: Path, pages: Sequence[Page], sources: Iterable[Path]) -> tupl
 
 def indexes(written: Iterable[Path]) -> list[tuple[str, str]]:
     """(benchmark, its title) of those that have pages."""
-    return sorted((p.parent.name, TITLES.get(p.parent.name, p.parent.name)) for p in written if p.name == "index.html")
+    return sorted(
+        (p.parent.name, TITLES.get(p.parent.name, p.parent.name)) for p in written if p.name == "index.html"
+    )
 
 
 def _write(folder: Path, ids: list[str], runs: list[Run], sources: Iterable[Path]) -> set[Path]:
@@ -103,16 +105,29 @@ def _write(folder: Path, ids: list[str], runs: list[Run], sources: Iterable[Path
     texts = _tasks(runs[0].names[1])
     prompts = [f"{i} {t.prompt}" for i, t in texts.items()]
     names = [f"{r.page.name} {r.page.title}" for r in runs]
-    mark = digest(*prompts, *names, *(p.read_text("utf8") for p in [*dict.fromkeys(stored), *sources, Path(__file__)]))
+    mark = digest(
+        *prompts, *names, *(p.read_text("utf8") for p in [*dict.fromkeys(stored), *sources, Path(__file__)])
+    )
     paths = {folder / file_of(i): i for i in ids}
     index = folder / "index.html"
     if index.exists() and mark in index.read_text("utf8") and all(p.exists() for p in paths):
         return {index, *paths}
     title = TITLES.get(folder.name, folder.name)
     for number, (path, task_id) in enumerate(paths.items()):
-        around = {"before": ids[number - 1] if number else "", "after": ids[number + 1] if number + 1 < len(ids) else ""}
-        values = {"title": title, "task": texts.get(task_id), "task_id": task_id, "around": around, "file_of": file_of}
-        text = render("task.html.j2", root="../../../", benchmark=folder.name, **values, **_view(task_id, runs))
+        around = {
+            "before": ids[number - 1] if number else "",
+            "after": ids[number + 1] if number + 1 < len(ids) else "",
+        }
+        values = {
+            "title": title,
+            "task": texts.get(task_id),
+            "task_id": task_id,
+            "around": around,
+            "file_of": file_of,
+        }
+        text = render(
+            "task.html.j2", root="../../../", benchmark=folder.name, **values, **_view(task_id, runs)
+        )
         write_text(path, text.encode("utf8", "replace").decode("utf8"))
     shades = [(i, file_of(i), *_solved(i, runs)) for i in ids]
     write_text(index, render("task_index.html.j2", root="../../../", title=title, shades=shades, mark=mark))
@@ -139,7 +154,11 @@ def _view(task_id: str, runs: list[Run]) -> dict[str, Any]:
             if row["status"] in MARKS:
                 key = row["solution"], row["status"]
                 solutions.setdefault(key, (row, {}))[1][run.named(column)] = None
-                cell |= {"number": list(solutions).index(key) + 1, "kind": MARKS[row["status"]][0], "verdict": _verdict(row)}
+                cell |= {
+                    "number": list(solutions).index(key) + 1,
+                    "kind": MARKS[row["status"]][0],
+                    "verdict": _verdict(row),
+                }
             cells.append(cell)
         table.append((run, cells))
     first = next(iter(solutions), ("", ""))[0]
@@ -153,7 +172,9 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def _solution(row: dict[str, Any], made_by: Iterable[tuple[str, str]], first: str) -> dict[str, Any]:
     """A solution with its verdict and the models and columns that made it; what it shares with the `first` is left out."""
-    detail = split_detail(row["detail"])[0].removeprefix(row["error"]).removeprefix(": ")  # the rest is a test of the benchmark
+    detail = (
+        split_detail(row["detail"])[0].removeprefix(row["error"]).removeprefix(": ")
+    )  # the rest is a test of the benchmark
     models = dict.fromkeys(model for model, _ in made_by)
     by = [(m, ", ".join(column for model, column in made_by if model == m)) for m in models]
     about = {"kind": MARKS[row["status"]][0], "verdict": _verdict(row), "detail": detail, "by": by}
@@ -163,7 +184,10 @@ def _solution(row: dict[str, Any], made_by: Iterable[tuple[str, str]], first: st
 def _shortened(text: str, first: str) -> dict[str, Any]:
     """The solution without the lines that it begins with as the page's first one does, and how many those are."""
     lines, others = text.rstrip("\n").split("\n"), first.split("\n")
-    same = next((n for n, (a, b) in enumerate(zip(lines, others, strict=False)) if a != b), min(len(lines), len(others)))
+    same = next(
+        (n for n, (a, b) in enumerate(zip(lines, others, strict=False)) if a != b),
+        min(len(lines), len(others)),
+    )
     same = same if same >= SHARED_LINES else 0
     return {"same": same, "text": _escaped("\n".join(lines[same:]))}
 
@@ -180,7 +204,9 @@ def _contexts(task_id: str, runs: list[Run]) -> list[dict[str, Any]]:
         for column, rows in run.contexts.items():
             text = rows.get(task_id, {}).get("text")
             if text:
-                cut = text[:SHOWN_OF_CONTEXT] + (" \N{HORIZONTAL ELLIPSIS}" if len(text) > SHOWN_OF_CONTEXT else "")
+                cut = text[:SHOWN_OF_CONTEXT] + (
+                    " \N{HORIZONTAL ELLIPSIS}" if len(text) > SHOWN_OF_CONTEXT else ""
+                )
                 about = {"source": rows[task_id]["source"], "by": {}, "text": _escaped(cut)}
                 found.setdefault(text, about)["by"][run.named(column)[1]] = None
     return list(found.values())
@@ -190,7 +216,11 @@ def _grid(run: Run, ids: list[str]) -> dict[str, Any]:
     """The verdicts of an experiment: a row a task, a cell a column."""
     columns, none = list(run.judged), ("", "\N{EN DASH}")
     rows = [
-        (i, f"tasks/{run.names[1]}/{file_of(i)}", [MARKS.get(run.judged[c].get(i, {}).get("status", ""), none) for c in columns])
+        (
+            i,
+            f"tasks/{run.names[1]}/{file_of(i)}",
+            [MARKS.get(run.judged[c].get(i, {}).get("status", ""), none) for c in columns],
+        )
         for i in ids
     ]
     return {"columns": columns, "rows": rows}

@@ -12,7 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pkg_lib.analysis.figures import INK, QUIET, hex_colour, interval_points, legend_below, row_axes, styled, ticks_inside
+from pkg_lib.analysis.figures import (
+    INK,
+    QUIET,
+    hex_colour,
+    interval_points,
+    legend_below,
+    row_axes,
+    styled,
+    ticks_inside,
+)
 from pkg_lib.analysis.stats import BASELINE, score_interval
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER
 from pkg_lib.papers.pkg.topic_rates import ALL
@@ -36,7 +45,14 @@ def radar(found: pd.DataFrame, title: str) -> Figure:
     rates_of = {c: [100 * found.at[(t, c), "rate"] for t in names] for c in columns}
     for (column, rates), (colour, marker, line) in zip(rates_of.items(), LOOKS, strict=False):
         if not all(map(math.isnan, rates)):
-            look = {"color": colour, "marker": marker, "linestyle": line, "markersize": 3, "linewidth": 1.1, "label": column}
+            look = {
+                "color": colour,
+                "marker": marker,
+                "linestyle": line,
+                "markersize": 3,
+                "linewidth": 1.1,
+                "label": column,
+            }
             axes.plot([*angles, angles[0]], [*rates, rates[0]], clip_on=False, **look)
     _radial(axes, np.array(list(rates_of.values())))
     axes.set_xticks(angles, [])
@@ -56,8 +72,13 @@ def _radial(axes: Axes, rates: np.ndarray) -> None:
     sector = int(beside.argmin())
     rings = range(20, top + 1, 20)
     axes.set_yticks(rings, [])
-    between, box = 2 * np.pi * (sector + 0.5) / len(highest), {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    for ring in (v for v in range(top, 0, -40) if v > beside[sector] or v == top):  # each second one: they could touch
+    between, box = (
+        2 * np.pi * (sector + 0.5) / len(highest),
+        {"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+    )
+    for ring in (
+        v for v in range(top, 0, -40) if v > beside[sector] or v == top
+    ):  # each second one: they could touch
         axes.text(between, ring, f"{ring} %", ha="center", va="center", fontsize=7, color=QUIET, bbox=box)
     axes.grid(color="#D5D5D5")
     axes.spines["polar"].set_visible(False)
@@ -66,8 +87,17 @@ def _radial(axes: Axes, rates: np.ndarray) -> None:
 def _axis_name(axes: Axes, angle: float, text: str) -> None:
     """Beside the end of its axis, away from the centre."""
     x, y = math.sin(angle), math.cos(angle)
-    sides = ("right" if x < -0.1 else "left" if x > 0.1 else "center", "bottom" if y > 0.9 else "top" if y < -0.9 else "center")
-    place = {"textcoords": "offset points", "xycoords": "data", "annotation_clip": False, "fontsize": 7, "linespacing": 1.0}
+    sides = (
+        "right" if x < -0.1 else "left" if x > 0.1 else "center",
+        "bottom" if y > 0.9 else "top" if y < -0.9 else "center",
+    )
+    place = {
+        "textcoords": "offset points",
+        "xycoords": "data",
+        "annotation_clip": False,
+        "fontsize": 7,
+        "linespacing": 1.0,
+    }
     axes.annotate(text, (angle, axes.get_ylim()[1]), (8 * x, 8 * y), ha=sides[0], va=sides[1], **place)
 
 
@@ -76,10 +106,14 @@ def topic_differences(found: pd.DataFrame, title: str) -> Figure:
     """Each measured column's difference to None by topic, in points, with Tango's 95 % score interval."""
     order = {name: _row_name(found, name) for name in (*topics().index, ALL)}
     figure, axes = row_axes(len(order), 0.3, legend=0.2, left=1.34, top=0.38)
-    looks = {c: look[:2] for c, look in zip(found.index.unique("column"), LOOKS, strict=False) if c != BASELINE}
+    looks = {
+        c: look[:2] for c, look in zip(found.index.unique("column"), LOOKS, strict=False) if c != BASELINE
+    }
     known = found[found["n"] > 0].reset_index()
     if len(known):
-        interval_points(axes, _steps(known, order), list(order.values()), "column", looks, errorbar=_score_bar, dodge=0.48)
+        interval_points(
+            axes, _steps(known, order), list(order.values()), "column", looks, errorbar=_score_bar, dodge=0.48
+        )
     axes.axvline(0, color=INK, linewidth=0.6)
     axes.axhline(len(order) - 1.5, color=QUIET, linewidth=0.4)
     axes.set(ylim=(len(order) - 0.5, -0.5), xlabel="points against None, 95 % score interval")
@@ -97,7 +131,11 @@ def _row_name(found: pd.DataFrame, name: str) -> str:
 
 def _steps(known: pd.DataFrame, order: Mapping[str, str]) -> pd.DataFrame:
     """One row a task measured in a column and in None: +100 solved by the column alone, -100 by None alone, else 0."""
-    counts = [(100, known["helped"]), (-100, known["hurt"]), (0, known["n"] - known["helped"] - known["hurt"])]
+    counts = [
+        (100, known["helped"]),
+        (-100, known["hurt"]),
+        (0, known["n"] - known["helped"] - known["hurt"]),
+    ]
     rows = pd.DataFrame({"column": known["column"], "row": known["topic"].map(order)})
     return pd.concat([rows.loc[rows.index.repeat(n.astype(int))].assign(value=step) for step, n in counts])
 
@@ -121,9 +159,17 @@ def outcome_maps(points: pd.DataFrame, verdicts: pd.DataFrame, topic: pd.Series,
         _panel(axes, tasks)
         axes.set_title(f"{column}: {int(known.sum())}/{len(known)} solved", loc="left")
     figure.text(0.02, 0.985, title, va="top", fontsize=8)
-    look = {"loc": "upper left", "borderaxespad": 0, "handlelength": 0.8, "columnspacing": 3, "alignment": "left"}
+    look = {
+        "loc": "upper left",
+        "borderaxespad": 0,
+        "handlelength": 0.8,
+        "columnspacing": 3,
+        "alignment": "left",
+    }
     look |= {"title_fontsize": 7}
-    figure.legend(handles=_outcome_handles(verdicts), bbox_to_anchor=(0.02, 0.235), title="Colour: outcome", **look)
+    figure.legend(
+        handles=_outcome_handles(verdicts), bbox_to_anchor=(0.02, 0.235), title="Colour: outcome", **look
+    )
     title = f"Shape: topic; its solved/measured tasks: {', '.join(map(str, verdicts))}"
     handles = [_topic_handle(verdicts, topic, n) for n in SHAPES]
     figure.legend(handles=handles, bbox_to_anchor=(0.22, 0.235), title=title, ncols=2, **look)
@@ -133,11 +179,23 @@ def outcome_maps(points: pd.DataFrame, verdicts: pd.DataFrame, topic: pd.Series,
 def _panel(axes: Axes, tasks: pd.DataFrame) -> None:
     """`tasks`: x, y, topic, and solved, which is neither True nor False where it was not measured."""
     unknown, solved = tasks[tasks["solved"].isna()], tasks[tasks["solved"] == True]  # noqa: E712
-    axes.plot(unknown["x"], unknown["y"], "x", color=NO_VERDICT, markersize=2.5, markeredgewidth=0.6, zorder=1)
-    look = {"x": "x", "y": "y", "style": "topic", "style_order": [*SHAPES], "markers": SHAPES, "legend": False, "s": 13}
+    axes.plot(
+        unknown["x"], unknown["y"], "x", color=NO_VERDICT, markersize=2.5, markeredgewidth=0.6, zorder=1
+    )
+    look = {
+        "x": "x",
+        "y": "y",
+        "style": "topic",
+        "style_order": [*SHAPES],
+        "markers": SHAPES,
+        "legend": False,
+        "s": 13,
+    }
     failed = tasks[tasks["solved"] == False]  # noqa: E712
     sns.scatterplot(failed, fc="none", ec=hex_colour(LOWER), linewidth=0.7, zorder=2, ax=axes, **look)
-    sns.scatterplot(solved, fc=hex_colour(HIGHER), ec=hex_colour(HIGHER), linewidth=0.7, zorder=3, ax=axes, **look)
+    sns.scatterplot(
+        solved, fc=hex_colour(HIGHER), ec=hex_colour(HIGHER), linewidth=0.7, zorder=3, ax=axes, **look
+    )
     axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     axes.margins(0.04)
     axes.spines[["top", "right"]].set_visible(True)
@@ -147,7 +205,9 @@ def _topic_handle(verdicts: pd.DataFrame, topic: pd.Series, name: str) -> Line2D
     mine = verdicts[topic.reindex(verdicts.index) == name]
     shares = [f"{int(v.sum())}/{v.notna().sum()}" if v.notna().any() else DASH for _, v in mine.items()]
     label = f"{topics().at[name, 'short']} {', '.join(shares)}"
-    return Line2D([], [], linestyle="", color=INK, mfc="none", mew=0.7, markersize=3.8, marker=SHAPES[name], label=label)
+    return Line2D(
+        [], [], linestyle="", color=INK, mfc="none", mew=0.7, markersize=3.8, marker=SHAPES[name], label=label
+    )
 
 
 def _outcome_handles(verdicts: pd.DataFrame) -> list[Line2D]:

@@ -77,10 +77,19 @@ def _row(verdicts: pd.DataFrame, column: str) -> dict[str, float]:
     rate = pass_at_1(verdicts[column])
     low, high = wilson(rate.passed, rate.measured) or (math.nan, math.nan)
     value = math.nan if rate.value is None else rate.value
-    row = {"passed": rate.passed, "measured": rate.measured, "total": rate.total, "rate": value, "low": low, "high": high}
+    row = {
+        "passed": rate.passed,
+        "measured": rate.measured,
+        "total": rate.total,
+        "rate": value,
+        "low": low,
+        "high": high,
+    }
     paired = paired_score(verdicts[column], verdicts[BASELINE]) if column != BASELINE else None
     if paired is None:
-        return row | {"n": 0} | dict.fromkeys(("difference", "d_low", "d_high", "helped", "hurt", "p"), math.nan)
+        return (
+            row | {"n": 0} | dict.fromkeys(("difference", "d_low", "d_high", "helped", "hurt", "p"), math.nan)
+        )
     helped, hurt = map(len, helped_and_hurt(verdicts[column], verdicts[BASELINE]))
     against = {"n": paired.n, "difference": paired.value, "d_low": paired.low, "d_high": paired.high}
     return row | against | {"helped": helped, "hurt": hurt, "p": mcnemar(helped, hurt)}
@@ -89,7 +98,9 @@ def _row(verdicts: pd.DataFrame, column: str) -> dict[str, float]:
 def grid(found: pd.DataFrame, benchmark: str) -> Grid:
     """Topic x (tasks; each column's pass@1; each column's difference to None), all with 95 % intervals."""
     order, columns = _names(found)
-    cells: dict[str, dict[str, str]] = {"tasks": {t: str(int(found.at[(t, BASELINE), "total"])) for t in order}}
+    cells: dict[str, dict[str, str]] = {
+        "tasks": {t: str(int(found.at[(t, BASELINE), "total"])) for t in order}
+    }
     for c in columns:
         cells[c] = {t: _rate_text(found.loc[(t, c)]) for t in order}
     for c in columns[1:]:
@@ -119,7 +130,9 @@ def _difference_text(row: pd.Series) -> str:
     return f"{points(row['difference'])} ({interval(row['d_low'], row['d_high'])})" if row["n"] else DASH
 
 
-def uneven(column: pd.Series, baseline: pd.Series, topic: pd.Series, seed: int = 0) -> tuple[float, float] | None:
+def uneven(
+    column: pd.Series, baseline: pd.Series, topic: pd.Series, seed: int = 0
+) -> tuple[float, float] | None:
     """Does the difference to the baseline depend on the topic? (spread, p) of a permutation test; None where undefined.
 
     The spread is the standard deviation over tasks of their topic's mean difference, as a fraction; p is the share of
@@ -141,7 +154,9 @@ def uneven(column: pd.Series, baseline: pd.Series, topic: pd.Series, seed: int =
     return math.sqrt(max(seen, 0.0)), p
 
 
-def share_above(column: pd.Series, others: pd.DataFrame, topic: pd.Series) -> tuple[int, float, float, float] | None:
+def share_above(
+    column: pd.Series, others: pd.DataFrame, topic: pd.Series
+) -> tuple[int, float, float, float] | None:
     """(tasks, share of the topics in which `column` solves more than each of `others`, low, high); None without common tasks.
 
     The bounds hold the share among all such tasks with 95 %: at least the topics in which it is shown to solve more than each,
@@ -153,7 +168,10 @@ def share_above(column: pd.Series, others: pd.DataFrame, topic: pd.Series) -> tu
     if not known.any():
         return None
     change = others[known].astype(int).rsub(column[known].astype(int), axis=0).groupby(topic[known])
-    helped, hurt = change.agg(lambda c: int((c > 0).sum())).to_numpy(), change.agg(lambda c: int((c < 0).sum())).to_numpy()
+    helped, hurt = (
+        change.agg(lambda c: int((c > 0).sum())).to_numpy(),
+        change.agg(lambda c: int((c < 0).sum())).to_numpy(),
+    )
     p = [mcnemar(a, b) for a, b in zip(helped.ravel(), hurt.ravel(), strict=True)]
     shown = np.reshape(holm(p), helped.shape) < 1 - CONFIDENCE
     more, fewer = helped > hurt, helped < hurt
@@ -180,7 +198,9 @@ def _spread(found: pd.DataFrame, order: Sequence[str]) -> str:
     enough = rows["measured"] >= FEW
     rows = rows[enough if enough.any() else rows["measured"] > 0]
     best, worst = (str(rows["rate"].idxmax()), str(rows["rate"].idxmin()))
-    parts = (f"{t} ({percent(rows.at[t, 'rate'])} %, {rows.at[t, 'measured']:.0f} tasks)" for t in (best, worst))
+    parts = (
+        f"{t} ({percent(rows.at[t, 'rate'])} %, {rows.at[t, 'measured']:.0f} tasks)" for t in (best, worst)
+    )
     which = f"topics of at least {FEW} tasks" if enough.any() else "topics"
     return f"Without retrieval the {which} go from {' down to '.join(parts)}."
 
@@ -190,7 +210,9 @@ def _against_none(found: pd.DataFrame, order: Sequence[str], column: str) -> str
     rows = rows[rows["n"] > 0]
     above, below = int((rows["difference"] > 0).sum()), int((rows["difference"] < 0).sum())
     clear = rows[rows["p_holm"] < ALPHA]
-    named = [f"{t} {points(r['difference'])} points (corrected p {_p(r['p_holm'])})" for t, r in clear.iterrows()]
+    named = [
+        f"{t} {points(r['difference'])} points (corrected p {_p(r['p_holm'])})" for t, r in clear.iterrows()
+    ]
     beyond = f"beyond chance in {'; '.join(named)}" if named else "in no topic beyond chance"
     return (
         f"{column} is above None in {above} and below in {below} of {len(rows)} measured topics, {beyond} "
@@ -215,7 +237,9 @@ def _evenness(verdicts: pd.DataFrame, topic: pd.Series, column: str) -> str:
     )
 
 
-def _beside_the_paper(found: pd.DataFrame, order: Sequence[str], known: Sequence[str], column: str) -> list[str]:
+def _beside_the_paper(
+    found: pd.DataFrame, order: Sequence[str], known: Sequence[str], column: str
+) -> list[str]:
     """Ours beside the statements of Section 6.2, each over the topics that both columns have."""
     said, sparse = [], next((c for c in SPARSE if c in known), None)
     if column not in known or column == BASELINE:
@@ -223,14 +247,18 @@ def _beside_the_paper(found: pd.DataFrame, order: Sequence[str], known: Sequence
     named = [t for t in order if t != ALL]
     if sparse:
         above = _counts(found, named, column, sparse)
-        said.append(f"{PAPER} has PKG above BM25 in all ten topics; here {column} is above {sparse} in {above}.")
+        said.append(
+            f"{PAPER} has PKG above BM25 in all ten topics; here {column} is above {sparse} in {above}."
+        )
     above = f"{PAPER} has PKG above None in {PUBLISHED_ABOVE_NONE} of ten topics; here {column} is in"
     said.append(f"{above} {_counts(found, named, column, BASELINE)}.")
     gaps = _gaps(found, PUBLISHED_BELOW_NONE, column, BASELINE)
     said.append(f"{PAPER} has PKG below None in two topics; {column} minus None here, in points: {gaps}.")
     if RERANKED in known:
         gaps = _gaps(found, PUBLISHED_RERANKED_BELOW, RERANKED, column)
-        said.append(f"{PAPER} has Reranked below PKG in three topics; Reranked minus {column} here, in points: {gaps}.")
+        said.append(
+            f"{PAPER} has Reranked below PKG in three topics; Reranked minus {column} here, in points: {gaps}."
+        )
     return said
 
 
@@ -267,7 +295,11 @@ def replay_grid(found: Mapping[str, pd.DataFrame], benchmark: str) -> Grid:
             cells[name, f"{c} against None"] = {t: points(rates.at[(t, c), "difference"]) for t in order}
     frame = pd.DataFrame(cells or {"": dict.fromkeys([*topics().index, ALL], DASH)})
     title = f"Published samples of closed models on {TITLES.get(benchmark, benchmark)}, executed here"
-    return Grid(title, frame.loc[[*topics().index, ALL]].rename_axis("topic"), (f"Points of pass@1. {DASH} not measured.",))
+    return Grid(
+        title,
+        frame.loc[[*topics().index, ALL]].rename_axis("topic"),
+        (f"Points of pass@1. {DASH} not measured.",),
+    )
 
 
 def replay_findings(found: Mapping[str, pd.DataFrame], column: str) -> list[str]:

@@ -52,7 +52,9 @@ def topics() -> pd.DataFrame:
 @cache
 def rules() -> tuple[Rule, ...]:
     """The rules in the order in which they are tried."""
-    rows = pd.read_csv(REFERENCE / "topic_rules.tsv", sep="\t", quoting=csv.QUOTE_NONE).itertuples(index=False)
+    rows = pd.read_csv(REFERENCE / "topic_rules.tsv", sep="\t", quoting=csv.QUOTE_NONE).itertuples(
+        index=False
+    )
     return tuple(Rule(r.category, r.topic, r.where, re.compile(r.pattern, re.IGNORECASE)) for r in rows)
 
 
@@ -155,10 +157,19 @@ def _agreement_row(labels: pd.Series, answer: pd.Series) -> tuple[str, ...]:
         return ("0", *[DASH] * 5)
     value, low, high = kappa(labels, answer)
     share = f"{percent(bounds[0])} to {percent(bounds[1])}"
-    return (str(len(labels)), str(agree), percent(agree / len(labels)), share, _two(value), f"{_two(low)} to {_two(high)}")
+    return (
+        str(len(labels)),
+        str(agree),
+        percent(agree / len(labels)),
+        share,
+        _two(value),
+        f"{_two(low)} to {_two(high)}",
+    )
 
 
-def kappa(labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
+def kappa(
+    labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, float, float]:
     """Cohen's kappa and its percentile bootstrap interval over tasks; NaN where it is not defined (one label alone)."""
     names = [*topics().index, SILENT]
     a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (labels, answer))
@@ -166,7 +177,10 @@ def kappa(labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES, seed
         return (math.nan,) * 3
     draws = np.random.default_rng(seed).integers(len(a), size=(resamples, len(a)))
     # The same formula as sklearn's, over all resamples at once: one by one they would take minutes.
-    seen, (mine, theirs) = (a == b)[draws].mean(axis=1), (_shares(codes[draws], len(names)) for codes in (a, b))
+    seen, (mine, theirs) = (
+        (a == b)[draws].mean(axis=1),
+        (_shares(codes[draws], len(names)) for codes in (a, b)),
+    )
     chance = (mine * theirs).sum(axis=1)
     tail, known = (1 - CONFIDENCE) / 2, chance < 1
     low, high = np.quantile((seen[known] - chance[known]) / (1 - chance[known]), [tail, 1 - tail])
@@ -207,9 +221,15 @@ def categories(assigned: pd.DataFrame) -> Grid:
     counts = assigned.groupby(["topic", "category"]).size()
     rows = {}
     for topic in topics().index:
-        mine = counts[topic].sort_values(ascending=False, kind="stable") if topic in counts else pd.Series(dtype=int)
+        mine = (
+            counts[topic].sort_values(ascending=False, kind="stable")
+            if topic in counts
+            else pd.Series(dtype=int)
+        )
         rows[topic] = (str(int(mine.sum())), ", ".join(f"{c} {n}" for c, n in mine.items()))
-    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["tasks", "fine categories"]).rename_axis("topic")
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["tasks", "fine categories"]).rename_axis(
+        "topic"
+    )
     return Grid(f"Topics of {len(assigned)} tasks", frame)
 
 

@@ -33,7 +33,15 @@ class Record:
 
     def answers(self) -> tuple[bool | None, ...]:
         """In the order of STAGES."""
-        return (self.context_found, self.in_prompt, self.completion, self.extracted, self.parsed, self.ran, self.passed)
+        return (
+            self.context_found,
+            self.in_prompt,
+            self.completion,
+            self.extracted,
+            self.parsed,
+            self.ran,
+            self.passed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,9 @@ def waterfall(records: Iterable[Record]) -> list[Stage]:
             continue
         lost = [r for r in left if r.answers()[i] is False]
         unknown = [r for r in left if name == "passed" and r.passed is None]
-        left = [r for r in left if r.answers()[i] is not False and not (name == "passed" and r.passed is None)]
+        left = [
+            r for r in left if r.answers()[i] is not False and not (name == "passed" and r.passed is None)
+        ]
         stages.append(Stage(name, len(left), len(lost), sum(r.passed is True for r in lost), len(unknown)))
     return stages
 
