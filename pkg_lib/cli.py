@@ -380,19 +380,19 @@ def repo_tasks(
         list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="Complete only the first N tasks of each package.")
+        int | None, typer.Option(help="Complete only the first N tasks of each package, or of RepoEval.")
     ] = None,
     benchmark: Annotated[
-        str, typer.Option(help="For retrieval alone: repoeval or swebench-lite, from its directory.")
+        str, typer.Option(help="repoeval, from its directory; for retrieval alone also swebench-lite.")
     ] = "",
     ranker: Annotated[
         list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")
     ] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
-    from pkg_lib.papers.cast import running
+    from pkg_lib.papers.cast.cast_steps import run
 
-    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
+    run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
 
 
 @app.command()
@@ -424,9 +424,9 @@ def make_tasks(
 ) -> None:
     """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
     from pkg_lib.data import packages
-    from pkg_lib.papers.cast import running
+    from pkg_lib.papers.cast.cast_steps import write_tasks
 
-    running.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
+    write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
 
 
 @app.command()
