@@ -477,17 +477,16 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
-    from pkg_lib.papers.dkb import measuring
-    from pkg_lib.papers.dkb.dkb_study import folder_of
-
     for line in build.lines(built := build.build(directory, mode, processes, store)):
         typer.echo(line)
     if output is not None:
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        folder = folder_of(results_dir(), record)
-        measuring.measure(directory, record, folder, processes)
+        from pkg_lib.papers.dkb import measurement
+
+        folder = measurement.folder_of(results_dir(), record)
+        measurement.measure(directory, record, folder, processes)
         typer.echo(f"recorded: {folder / 'index.json'}")
 
 
@@ -508,11 +507,10 @@ def repo_qa(
     ] = False,
 ) -> None:
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
-    from pkg_lib.papers.dkb import measuring
+    from pkg_lib.papers.dkb import measurement
 
-    for line in measuring.run(
-        _absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record
-    ):
+    place = _absolute_or_named(repository)
+    for line in measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record):
         typer.echo(line)
 
 
