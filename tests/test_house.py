@@ -32,7 +32,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 718,
-    "analysis": 1817,
+    "analysis": 1812,
     "chunking": 1027,
     "core": 784,
     "data": 1995,
