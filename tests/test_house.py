@@ -34,7 +34,7 @@ BUDGETS = {
     "": 718,
     "analysis": 1920,
     "chunking": 1027,
-    "core": 784,
+    "core": 831,
     "data": 1995,
     "execution": 1838,
     "experiment": 1997,
