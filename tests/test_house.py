@@ -32,7 +32,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 718,
-    "analysis": 1920,
+    "analysis": 1915,
     "chunking": 1027,
     "core": 831,
     "data": 1995,
