@@ -28,8 +28,8 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.experiment.completions import DECODING, Completions
 from pkg_lib.experiment.oracle import ideal
 from pkg_lib.experiment.rerank import Candidate, rerank
+from pkg_lib.experiment.waterfall import TaskRecord, record
 from pkg_lib.generation.extraction import extract
-from pkg_lib.papers.pkg.waterfall import Record, record
 from pkg_lib.retrieval.embed import Embedder
 
 CHOOSING = ("Reranked", "Ideal")
@@ -170,7 +170,7 @@ class Experiment(Completions):
         outcomes = self._run("runtime sanity", list(pairs.values()))
         return {pair: o.status == "passed" for pair, o in zip(pairs, outcomes, strict=True)}
 
-    def records(self, column: str) -> list[Record]:
+    def records(self, column: str) -> list[TaskRecord]:
         """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context stages."""
         self.reranked()
         seen = self._stored("evaluations", "reranked", ("candidates",))
