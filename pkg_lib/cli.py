@@ -20,7 +20,7 @@ from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.data.corpora import CORPORA, DEFAULT
 from pkg_lib.experiment import study
-from pkg_lib.retrieval.columns import ALL
+from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -530,8 +530,8 @@ def list_names() -> None:
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE", "structured:FILE"],
-        "columns": ALL,
+        "corpora": [*CORPORA],
+        "columns": retrieved(),
         "notebooks": study.notebooks(),
     }
     for name, values in rows.items():

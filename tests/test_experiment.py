@@ -13,35 +13,35 @@ import pytest
 from pkg_lib.analysis.findings import findings
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, MBPP_DIR, load_benchmark
-from pkg_lib.data.corpora import load_corpus
+from pkg_lib.data.corpora import kind_of, load_corpus
 from pkg_lib.data.published import context_id
 from pkg_lib.experiment.completions import NOTHING, Completions
 from pkg_lib.experiment.experiment import CHOOSING, CONTROLS, Experiment
 from pkg_lib.experiment.forecast import forecast
 from pkg_lib.experiment.study import MODEL, STUDY
-from pkg_lib.retrieval.columns import columns_of
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge, NoRetrieval
+from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of
+from pkg_lib.retrieval.retrievers import Knowledge, NoRetrieval
 from pkg_lib.retrieval.text_columns import TextKnowledge
 
 HERE = [p for p in STUDY if (p.model, p.benchmark, p.columns) == (MODEL, "humaneval", ())]
 
 
-@pytest.fixture(params=[p for p in HERE if columns_of(p.corpus) is RETRIEVERS], ids=lambda p: p.corpus)
+@pytest.fixture(params=[p for p in HERE if kind_of(p.corpus) == "code"], ids=lambda p: p.corpus)
 def experiment(request, committed):
     return Experiment(MODEL, corpus=request.param.corpus, limit=8)
 
 
 def test_committed_study_is_complete(experiment):
     """No prompt of the study lacks its completion, so a fresh clone needs no weights and no corpus."""
-    assert experiment.missing(list(RETRIEVERS)) == {}
+    assert experiment.missing(list(experiment.retrievers)) == {}
 
 
 def test_verdicts_cover_every_task_and_column(experiment):
     frame = experiment.verdicts()
-    assert list(frame) == [*RETRIEVERS, *CHOOSING]
+    assert list(frame) == [*experiment.retrievers, *CHOOSING]
     assert list(frame.index) == [t.id for t in experiment.tasks]
     assert frame.notna().all(axis=None)
-    assert (frame["Ideal"] == frame[list(RETRIEVERS)].any(axis=1)).all()
+    assert (frame["Ideal"] == frame[list(experiment.retrievers)].any(axis=1)).all()
     chosen = experiment.reranked()
     assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
 
@@ -324,7 +324,7 @@ def test_a_column_that_is_added_changes_no_stored_result(committed, monkeypatch,
     assert (committed / f"evaluations/{MODEL}/humaneval/{part.corpus}/candidates.json").exists()
     before = Experiment(MODEL, corpus=part.corpus).verdicts()
     assert before[list(CHOOSING)].notna().any().all()
-    monkeypatch.setitem(columns_of(part.corpus), "Toy", lambda knowledge: Toy())
+    monkeypatch.setitem(COLUMNS, "Toy", Column("Toy", Toy, (kind_of(part.corpus),)))
     experiment = Experiment(MODEL, corpus=part.corpus)
     after = experiment.verdicts()
     assert list(after) == [*columns_of(part.corpus), *CHOOSING] and after["Toy"].isna().all()
@@ -335,7 +335,7 @@ def test_a_column_that_is_added_changes_no_stored_result(committed, monkeypatch,
 def test_a_column_that_is_run_later_is_scored_and_not_chosen(committed, monkeypatch):
     """Until the candidates are named anew, by `--fresh` or by taking candidates.json away."""
     before = Experiment(MODEL, corpus="pkg-contexts", limit=12).verdicts()
-    monkeypatch.setitem(RETRIEVERS, "Toy", lambda knowledge: Toy())
+    monkeypatch.setitem(COLUMNS, "Toy", Column("Toy", Toy))
     right = lambda self, column, whole=Experiment.solutions: (  # noqa: E731
         {t.id: t.solution for t in self.tasks} if column == "Toy" else whole(self, column)
     )

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.corpora import is_text
 from pkg_lib.experiment import kernel
-from pkg_lib.retrieval.columns import ALL
+from pkg_lib.retrieval.columns import COLUMNS, chosen, retrieved
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.experiment import Experiment
@@ -23,7 +24,6 @@ MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
 OWN = "own/"  # what the names of a run with parameters of the user's own start with; git ignores such folders, the report too
-SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
 COLUMN_PARAMETERS = ("column", "left", "right", "sets")  # of notebooks; the last joins columns by "+"
 MOST_NAMED = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
@@ -115,9 +115,9 @@ def parts(
 
     A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all columns.
     """
-    unknown = [c for c in columns if c not in ALL]
-    if unknown:
-        raise UserError(f"unknown column '{unknown[0]}'; choose from: {', '.join(ALL)}")
+    for column in columns:
+        if column not in retrieved():
+            raise unknown("column", column, retrieved())
     if corpora:
         found = [
             Part(b, c, model=m)
@@ -349,11 +349,9 @@ def lacks(cell: Cell, measured: list[str]) -> str:
     for name in (n for n in COLUMN_PARAMETERS if cell.parameters.get(n, defaults.get(n))):
         value = cell.parameters.get(name, defaults[name])
         for column in value.split("+"):
-            if column not in (*ALL, *SELECTED):
-                raise UserError(
-                    f"parameter {name}: unknown column '{column}'; choose from: {', '.join((*ALL, *SELECTED))}"
-                )
-            if column not in (*measured, *SELECTED):
+            if column not in COLUMNS:
+                raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
+            if column not in (*measured, *chosen()):
                 return f"column {column} is not measured (measured are {', '.join(measured)})"
     return ""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.disk import directory as store
 from pkg_lib.graph.disk.vectors import Encoder, payloads_digest
@@ -14,7 +15,7 @@ from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.index import HNSWIndex, Index, make_index
 
-UNITS = {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE}  # a leaf of a text's JSON
+UNITS = Registry("unit", {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE})  # a leaf of a text's JSON
 
 
 def search(
@@ -24,13 +25,9 @@ def search(
 
     UserError for an unknown unit or index, a directory without a graph, or a graph without such nodes.
     """
-    if unit not in UNITS:
-        raise UserError(f"unknown unit '{unit}'; choose from: {', '.join(UNITS)}")
+    kind = UNITS.get_or_fail(unit)
     graph = store.load(folder)
-    nodes = graph.of_type(UNITS[unit])
-    nodes = nodes[
-        np.sort(np.unique(graph.text[nodes], return_index=True)[1])
-    ]  # one node a text, as the columns take them
+    nodes = graph.first_of_each_text(kind)
     if not len(nodes):
         raise UserError(
             f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}"

@@ -43,7 +43,7 @@ from pkg_lib.graph.nodes import UNPARSABLE, paused_collector
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
 from pkg_lib.papers.pkg.graphs import table8_rows
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, make_index, recall
+from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, Index, make_index
 from pkg_lib.retrieval.prune import prune
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,8 +113,8 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
 LOAD = """
 import sys, time, psutil
 from pathlib import Path
-from pkg_lib.analysis.graphs import table8_rows
-from pkg_lib.graph import store
+from pkg_lib.papers.pkg.graphs import table8_rows
+from pkg_lib.graph.disk import directory as store
 rss = lambda: psutil.Process().memory_info().rss / 2**20
 before, start = rss(), time.perf_counter()
 graph = store.load(Path(sys.argv[1]))
@@ -189,6 +189,16 @@ def searching(
         hnsw.index.hnsw.efSearch = ef
         found["hnsw"][str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
     return found
+
+
+def recall(index: Index, exact: Index, queries: np.ndarray, k: int = 1) -> float:
+    """Share of the k exact neighbours that `index` finds, over all queries: 1 for the exact index itself.
+
+    A neighbour whose cosine equals that of the exact k-th counts too: twins have no order.
+    """
+    bar = exact.search(queries, k)[1][:, -1:]
+    positions, cosines = index.search(queries, k)
+    return float(((cosines >= bar - 1e-6) & (positions >= 0)).mean())
 
 
 def each(index, queries: np.ndarray) -> float:
