@@ -196,14 +196,14 @@ def graph(
     output: Annotated[Path | None, typer.Option(help="A directory to save the graph in.")] = None,
 ) -> None:
     """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
-    from pkg_lib.graph.disk import directory as store
+    from pkg_lib.graph import disk
     from pkg_lib.papers.pkg import graph_building as building
 
     built = building.build_corpus(corpus, processes)
     for line in building.lines(built):
         typer.echo(line)
     if output is not None:
-        store.save(built.graph, output)
+        disk.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)

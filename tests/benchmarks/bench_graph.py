@@ -36,8 +36,8 @@ if __name__ == "__main__":
 
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document
+from pkg_lib.graph import disk
 from pkg_lib.graph.code import functions_of
-from pkg_lib.graph.disk import directory as store
 from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.nodes import UNPARSABLE, paused_collector
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
@@ -98,7 +98,7 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     graphs = []
     for name, processes in (("one", 1), ("two", 2)):
         built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
-        saved = timed(lambda graph=built[2], name=name: store.save(graph, folder / name))
+        saved = timed(lambda graph=built[2], name=name: disk.save(graph, folder / name))
         wall, used = built[0] + saved[0], built[1] + saved[1]
         functions = len(built[2].of_type(IMPL))
         found[name] = {"wall_s": wall, "cpu_s": used, "save_s": saved[0], "functions_per_s": functions / wall}
@@ -114,10 +114,10 @@ LOAD = """
 import sys, time, psutil
 from pathlib import Path
 from pkg_lib.papers.pkg.graphs import table8_rows
-from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph import disk
 rss = lambda: psutil.Process().memory_info().rss / 2**20
 before, start = rss(), time.perf_counter()
-graph = store.load(Path(sys.argv[1]))
+graph = disk.load(Path(sys.argv[1]))
 loaded = time.perf_counter() - start
 graph.subgraph(int(graph.of_type(1)[len(graph.of_type(1)) // 2]))
 print(loaded, before, rss())
@@ -271,7 +271,7 @@ def measure(
     encoder = (
         WordVectors(texts[:: max(1, len(texts) // 20_000)]) if embedder == "words" else Embedder(embedder)
     )
-    seconds, _, matrix = timed(lambda: store.encode(folder / "one", encoder))
+    seconds, _, matrix = timed(lambda: disk.encode(folder / "one", encoder))
     figures |= {"vectors": encoder.name, "vectors_s": seconds, "disk_mb": disk_mb(folder / "one")}
     random = np.random.default_rng(1)
     asked = encoder.encode([half(texts[i], random) for i in random.choice(len(texts), queries)])
