@@ -31,20 +31,20 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 709,
+    "": 718,
     "analysis": 1817,
     "chunking": 1027,
     "core": 831,
-    "data": 1983,
+    "data": 1995,
     "execution": 1838,
-    "experiment": 1995,
+    "experiment": 1997,
     "generation": 624,
-    "graph": 3788,
+    "graph": 3480,
     "papers/cast": 2304,
     "papers/claims": 1577,
     "papers/dkb": 2498,
     "papers/pkg": 5157,
-    "retrieval": 1579,
+    "retrieval": 1575,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD = {

@@ -63,11 +63,6 @@ def retrieved() -> list[str]:
     return [c.name for c in COLUMNS.values() if c.retriever]
 
 
-def chosen() -> list[str]:
-    """The columns that choose among the solutions of others; they are shown behind those that retrieve."""
-    return [c.name for c in COLUMNS.values() if not c.retriever]
-
-
 class PublishedContexts:
     """A column whose contexts the authors retrieved: the top one of each task as it was published, whole and unpruned."""
 

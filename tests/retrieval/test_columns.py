@@ -11,7 +11,7 @@ import pytest
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
-from pkg_lib.retrieval.columns import COLUMNS, Column, chosen, columns_of, knowledge_of, retrieved
+from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of, knowledge_of, retrieved
 from pkg_lib.retrieval.retrievers import Knowledge, NoRetrieval
 from pkg_lib.retrieval.text_columns import TextKnowledge
 
@@ -56,7 +56,6 @@ def test_columns_by_corpus():
     assert list(columns_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
     code = ["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
     assert list(columns_of("textbook+stdlib")) == code and retrieved() == [*code, "JSON-PKG"]
-    assert chosen() == ["Reranked", "Ideal"]
     with pytest.raises(UserError, match="mixes code and text"):
         columns_of("textbook+tutorials")
     with pytest.raises(UserError, match="joined with no other"):
