@@ -26,7 +26,7 @@ from astchunk import ASTChunkBuilder
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pkg_lib.chunking.account import Ledger
+from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.languages import language_of, parse
 from pkg_lib.chunking.trees import chunk_files, walk
@@ -63,10 +63,10 @@ def fetch(folder: Path) -> list[Path]:
     return [folder]
 
 
-def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Ledger]:
+def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Accounts]:
     """Language -> (name, bytes) of every source file below the roots."""
     found: dict[str, list[tuple[str, bytes]]] = {}
-    ledger = Ledger()
+    ledger = Accounts()
     for root in roots:
         for name, data in walk(root, ledger):
             if name.startswith("site-packages/"):  # the standard library's own files only

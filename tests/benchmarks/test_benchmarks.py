@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import torch
@@ -20,19 +17,6 @@ from benchmarks import (
 from pkg_lib.core.types import Request, Task
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
-
-
-def test_the_names_are_listed_sooner_than_pandas_alone_is_imported():
-    """A list of names loads nothing that computes: three starts of each, the fastest of them."""
-
-    def seconds(*arguments: str) -> float:
-        begins = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-        return time.perf_counter() - begins
-
-    tries = [(seconds("-m", "pkg_lib", "list"), seconds("-c", "import pandas")) for _ in range(3)]
-    listed, peer = (min(times) for times in zip(*tries, strict=True))
-    assert listed < 1.5 * peer
 
 
 def test_bm25_small():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pkg_lib.chunking.account import Ledger
+from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.statistics import statistics
 from pkg_lib.chunking.trees import walk
 from pkg_lib.core.store import versions, write_json, write_text
@@ -62,12 +62,12 @@ def sources(language: str) -> tuple[str, list[tuple[str, bytes]]]:
         files = [
             (f"{label}/{n}", data)
             for label, root in roots.items()
-            for n, data in walk(root, Ledger(), {"python"})
+            for n, data in walk(root, Accounts(), {"python"})
         ]
         return ", ".join(roots), [f for f in files if f[0].endswith(".py")]
     about = next(t for t in TREES if t.language == language)
     root: Path = unpacked(about.archive, about.sha256, npm(about.path))
-    found = walk(root, Ledger(), {language})
+    found = walk(root, Accounts(), {language})
     return about.label, [f for f in found if not f[0].endswith(".d.ts")]
 
 
