@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from pkg_lib.core.store import ROOT
@@ -78,6 +79,23 @@ TWICE = {
     "Tree",
 }
 
+# Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
+BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
+# Public without a caller yet; nothing may be added.
+UNCALLED = {
+    "analysis/stats.mrr_at",
+    "analysis/stats.rank_of",
+    "analysis/stats.recall_at",
+    "analysis/stats.reciprocal_rank_fusion",
+    "analysis/stats.weighted_fusion",
+    "core/registry.Registry",
+    "execution/syscalls.refusing",
+    "graph/text/documents.rebuild",
+    "graph/text/structure.Structurer",
+    "papers/dkb/evidence.mean_of",
+    "retrieval/chunks.ChunkRetriever",
+}
+
 
 def folder_of(module: str) -> str:
     """The folder with a rank that a module below pkg_lib stands in."""
@@ -137,6 +155,34 @@ def test_no_two_public_classes_of_one_name():
     classes = [n.name for tree in MODULES.values() for n in tree.body if isinstance(n, ast.ClassDef)]
     names = Counter(n for n in classes if not n.startswith("_"))
     assert {n for n, count in names.items() if count > 1} == TWICE
+
+
+def called_names() -> set[str]:
+    """Every name that pkg_lib and the notebooks use, however they came by it."""
+    cells = [nbformat.read(path, 4).cells for path in (ROOT / "notebooks").glob("*.ipynb")]
+    sources = [ast.parse(c.source) for notebook in cells for c in notebook if c.cell_type == "code"]
+    names = set()
+    for node in (n for tree in (*MODULES.values(), *sources) for n in ast.walk(tree)):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.alias) and node.asname:
+            names.add(node.name.split(".")[-1])
+    return names
+
+
+def test_every_public_function_and_class_has_a_caller_outside_the_tests():
+    names, public = called_names(), (ast.FunctionDef, ast.ClassDef)
+    uncalled = {
+        f"{module}.{node.name}"
+        for module, tree in MODULES.items()
+        for node in tree.body
+        if isinstance(node, public) and not node.name.startswith("_") and node.name not in names
+        # A command of the line is called by its decorator.
+        if not any("app.command" in ast.unparse(d) for d in node.decorator_list)
+    }
+    assert uncalled - BY_NAME <= UNCALLED
 
 
 @pytest.mark.parametrize("command", [["list"], ["--help"], ["chunk", "FILE"]])

@@ -27,14 +27,9 @@ def test_bm25_small():
 
 
 def test_chunking_small():
-    deep = b"x = " + b"a + " * 2000 + b"a\n"
-    wide = b"x = 1; " * 1500 + b"\n"
-    files = [
-        ("a.py", b"def f(): pass\n" * 300),
-        ("deep.py", deep),
-        ("wide.py", wide),
-        ("latin.py", b"# \xe9\n"),
-    ]
+    deep, wide = b"x = " + b"a + " * 2000 + b"a\n", b"x = 1; " * 1500 + b"\n"
+    texts = {"a.py": b"def f(): pass\n" * 300, "deep.py": deep, "wide.py": wide, "latin.py": b"# \xe9\n"}
+    files = list(texts.items())
     found = bench_chunking.measure(files, "python", processes=1, repeat=1)
     assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (4, 1, 1, 0)
     assert {k: v.split()[0] for k, v in found["differences"].items()} == {

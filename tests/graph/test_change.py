@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from words import WordEmbedder
+from fakes import WordEmbedder
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.disk import directory as store

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from words import WordEmbedder
+from fakes import WordEmbedder
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.disk import directory as store
