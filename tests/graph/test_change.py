@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fakes import WordEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from fakes import WordEmbedder
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.disk import directory as store
