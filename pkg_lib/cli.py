@@ -358,6 +358,7 @@ def chunk(
     ] = 2000,
     lines: Annotated[int, typer.Option(help="The lines of a fixed-size chunk.")] = 60,
     language: Annotated[str, typer.Option(help="Of a file whose suffix does not say it.")] = "",
+    processes: Annotated[int, typer.Option(help="How many cut the files of a tree at once.")] = 1,
     join: Annotated[
         bool, typer.Option("--join", help="Write the bytes of the chunks that come in on standard input.")
     ] = False,
@@ -371,10 +372,8 @@ def chunk(
         return
     if path is None:
         raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
-    typer.echo(
-        stream.split(path, Chunker(method, mode, max_size, lines), language or None, sys.stdout.buffer),
-        err=True,
-    )
+    chunker = Chunker(method, mode, max_size, lines)
+    typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
 
 
 @app.command("repo-tasks")
