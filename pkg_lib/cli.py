@@ -152,8 +152,9 @@ def report() -> None:
 
 def _report() -> None:
     from pkg_lib.analysis.report import build_report
+    from pkg_lib.papers.pkg import task_pages
 
-    typer.echo(f"report: {build_report(results_dir())}")
+    typer.echo(f"report: {build_report(results_dir(), task_pages.build)}")
 
 
 @app.command()

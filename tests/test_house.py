@@ -31,8 +31,8 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 718,
-    "analysis": 1920,
+    "": 719,
+    "analysis": 1811,
     "chunking": 1027,
     "core": 784,
     "data": 1995,
@@ -43,12 +43,11 @@ BUDGETS = {
     "papers/cast": 2304,
     "papers/claims": 1577,
     "papers/dkb": 2498,
-    "papers/pkg": 5157,
+    "papers/pkg": 5069,
     "retrieval": 1684,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD = {
-    ("analysis/report", "papers/pkg/task_pages"),
     ("chunking/chunker", "graph/nodes"),
     ("experiment/batch", "analysis/report"),
     ("experiment/experiment", "analysis/stats"),
@@ -73,7 +72,6 @@ TWICE = {
     "Plan",
     "Record",
     "Row",
-    "Run",
     "Study",
     "Tree",
 }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import nbformat
 import pytest
 
-from pkg_lib.analysis.contents import place
+from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.report import build_report
 from pkg_lib.experiment import study
 from pkg_lib.experiment.experiment import Experiment, open_experiment
@@ -56,8 +55,8 @@ def test_notebook_runs_on_eight_tasks(committed, notebook, part):
             (committed / "tables" / f"{table}.{suffix}").stat().st_size for suffix in ("csv", "md", "tex")
         )
     build_report(committed)
-    page, part = place(SimpleNamespace(**section))
-    assert f'id="{part}"' in (committed / "site" / f"{page}.html").read_text()
+    place = Section(**section)
+    assert f'id="{place.id}"' in (committed / "site" / f"{place.page}.html").read_text()
 
 
 def test_table_1_holds_the_rate_of_the_verdicts(committed):

@@ -19,6 +19,7 @@ from pkg_lib.analysis.tables import CODE, single, table1
 from pkg_lib.core.store import slug, write_jsonl
 from pkg_lib.experiment.study import NOTEBOOKS
 from pkg_lib.papers.claims import claim_report, claims
+from pkg_lib.papers.pkg import task_pages
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM"
@@ -63,7 +64,7 @@ def page(tmp_path_factory):
     for column in single(CODE):
         corpus = "none" if column == "None" else "corpus-1"
         write_jsonl(results / "evaluations" / MODEL / "mbpp" / corpus / f"{slug(column)}.jsonl", rows)
-    return report.build_report(results)
+    return report.build_report(results, task_pages.build)
 
 
 def ledger():
