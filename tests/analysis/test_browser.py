@@ -40,7 +40,7 @@ def page(tmp_path_factory):
         wanted = {"return None": False, "canonical solution": True}
         controls = {n: pd.Series(v, verdicts.index, dtype="boolean") for n, v in wanted.items()}
         table = table1({model: verdicts}, controls, benchmark, "textbook+stdlib")
-        stem = f"m{number}.rq1"
+        stem = f"{MODEL}.{benchmark}.corpus-{number}.rq1"
         table.save(results / "tables" / stem)
         figure = pass_rates(verdicts, model, benchmark) if number == 1 else Figure((3, 2))
         save_figure(figure, results / "figures" / f"{stem}.rates")
