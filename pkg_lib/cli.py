@@ -80,6 +80,7 @@ def run(
     whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
     executed again (--rerun does, and rebuilds every table and figure).
     """
+    from pkg_lib.analysis.report import render_notebook
     from pkg_lib.experiment import batch
 
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
@@ -96,7 +97,7 @@ def run(
             "--tokens-per-second and --prices go with --dry-run, which computes and writes nothing"
         )
     typer.echo("reading what is stored ...")
-    done = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
+    done = batch.run(*asked, typer.echo, jobs, rerun, render_notebook)
     code, lines = batch.told(done)
     for line in lines:
         typer.echo(f"error: {line}", err=True)
@@ -107,13 +108,19 @@ def run(
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
+    from pkg_lib.analysis.prices import read_prices
     from pkg_lib.experiment import batch, forecast
 
     if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
         raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
-    rates = forecast.Rates(tokens_per_second, forecast.read_prices(prices) if prices else None)
+    rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
     for line in batch.dry_run(study.plan(*asked), again, rates):
         typer.echo(line)
+
+
+def prices_of(table: Any) -> dict[str, tuple[float, float]]:
+    """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
+    return {str(m): (float(asked), float(new)) for m, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:

@@ -11,7 +11,7 @@ from pkg_lib.core import hub, models
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import UserError
 from pkg_lib.data import corpora, text_corpora
-from pkg_lib.data.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
+from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import layers
 
 SOURCES = {
@@ -69,9 +69,10 @@ def _model(spec: models.ModelSpec) -> str:
 
 
 def _benchmark(name: str) -> str:
-    if name.startswith("mbpp") and not os.environ.get(MBPP_DIR):
-        return f"directory in {MBPP_DIR}, else hub: {MBPP_HUB} (asked for when used)"
-    return f"at hand, {len(load_benchmark(name))} tasks"
+    benchmark = BENCHMARKS[name]
+    if benchmark.asks_hub:
+        return f"{benchmark.home} (asked for when used)"
+    return f"at hand, {len(benchmark.tasks())} tasks"
 
 
 def _corpus(name: str) -> str:

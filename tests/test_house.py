@@ -34,7 +34,7 @@ BUDGETS = {
     "": 719,
     "analysis": 1811,
     "chunking": 1027,
-    "core": 784,
+    "core": 831,
     "data": 1995,
     "execution": 1838,
     "experiment": 1997,

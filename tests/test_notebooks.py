@@ -12,7 +12,7 @@ import pytest
 from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.report import build_report
 from pkg_lib.experiment import study
-from pkg_lib.experiment.experiment import Experiment, open_experiment
+from pkg_lib.experiment.run import Run
 
 
 def declared(notebook):
@@ -33,7 +33,7 @@ FIRST = study.STUDY[0]
 
 
 def cell_of(notebook, part, limit, **own):
-    planned = [(open_experiment(part.model, part.benchmark, part.corpus, limit), part)] if part else []
+    planned = [(Run(part.model, part.benchmark, part.corpus, limit), part)] if part else []
     return study.cells([notebook], planned, own)[0][1]
 
 
@@ -63,7 +63,7 @@ def test_table_1_holds_the_rate_of_the_verdicts(committed):
     cell = cell_of("rq1_code_pkg", FIRST, 8)
     assert study.execute(cell) == ""
     rows = (committed / "tables" / f"{cell.target.stem}.csv").read_text()
-    passed = Experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 8).verdicts()["Block-PKG"].mean()
+    passed = Run(study.MODEL, FIRST.benchmark, FIRST.corpus, 8).verdicts()["Block-PKG"].mean()
     assert f"{100 * passed:.1f}" in rows
 
 

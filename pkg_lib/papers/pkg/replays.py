@@ -23,7 +23,7 @@ from pkg_lib.analysis.tables import (
 )
 from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import NotAtHand, Outcome
-from pkg_lib.experiment.oracle import ideal
+from pkg_lib.experiment.select import ideal
 
 # The authors' file names, and the columns of this study that they are.
 METHODS = {

