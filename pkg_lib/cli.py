@@ -20,7 +20,7 @@ from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.data.corpora import CORPORA, DEFAULT
 from pkg_lib.experiment import study
-from pkg_lib.retrieval.columns import ALL
+from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -204,14 +204,14 @@ def graph(
     output: Annotated[Path | None, typer.Option(help="A directory to save the graph in.")] = None,
 ) -> None:
     """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
-    from pkg_lib.graph.disk import directory as store
+    from pkg_lib.graph import disk
     from pkg_lib.papers.pkg import graph_building as building
 
     built = building.build_corpus(corpus, processes)
     for line in building.lines(built):
         typer.echo(line)
     if output is not None:
-        store.save(built.graph, output)
+        disk.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
@@ -538,8 +538,8 @@ def list_names() -> None:
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE", "structured:FILE"],
-        "columns": ALL,
+        "corpora": [*CORPORA],
+        "columns": retrieved(),
         "notebooks": study.notebooks(),
     }
     for name, values in rows.items():

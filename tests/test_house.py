@@ -31,31 +31,25 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 719,
+    "": 718,
     "analysis": 1811,
     "chunking": 1027,
-    "core": 831,
-    "data": 1995,
+    "core": 852,
+    "data": 2039,
     "execution": 1838,
-    "experiment": 1997,
-    "generation": 624,
-    "graph": 3783,
+    "experiment": 1929,
+    "generation": 748,
+    "graph": 3493,
     "papers/cast": 2304,
     "papers/claims": 1577,
     "papers/dkb": 2498,
-    "papers/pkg": 5069,
-    "retrieval": 1684,
+    "papers/pkg": 5065,
+    "retrieval": 1578,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD = {
     ("chunking/chunker", "graph/nodes"),
-    ("experiment/batch", "analysis/report"),
-    ("experiment/experiment", "analysis/stats"),
-    ("experiment/experiment", "analysis/tables"),
     ("experiment/experiment", "papers/pkg/waterfall"),
-    ("experiment/forecast", "analysis/prices"),
-    ("experiment/study", "analysis/stats"),
-    ("experiment/study", "analysis/tables"),
 }
 
 # Names that still mean two things.
@@ -72,6 +66,7 @@ TWICE = {
     "Plan",
     "Record",
     "Row",
+    "Run",
     "Study",
     "Tree",
 }

@@ -18,7 +18,7 @@ from pkg_lib.experiment import kernel
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.select import SELECTED
-from pkg_lib.retrieval.columns import ALL
+from pkg_lib.retrieval.columns import COLUMNS, retrieved
 
 NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
@@ -102,8 +102,8 @@ def parts(
 
     A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all columns.
     """
-    if strange := [c for c in columns if c not in ALL]:
-        raise unknown("column", strange[0], ALL)
+    if strange := [c for c in columns if c not in retrieved()]:
+        raise unknown("column", strange[0], retrieved())
     if corpora:
         named = benchmarks or [STUDY[0].benchmark]
         chosen = [Part(b, c, model=m) for m in models or [MODEL] for b in named for c in corpora]
@@ -335,9 +335,8 @@ def lacks(cell: Cell, measured: list[str]) -> str:
     parameters = declared_parameters(cell.source) | cell.parameters
     for name in (n for n in COLUMN_PARAMETERS if parameters.get(n)):
         for column in parameters[name].split("+"):
-            if column not in (*ALL, *SELECTED):
-                choices = ", ".join((*ALL, *SELECTED))
-                raise UserError(f"parameter {name}: unknown column '{column}'; choose from: {choices}")
+            if column not in COLUMNS:
+                raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
             if column not in (*measured, *SELECTED):
                 return f"column {column} is not measured (measured are {', '.join(measured)})"
     return ""

@@ -43,7 +43,7 @@ from pkg_lib.analysis.stats import (
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.data.corpora import PREFIXES, load_corpus
+from pkg_lib.data.corpora import load_corpus
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
@@ -60,7 +60,7 @@ def query_of(task: Task) -> str:
 def documents() -> Iterator[Document]:
     """Installed source in a fixed order; packages are read one file at a time."""
     yield from load_corpus("textbook+stdlib")
-    yield from PREFIXES["source"](sysconfig.get_paths()["purelib"])
+    yield from load_corpus(f"source:{sysconfig.get_paths()['purelib']}")
 
 
 def distractors(count: int, solutions: set[str]) -> list[str]:

@@ -21,7 +21,8 @@ from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.select import SELECTED
 from pkg_lib.experiment.study import MODEL, STUDY
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.retrieval.columns import columns_of
+from pkg_lib.retrieval.retrievers import Knowledge
 from pkg_lib.retrieval.text_columns import TextKnowledge
 
 FIRST = STUDY[0]
@@ -56,9 +57,9 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
 
 def test_verdicts_cover_every_task_and_column(run):
     frame = run.verdicts()
-    assert list(frame) == [*RETRIEVERS, *SELECTED] and frame.notna().all(axis=None)
+    assert list(frame) == [*columns_of("textbook"), *SELECTED] and frame.notna().all(axis=None)
     assert list(frame.index) == [t.id for t in run.tasks]
-    assert (frame["Ideal"] == frame[list(RETRIEVERS)].any(axis=1)).all()
+    assert (frame["Ideal"] == frame[list(columns_of("textbook"))].any(axis=1)).all()
     chosen = run.reranked()
     assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
 
