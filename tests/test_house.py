@@ -32,7 +32,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 718,
-    "analysis": 1811,
+    "analysis": 1799,
     "chunking": 1027,
     "core": 852,
     "data": 2039,

@@ -23,23 +23,17 @@ import ast
 import json
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pkg_lib.analysis.stats import (
-    mcnemar,
-    mrr_at,
-    rank_of,
-    recall_at,
-    reciprocal_rank_fusion,
-    weighted_fusion,
-)
+from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -50,6 +44,44 @@ from pkg_lib.retrieval.embed import Embedder
 
 BENCHMARK, RRF = "mbpp", 60
 MINILM, LEXICAL, RANKS, SCORES = "MiniLM", "BM25", "reciprocal rank fusion", "score fusion"
+
+
+def rank_of(scores: np.ndarray, relevant: np.ndarray) -> np.ndarray:
+    """The rank (1: first) of the best relevant candidate of each query.
+
+    `scores` float [queries, candidates], higher is better; `relevant` bool, same shape, at least one in each row. A tie
+    counts against the relevant one: a score that all share puts it last.
+    """
+    best = np.where(relevant, scores, -np.inf).max(axis=1, keepdims=True)
+    return 1 + ((scores >= best) & ~relevant).sum(axis=1)
+
+
+def mrr_at(ranks: np.ndarray, k: int = 10) -> float:
+    """Mean reciprocal rank, a rank beyond k counting 0. `ranks` int [queries], from 1."""
+    return float(np.where(ranks <= k, 1 / ranks, 0.0).mean())
+
+
+def recall_at(ranks: np.ndarray, k: int) -> float:
+    """Share of queries whose one answer is among the first k. `ranks` int [queries], from 1."""
+    return float((ranks <= k).mean())
+
+
+def reciprocal_rank_fusion(systems: Sequence[np.ndarray], constant: int = 60) -> np.ndarray:
+    """Scores [queries, candidates] of several systems as one: the sum of 1 / (constant + rank) (Cormack et al., 2009).
+
+    Equal scores share the worst of their ranks.
+    """
+    return sum(1 / (constant + rankdata(-s, method="max", axis=1)) for s in systems)
+
+
+def weighted_fusion(systems: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Scores of several systems as one: each scaled to 0..1 for each query, then summed by weight."""
+    return sum(w * _scaled(s) for s, w in zip(systems, weights, strict=True))
+
+
+def _scaled(scores: np.ndarray) -> np.ndarray:
+    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
+    return (scores - low) / np.where(high > low, high - low, 1)
 
 
 def query_of(task: Task) -> str:
