@@ -159,8 +159,9 @@ def report() -> None:
 
 def _report() -> None:
     from pkg_lib.analysis.report import build_report
+    from pkg_lib.papers.pkg import task_pages
 
-    typer.echo(f"report: {build_report(results_dir())}")
+    typer.echo(f"report: {build_report(results_dir(), task_pages.build)}")
 
 
 @app.command()
@@ -476,6 +477,7 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
+
     for line in build.lines(built := build.build(directory, mode, processes, store)):
         typer.echo(line)
     if output is not None:

@@ -34,50 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 718,
-    "analysis": 1817,
+    "": 715,
+    "analysis": 1810,
     "chunking": 948,
-    "core": 831,
-    "data": 1995,
+    "core": 852,
+    "data": 1912,
     "execution": 1838,
-    "experiment": 1997,
-    "generation": 624,
-    "graph": 3783,
-    "papers/cast": 2304,
+    "experiment": 2007,
+    "generation": 748,
+    "graph": 3480,
+    "papers/cast": 2066,
     "papers/claims": 1577,
-    "papers/dkb": 2498,
-    "papers/pkg": 5157,
-    "retrieval": 1684,
+    "papers/dkb": 1346,
+    "papers/pkg": 4457,
+    "retrieval": 1496,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
-UPWARD = {
-    ("analysis/report", "papers/pkg/task_pages"),
-    ("experiment/batch", "analysis/report"),
-    ("experiment/experiment", "analysis/stats"),
-    ("experiment/experiment", "analysis/tables"),
-    ("experiment/experiment", "papers/pkg/waterfall"),
-    ("experiment/forecast", "analysis/prices"),
-    ("experiment/study", "analysis/stats"),
-    ("experiment/study", "analysis/tables"),
-}
+UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE = {
-    "Backend",
-    "Block",
-    "Built",
-    "Cell",
-    "Chunk",
-    "Column",
-    "Function",
-    "Job",
-    "Plan",
-    "Record",
-    "Row",
-    "Run",
-    "Study",
-    "Tree",
-}
+TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Plan", "Row", "Run", "Study"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
