@@ -1,9 +1,8 @@
 """The columns of the study: which chunks, ranked by what, from which corpus, stand in the prompt.
 
-The corpus of a task is all Python files of its package, tests among them, as RepoEval has it. Where it is *masked*, every chunk
-that shares a line with the task's function is left out, so that no line of the answer can be retrieved; what else stood in
-such a chunk is lost with it. The columns "body in corpus" are as CodeRAG-Bench's public scripts build theirs, which cAST
-follows: all chunks, the answer among them.
+The corpus of a task is all Python files of its repository, tests among them, as RepoEval has it. Where it is *masked*,
+every chunk that shares a line with the task's function is left out, so that no line of the answer can be retrieved.
+The columns "body in corpus" are as CodeRAG-Bench's public scripts build theirs: all chunks, the answer among them.
 """
 
 from __future__ import annotations
@@ -11,50 +10,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import UserError
 from pkg_lib.data.repoeval import RepoTask
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, order
 
-CHUNKERS = {
-    "cast": Chunker("cast", "as-published"),
-    "fixed-size": Chunker("fixed-size", "as-published"),
-    "split-only": Chunker("split-only", "as-published"),
-}
+CHUNKERS = {name: Chunker(name, "as-published") for name in ("cast", "fixed-size", "split-only")}
 BEST = 20  # more chunks than these fit into no budget here
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """`chunking` names a chunker ("" for no context), `ranker` a ranker; `chat` asks in a chat turn (prompts.py)."""
+class ContextColumn:
+    """`chunking` names a chunker ("" for no context), `ranker` a ranker; `chat` asks in a chat turn."""
 
-    name: str
     chunking: str = ""
     ranker: str = ""
     masked: bool = True
     chat: bool = False
 
 
-COLUMNS: dict[str, Column] = {
-    c.name: c
-    for c in (
-        Column("None"),
-        Column("fixed-size, BM25", "fixed-size", "BM25"),
-        Column("cast, BM25", "cast", "BM25"),
-        Column("fixed-size, MiniLM", "fixed-size", "MiniLM"),
-        Column("cast, MiniLM", "cast", "MiniLM"),
-        Column("fixed-size, MiniLM, body in corpus", "fixed-size", "MiniLM", False),
-        Column("cast, MiniLM, body in corpus", "cast", "MiniLM", False),
-        Column("split-only, MiniLM", "split-only", "MiniLM"),
-        Column("None, chat prompt", chat=True),
-    )
+COLUMNS = {
+    "None": ContextColumn(),
+    "fixed-size, BM25": ContextColumn("fixed-size", "BM25"),
+    "cast, BM25": ContextColumn("cast", "BM25"),
+    "fixed-size, MiniLM": ContextColumn("fixed-size", "MiniLM"),
+    "cast, MiniLM": ContextColumn("cast", "MiniLM"),
+    "fixed-size, MiniLM, body in corpus": ContextColumn("fixed-size", "MiniLM", masked=False),
+    "cast, MiniLM, body in corpus": ContextColumn("cast", "MiniLM", masked=False),
+    "split-only, MiniLM": ContextColumn("split-only", "MiniLM"),
+    "None, chat prompt": ContextColumn(chat=True),
 }
 
 
-def column(name: str) -> Column:
+def column(name: str) -> ContextColumn:
     """The column of that name; UserError for an unknown one."""
     if name not in COLUMNS:
         raise UserError(f"unknown column '{name}'; choose from: {'; '.join(COLUMNS)}")
@@ -74,6 +63,5 @@ def masked(task: RepoTask, chunks: Sequence[Chunk]) -> list[Chunk]:
 
 def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Chunk]:
     """The best chunks for the task's query, best first; none that shares no word with it, for BM25."""
-    scores: np.ndarray = ranker.scores([task.query], list(chunks))[0]
-    best = [i for i in order(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
-    return [chunks[i] for i in best]
+    scores = ranker.scores([task.query], list(chunks))[0]
+    return [chunks[i] for i in order(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
