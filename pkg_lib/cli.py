@@ -20,7 +20,7 @@ from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.data.corpora import CORPORA, DEFAULT
 from pkg_lib.experiment import study
-from pkg_lib.retrieval.columns import ALL
+from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -80,6 +80,7 @@ def run(
     whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
     executed again (--rerun does, and rebuilds every table and figure).
     """
+    from pkg_lib.analysis.report import render_notebook
     from pkg_lib.experiment import batch
 
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
@@ -96,7 +97,7 @@ def run(
             "--tokens-per-second and --prices go with --dry-run, which computes and writes nothing"
         )
     typer.echo("reading what is stored ...")
-    done = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
+    done = batch.run(*asked, typer.echo, jobs, rerun, render_notebook)
     code, lines = batch.told(done)
     for line in lines:
         typer.echo(f"error: {line}", err=True)
@@ -107,13 +108,19 @@ def run(
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
+    from pkg_lib.analysis.prices import read_prices
     from pkg_lib.experiment import batch, forecast
 
     if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
         raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
-    rates = forecast.Rates(tokens_per_second, forecast.read_prices(prices) if prices else None)
+    rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
     for line in batch.dry_run(study.plan(*asked), again, rates):
         typer.echo(line)
+
+
+def prices_of(table: Any) -> dict[str, tuple[float, float]]:
+    """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
+    return {str(m): (float(asked), float(new)) for m, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:
@@ -196,14 +203,14 @@ def graph(
     output: Annotated[Path | None, typer.Option(help="A directory to save the graph in.")] = None,
 ) -> None:
     """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
-    from pkg_lib.graph.disk import directory as store
+    from pkg_lib.graph import disk
     from pkg_lib.papers.pkg import graph_building as building
 
     built = building.build_corpus(corpus, processes)
     for line in building.lines(built):
         typer.echo(line)
     if output is not None:
-        store.save(built.graph, output)
+        disk.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
@@ -469,17 +476,16 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
-    from pkg_lib.papers.dkb import measuring
-    from pkg_lib.papers.dkb.dkb_study import folder_of
-
     for line in build.lines(built := build.build(directory, mode, processes, store)):
         typer.echo(line)
     if output is not None:
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        folder = folder_of(results_dir(), record)
-        measuring.measure(directory, record, folder, processes)
+        from pkg_lib.papers.dkb import measurement
+
+        folder = measurement.folder_of(results_dir(), record)
+        measurement.measure(directory, record, folder, processes)
         typer.echo(f"recorded: {folder / 'index.json'}")
 
 
@@ -500,11 +506,10 @@ def repo_qa(
     ] = False,
 ) -> None:
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
-    from pkg_lib.papers.dkb import measuring
+    from pkg_lib.papers.dkb import measurement
 
-    for line in measuring.run(
-        _absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record
-    ):
+    place = _absolute_or_named(repository)
+    for line in measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record):
         typer.echo(line)
 
 
@@ -529,8 +534,8 @@ def list_names() -> None:
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE", "structured:FILE"],
-        "columns": ALL,
+        "corpora": [*CORPORA],
+        "columns": retrieved(),
         "notebooks": study.notebooks(),
     }
     for name, values in rows.items():

@@ -16,13 +16,13 @@ import pytest
 from pkg_lib.analysis.contents import place
 from pkg_lib.analysis.report import build_report
 from pkg_lib.experiment import study
-from pkg_lib.experiment.experiment import open_experiment
+from pkg_lib.experiment.run import Run
 
 FIRST = study.STUDY[0]
 
 
 def cell_of(notebook: str, limit: int):
-    experiment = open_experiment(FIRST.model, FIRST.benchmark, FIRST.corpus, limit)
+    experiment = Run(FIRST.model, FIRST.benchmark, FIRST.corpus, limit)
     return study.cells([notebook], [(experiment, FIRST)], {})[0][1]
 
 
@@ -38,7 +38,7 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_when_run_again(co
     for table in section["tables"]:
         assert all((committed / f"tables/{table}.{kind}").stat().st_size for kind in ("csv", "md", "tex"))
     assert all(list((committed / "figures").glob(f"{name}.*.{kind}")) for kind in ("pdf", "png"))
-    verdicts = open_experiment(FIRST.model, FIRST.benchmark, FIRST.corpus, 24).verdicts()
+    verdicts = Run(FIRST.model, FIRST.benchmark, FIRST.corpus, 24).verdicts()
     rows = (committed / "tables" / f"{name}.csv").read_text()
     assert f"{100 * verdicts['Block-PKG'].mean():.1f}" in rows
     build_report(committed)

@@ -23,7 +23,7 @@ import ast
 import json
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,51 @@ from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.data.corpora import PREFIXES, load_corpus
+from pkg_lib.data.corpora import load_corpus
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 
 BENCHMARK, RRF = "mbpp", 60
 MINILM, LEXICAL, RANKS, SCORES = "MiniLM", "BM25", "reciprocal rank fusion", "score fusion"
+
+
+def rank_of(scores: np.ndarray, relevant: np.ndarray) -> np.ndarray:
+    """The rank (1: first) of the best relevant candidate of each query.
+
+    `scores` float [queries, candidates], higher is better; `relevant` bool, same shape, at least one in each row. A tie
+    counts against the relevant one: a score that all share puts it last.
+    """
+    best = np.where(relevant, scores, -np.inf).max(axis=1, keepdims=True)
+    return 1 + ((scores >= best) & ~relevant).sum(axis=1)
+
+
+def mrr_at(ranks: np.ndarray, k: int = 10) -> float:
+    """Mean reciprocal rank, a rank beyond k counting 0. `ranks` int [queries], from 1."""
+    return float(np.where(ranks <= k, 1 / ranks, 0.0).mean())
+
+
+def recall_at(ranks: np.ndarray, k: int) -> float:
+    """Share of queries whose one answer is among the first k. `ranks` int [queries], from 1."""
+    return float((ranks <= k).mean())
+
+
+def reciprocal_rank_fusion(systems: Sequence[np.ndarray], constant: int = 60) -> np.ndarray:
+    """Scores [queries, candidates] of several systems as one: the sum of 1 / (constant + rank) (Cormack et al., 2009).
+
+    Equal scores share the worst of their ranks.
+    """
+    return sum(1 / (constant + rankdata(-s, method="max", axis=1)) for s in systems)
+
+
+def weighted_fusion(systems: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Scores of several systems as one: each scaled to 0..1 for each query, then summed by weight."""
+    return sum(w * _scaled(s) for s, w in zip(systems, weights, strict=True))
+
+
+def _scaled(scores: np.ndarray) -> np.ndarray:
+    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
+    return (scores - low) / np.where(high > low, high - low, 1)
 
 
 def query_of(task: Task) -> str:
@@ -54,7 +92,7 @@ def query_of(task: Task) -> str:
 def documents() -> Iterator[Document]:
     """Installed source in a fixed order; packages are read one file at a time."""
     yield from load_corpus("textbook+stdlib")
-    yield from PREFIXES["source"](sysconfig.get_paths()["purelib"])
+    yield from load_corpus(f"source:{sysconfig.get_paths()['purelib']}")
 
 
 def distractors(count: int, solutions: set[str]) -> list[str]:

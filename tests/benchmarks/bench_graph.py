@@ -36,8 +36,8 @@ from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document
 from pkg_lib.core.workers import paused_collector
+from pkg_lib.graph import disk
 from pkg_lib.graph.code import functions_of
-from pkg_lib.graph.disk import directory as store
 from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
@@ -81,7 +81,7 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     graphs = []
     for name, processes in (("one", 1), ("two", 2)):
         built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
-        saved = timed(lambda graph=built[2], name=name: store.save(graph, folder / name))
+        saved = timed(lambda graph=built[2], name=name: disk.save(graph, folder / name))
         wall, used = built[0] + saved[0], built[1] + saved[1]
         functions = len(built[2].of_type(IMPL))
         found[name] = {"wall_s": wall, "cpu_s": used, "save_s": saved[0], "functions_per_s": functions / wall}
@@ -95,10 +95,10 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
 LOAD = """
 import sys, time, psutil
 from pathlib import Path
-from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph import disk
 rss = lambda: psutil.Process().memory_info().rss / 2**20
 before, start = rss(), time.perf_counter()
-graph = store.load(Path(sys.argv[1]))
+graph = disk.load(Path(sys.argv[1]))
 loaded = time.perf_counter() - start
 graph.subgraph(int(graph.of_type(1)[len(graph.of_type(1)) // 2]))
 print(loaded, before, rss())
@@ -164,6 +164,16 @@ def searching(
     return found | about | {"hnsw_ef_construction": ef_construction}
 
 
+def recall(index: Index, exact: Index, queries: np.ndarray, k: int = 1) -> float:
+    """Share of the k exact neighbours that `index` finds, over all queries: 1 for the exact index itself.
+
+    A neighbour whose cosine equals that of the exact k-th counts too: twins have no order.
+    """
+    bar = exact.search(queries, k)[1][:, -1:]
+    positions, cosines = index.search(queries, k)
+    return float(((cosines >= bar - 1e-6) & (positions >= 0)).mean())
+
+
 def each(index, queries: np.ndarray) -> float:
     """Median milliseconds of one query at a time."""
     index.search(queries[:1])
@@ -224,7 +234,7 @@ def measure(
     texts = graph.texts["text"].to_pylist()
     sample = texts[:: max(1, len(texts) // 20_000)]
     encoder = WordVectors(sample) if embedder == "words" else Embedder(embedder)
-    seconds, _, matrix = timed(lambda: store.encode(folder / "one", encoder))
+    seconds, _, matrix = timed(lambda: disk.encode(folder / "one", encoder))
     figures |= {"vectors": encoder.name, "vectors_s": seconds, "disk_mb": disk_mb(folder / "one")}
     random = np.random.default_rng(1)
     asked = encoder.encode([half(texts[i], random) for i in random.choice(len(texts), queries)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
 from benchmarks import (
@@ -111,3 +113,41 @@ def test_typegraph_small():
     found = bench_typegraph.measure(Path(__file__).parent.parent / "data" / "shop", files=30, peer=20)
     assert (found["files"], found["peer_files"], found["one_change_parsed"]) == (30, 20, 1)
     assert found["same_graph"] and found["same_as_listing"] and found["ratio"] > 0
+
+
+RANKED = np.array([[0.9, 0.5, 0.1], [0.2, 0.8, 0.4], [0.3, 0.3, 0.3]])
+FIRST_ANSWERS = np.array([[True, False, False], [True, False, False], [False, True, False]])
+
+
+def test_ranks_by_hand_and_a_tie_counts_against_the_answer():
+    assert bench_code_search.rank_of(RANKED, FIRST_ANSWERS).tolist() == [1, 3, 3]
+    twins = FIRST_ANSWERS | np.array([[False] * 3, [False, True, False], [False] * 3])
+    assert bench_code_search.rank_of(RANKED, twins).tolist() == [
+        1,
+        1,
+        3,
+    ]  # either twin answers the second query
+
+
+def test_mrr_and_recall_by_hand():
+    ranks = np.array([1, 2, 5, 11])
+    assert bench_code_search.mrr_at(ranks, 10) == pytest.approx((1 + 1 / 2 + 1 / 5) / 4)
+    assert bench_code_search.mrr_at(ranks, 1) == bench_code_search.recall_at(ranks, 1) == 0.25
+    assert bench_code_search.recall_at(ranks, 5) == 0.75
+
+
+def test_reciprocal_rank_fusion_by_hand():
+    a, b = np.array([[3.0, 2.0, 1.0]]), np.array([[0.0, 5.0, 0.0]])
+    fused = bench_code_search.reciprocal_rank_fusion([a, b])
+    assert fused[0].tolist() == pytest.approx(
+        [1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 63]
+    )  # a tie shares rank 3
+
+
+def test_weighted_fusion_by_hand_and_a_flat_system_says_nothing():
+    a, b = np.array([[0.5, 0.25, 0.0]]), np.array([[0.0, 10.0, 5.0]])
+    assert bench_code_search.weighted_fusion([a, b], [0.75, 0.25])[0].tolist() == pytest.approx(
+        [0.75, 0.375 + 0.25, 0.125]
+    )
+    flat = np.full((1, 3), 7.0)
+    assert bench_code_search.weighted_fusion([a, flat], [1, 1])[0].tolist() == pytest.approx([1, 0.5, 0])
