@@ -32,7 +32,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 718,
-    "analysis": 1799,
+    "analysis": 1810,
     "chunking": 1027,
     "core": 852,
     "data": 2039,
@@ -43,7 +43,7 @@ BUDGETS = {
     "papers/cast": 2304,
     "papers/claims": 1577,
     "papers/dkb": 2498,
-    "papers/pkg": 5065,
+    "papers/pkg": 4889,
     "retrieval": 1578,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
