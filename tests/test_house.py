@@ -34,26 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 715,
+    "": 598,
     "analysis": 1810,
     "chunking": 948,
     "core": 852,
-    "data": 1912,
-    "execution": 1838,
-    "experiment": 2007,
+    "data": 1894,
+    "execution": 1618,
+    "experiment": 2011,
     "generation": 748,
-    "graph": 3480,
-    "papers/cast": 2066,
+    "graph": 3199,
+    "papers/cast": 1436,
     "papers/claims": 1577,
     "papers/dkb": 1346,
-    "papers/pkg": 4457,
+    "papers/pkg": 4459,
     "retrieval": 1496,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Plan", "Row", "Run", "Study"}
+TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Row", "Run"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
