@@ -41,7 +41,7 @@ BUDGETS = {
     "generation": 624,
     "graph": 3783,
     "papers/cast": 2304,
-    "papers/claims": 1577,
+    "papers/claims": 1092,
     "papers/dkb": 2498,
     "papers/pkg": 5157,
     "retrieval": 1684,
@@ -73,7 +73,6 @@ TWICE = {
     "Plan",
     "Record",
     "Row",
-    "Run",
     "Study",
     "Tree",
 }
