@@ -15,7 +15,7 @@ import pytest
 
 from pkg_lib import cli
 from pkg_lib.experiment import study
-from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
 
 SHOP = Path(__file__).parent / "data" / "shop"
@@ -223,7 +223,7 @@ def test_graph_says_what_was_built_and_keeps_it(monkeypatch, capsys, tmp_path, s
     shown = capsys.readouterr().out
     assert "5 nodes: NAME 2, IMPL 2, BLOCK 1" in shown and "3 edges: HAS_IMPL 2, HAS_BLOCK 1" in shown
     assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
-    kept = store.load(tmp_path / "graph")
+    kept = disk.load(tmp_path / "graph")
     assert len(kept) == 5 and kept.meta["corpus"] == source
 
 

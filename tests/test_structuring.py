@@ -11,7 +11,7 @@ from pkg_lib import cli
 from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data.structuring import kept, load_structured, qualifying, structure
-from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.experiment.run import Run
 from pkg_lib.graph.text.documents import Structured
 from pkg_lib.graph.text.structure import deterministic
 from pkg_lib.retrieval import columns
@@ -168,15 +168,15 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     assert "3 documents" in shown and "skipped: no JSON 1" in shown
     knowledge = columns.knowledge_of(corpus)
     knowledge.embedder = embedder
-    monkeypatch.setattr(Experiment, "knowledge", knowledge)
-    context = Experiment(MODEL, corpus=corpus, limit=1).contexts("JSON-PKG")[0]
+    monkeypatch.setattr(Run, "knowledge", knowledge)
+    context = Run(MODEL, corpus=corpus, limit=1).contexts("JSON-PKG")[0]
     assert (
         context.text
         == "path = Written by the model/explanation ; value = close elements of numbers threshold"
     )
     documents = {d.id: d for d in knowledge.documents}
     assert trace(context, documents, knowledge.structure).text == context.text
-    rows = Experiment(MODEL, corpus=corpus, limit=1).contexts("BM25")[0]
+    rows = Run(MODEL, corpus=corpus, limit=1).contexts("BM25")[0]
     assert (
         rows.source in documents and rows.text in documents[rows.source].text
     )  # the rows are the pages' own
@@ -184,4 +184,4 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     with pytest.raises(UserError, match="has changed since it was structured"):
         columns.knowledge_of(corpus).graph  # noqa: B018
     with pytest.raises(UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"):
-        Experiment(MODEL, corpus="structured:no/thing", limit=1)
+        Run(MODEL, corpus="structured:no/thing", limit=1)

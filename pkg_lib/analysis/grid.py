@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,6 +23,15 @@ class Grid:
     title: str
     frame: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, title: str, rows: Mapping[str, Iterable[str]], columns: Sequence[Any], index: str, *notes: str
+    ) -> Grid:
+        """From name -> cells of a row; `index` says what the names are; pairs in `columns`: group and name."""
+        names = pd.MultiIndex.from_tuples(columns) if columns and isinstance(columns[0], tuple) else columns
+        frame = pd.DataFrame(list(map(list, rows.values())), list(rows), names, dtype=object)
+        return cls(title, frame.rename_axis(index), notes)
 
     @property
     def groups(self) -> list[tuple[str, int]]:

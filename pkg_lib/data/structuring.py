@@ -92,7 +92,8 @@ def _check(corpus: str, structurer: str, model: str, limit: int | None) -> None:
     corpora.check_name(corpus)
     if not corpora.is_text(corpus):
         raise UserError(
-            f"corpus {corpus} is code; structurers take text: python-docs, docstrings:PACKAGE, tutorials"
+            f"corpus {corpus} is code; structurers take text: "
+            + ", ".join(c.name for c in corpora.CORPORA.values() if c.kind == "text")
         )
     if structurer not in NAMES:
         raise UserError(f"unknown structurer '{structurer}'; choose from: {', '.join(NAMES)}")
@@ -225,7 +226,9 @@ def _lines(documents: list[Document], found: list[Structured]) -> Iterator[dict[
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
     """The JSON of a text corpus' documents: of structured:FILE what is stored, of others by the structurer of their kind."""
-    files = [rest for prefix, rest in map(corpora.split, corpus.split("+")) if prefix == corpora.STRUCTURED]
+    files = [
+        value for part, values in corpora.parts(corpus) for value in values if part.prefix == "structured"
+    ]
     stored = {
         s.document: s for name in files for s in load_structured(corpora.structured_file(name), documents)
     }

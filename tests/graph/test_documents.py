@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph import disk
 from pkg_lib.graph.schema import JSON_CHILD, PATH, PATHVALUE
 from pkg_lib.graph.text.documents import (
     MAX_DEPTH,
@@ -225,7 +225,7 @@ def test_what_is_skipped_is_named_and_counted(graph):
 
 
 def test_the_graph_keeps_the_json_on_disk(graph, tmp_path):
-    store.save(graph, tmp_path / "g")
-    loaded = store.load(tmp_path / "g")
+    disk.save(graph, tmp_path / "g")
+    loaded = disk.load(tmp_path / "g")
     inside = np.flatnonzero((loaded.document == 5) & (loaded.type == PATHVALUE))
     assert rebuild(loaded.payloads(inside)) == STRUCTURED[0].value

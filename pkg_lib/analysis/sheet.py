@@ -1,0 +1,82 @@
+"""What every notebook repeats: what it shows is saved for papers and collected as its section of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from IPython.display import Image, Markdown
+from matplotlib.figure import Figure
+
+from pkg_lib.analysis.figures import save_figure
+from pkg_lib.analysis.report import Section, save_section
+from pkg_lib.core.store import results_dir
+
+
+class Printable(Protocol):
+    """A table in all its markups, as `Grid` is one."""
+
+    @property
+    def title(self) -> str: ...
+    def html(self) -> str: ...
+    def save(self, stem: Path) -> list[Path]: ...
+
+
+Table = TypeVar("Table", bound=Printable)
+Html = TypeVar("Html", bound=str)
+
+
+class Sheet:
+    """One notebook's files and its section. All files start with `name`; running a cell again replaces what it added."""
+
+    def __init__(self, name: str, heading: str) -> None:
+        self.name, self.heading, self.results = name, heading, results_dir()
+        self._parts: dict[str, dict[str, str]] = {}
+        self._tables: dict[str, None] = {}
+        self._captions: dict[str, str] = {}
+        self._findings: dict[str, None] = {}
+
+    def table(self, grid: Table, name: str | None = "", part: str | None = "") -> Table:
+        """Saves the table and adds it to the part of the section with this heading; returns it to be shown.
+
+        `name` "" is the notebook's one main table, None leaves no files; `part` None stands in no part.
+        """
+        file = f"{self.name}.{name}" if name else self.name
+        if name is not None:
+            grid.save(self.results / "tables" / file)
+            self._tables[file] = None
+        if part is not None:
+            self._parts.setdefault(part, {})[f"{name} {grid.title}"] = grid.html()
+        return grid
+
+    def part(self, heading: str, html: Html) -> Html:
+        """Adds a fragment of HTML that is no table to the part with this heading; returns it to be shown."""
+        self._parts.setdefault(heading, {})[html] = html
+        return html
+
+    def figure(self, figure: Figure, name: str, caption: str, alt: str = "", width: int = 480) -> Image:
+        """Saves the figure as PDF and PNG, and gives the picture with `alt` (the caption, if "") for who cannot see it."""
+        png = save_figure(figure, self.results / "figures" / f"{self.name}.{name}")["png"]
+        self._captions[name] = caption
+        return Image(png, width=width, alt=alt or caption)
+
+    def say(self, sentences: Iterable[str]) -> Markdown:
+        """Adds sentences to the findings and shows them as a list."""
+        sentences = list(sentences)
+        self._findings |= dict.fromkeys(sentences)
+        return Markdown("\n".join(f"- {sentence}" for sentence in sentences))
+
+    def close(
+        self, provenance: dict[str, Any], summary: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, Any]:
+        """Leaves the section for results/index.html; the part without a heading stands first. Returns the provenance.
+
+        `summary`: column -> (text, colour), for the report's table of all experiments.
+        """
+        parts = {heading: "".join(self._parts[heading].values()) for heading in sorted(self._parts, key=bool)}
+        findings, tables = list(self._findings), list(self._tables)
+        rates = {column: list(cell) for column, cell in (summary or {}).items()}
+        section = Section(self.name, self.heading, parts, findings, self._captions, provenance, rates, tables)
+        save_section(self.results, section)
+        return provenance
