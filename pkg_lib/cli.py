@@ -19,7 +19,6 @@ from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, named_protocol
 from pkg_lib.data.corpora import CORPORA, DEFAULT
-from pkg_lib.experiment import study
 from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
@@ -81,7 +80,7 @@ def run(
     executed again (--rerun does, and rebuilds every table and figure).
     """
     from pkg_lib.analysis.report import render_notebook
-    from pkg_lib.experiment import batch
+    from pkg_lib.experiment import batch, study
 
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
     own = dict(_parameter(p) for p in parameter or [])
@@ -109,7 +108,7 @@ def run(
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
     from pkg_lib.analysis.prices import read_prices
-    from pkg_lib.experiment import batch, forecast
+    from pkg_lib.experiment import batch, forecast, study
 
     if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
         raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
@@ -181,7 +180,7 @@ def fetch(model: Annotated[str, typer.Argument(help="A model of `list`.")]) -> N
 
 @app.command("verify-cache")
 def verify_cache(
-    model: Annotated[str, typer.Option(help="Whose completions.")] = study.MODEL,
+    model: Annotated[str, typer.Option(help="Whose completions.")] = models.MODEL,
     sample: Annotated[int, typer.Option(help="How many cached prompts to complete again.")] = 8,
     seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
 ) -> None:
@@ -235,7 +234,7 @@ def search(
 @app.command()
 def enhance(
     corpus: Annotated[str, typer.Option(help="A corpus of code.")] = DEFAULT,
-    model: Annotated[str, typer.Option(help="A model that fills in the middle.")] = study.MODEL,
+    model: Annotated[str, typer.Option(help="A model that fills in the middle.")] = models.MODEL,
     count: Annotated[int, typer.Option(help="How many functions without a docstring.")] = 500,
     benchmark: Annotated[
         str, typer.Option(help="Also say what that changes in this benchmark's retrieval.")
@@ -381,7 +380,7 @@ def repo_tasks(
     steps: Annotated[
         list[str] | None, typer.Argument(help="tasks, chunks, retrieval, completions, verdicts; all if none.")
     ] = None,
-    model: Annotated[str, typer.Option(help="A chat model of `list`.")] = study.MODEL,
+    model: Annotated[str, typer.Option(help="A chat model of `list`.")] = models.MODEL,
     column: Annotated[
         list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")
     ] = None,
@@ -476,6 +475,7 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
+
     for line in build.lines(built := build.build(directory, mode, processes, store)):
         typer.echo(line)
     if output is not None:
@@ -531,6 +531,8 @@ def lab(context: typer.Context) -> None:
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
+    from pkg_lib.experiment import study
+
     rows = {
         "models": models.MODELS,
         "benchmarks": BENCHMARKS,

@@ -165,6 +165,8 @@ def called_names() -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
+        elif isinstance(node, ast.Constant) and str(node.value)[:1].isupper():
+            names.add(node.value)  # a class that is loaded by its name
         elif isinstance(node, ast.alias) and node.asname:
             names.add(node.name.split(".")[-1])
     return names
