@@ -34,49 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 718,
-    "analysis": 1817,
+    "": 598,
+    "analysis": 1810,
     "chunking": 948,
-    "core": 831,
-    "data": 1995,
+    "core": 852,
+    "data": 1894,
     "execution": 1618,
-    "experiment": 1997,
-    "generation": 624,
-    "graph": 3783,
-    "papers/cast": 2304,
+    "experiment": 2011,
+    "generation": 748,
+    "graph": 3199,
+    "papers/cast": 1436,
     "papers/claims": 1577,
-    "papers/dkb": 2498,
-    "papers/pkg": 5157,
-    "retrieval": 1684,
+    "papers/dkb": 1346,
+    "papers/pkg": 4459,
+    "retrieval": 1496,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
-UPWARD = {
-    ("analysis/report", "papers/pkg/task_pages"),
-    ("experiment/batch", "analysis/report"),
-    ("experiment/experiment", "analysis/stats"),
-    ("experiment/experiment", "analysis/tables"),
-    ("experiment/experiment", "papers/pkg/waterfall"),
-    ("experiment/forecast", "analysis/prices"),
-    ("experiment/study", "analysis/stats"),
-    ("experiment/study", "analysis/tables"),
-}
+UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE = {
-    "Backend",
-    "Block",
-    "Built",
-    "Cell",
-    "Chunk",
-    "Column",
-    "Function",
-    "Job",
-    "Record",
-    "Row",
-    "Run",
-    "Study",
-    "Tree",
-}
+TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Row", "Run"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
@@ -88,6 +65,7 @@ UNCALLED = {
     "analysis/stats.reciprocal_rank_fusion",
     "analysis/stats.weighted_fusion",
     "core/registry.Registry",
+    "execution/syscalls.refusing",
     "graph/text/documents.rebuild",
     "graph/text/structure.Structurer",
     "papers/dkb/evidence.mean_of",

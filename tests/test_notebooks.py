@@ -6,14 +6,12 @@ Every page of the study is rendered, and its tables compared, by test_golden.py.
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import nbformat
 import pytest
 
-from pkg_lib.analysis.contents import place
+from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.report import build_report
 from pkg_lib.experiment import study
 from pkg_lib.experiment.run import Run
@@ -42,9 +40,9 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_when_run_again(co
     rows = (committed / "tables" / f"{name}.csv").read_text()
     assert f"{100 * verdicts['Block-PKG'].mean():.1f}" in rows
     build_report(committed)
-    page, part = place(SimpleNamespace(**section))
-    assert f'id="{part}"' in (committed / "site" / f"{page}.html").read_text()
-    shutil.rmtree(committed / "evaluations" / "controls")
+    place = Section(**section)
+    assert f'id="{place.id}"' in (committed / "site" / f"{place.page}.html").read_text()
+
     assert study.execute(cell) == ""
     assert cell.target.read_text() == first
 

@@ -62,7 +62,6 @@ class ModelSpec:
         return path if path.is_absolute() and not self.gguf else None
 
 
-MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"  # those of the study
 MODELS: dict[str, ModelSpec] = {
     m.name: m
     for m in (

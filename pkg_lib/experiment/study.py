@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pkg_lib.core.models import LARGER, MODEL
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
@@ -18,11 +17,12 @@ from pkg_lib.data.corpora import is_text
 from pkg_lib.experiment import kernel
 from pkg_lib.retrieval.columns import COLUMNS, retrieved
 
-if TYPE_CHECKING:  # the names of a list are told without what computes
+if TYPE_CHECKING:
     from pkg_lib.experiment.prepare import Preparer
     from pkg_lib.experiment.run import Run
 
 NOTEBOOKS = ROOT / "notebooks"
+MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
 OWN = "own/"  # names of a run with parameters of the user's own start with it; such folders are no part of the report
@@ -341,9 +341,7 @@ def lacks(cell: Cell, measured: list[str]) -> str:
         for column in parameters[name].split("+"):
             if column not in COLUMNS:
                 raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
-            if (
-                column not in measured and COLUMNS[column].retriever
-            ):  # without one it chooses among the others
+            if column not in measured and not COLUMNS[column].needs:
                 return f"column {column} is not measured (measured are {', '.join(measured)})"
     return ""
 
