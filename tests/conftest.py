@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes import WordEmbedder
 from hypothesis import HealthCheck, settings
-from words import WordEmbedder
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))

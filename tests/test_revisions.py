@@ -94,13 +94,13 @@ def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path,
     for place in (tmp_path, tmp_path / "nowhere"):
         monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
         with pytest.raises(UserError, match=r"no directory with a model"):
-            Run("tiny", limit=2, results=results).generate(["None", "Func-PKG"])
+            Preparer(Run("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
 
 
 def test_a_hub_that_does_not_answer_is_told_before_retrieval(results, hub, monkeypatch):
     hub.close()
     with pytest.raises(UserError, match="does not answer"):
-        Run("tiny", limit=2, results=results).generate(["None", "Func-PKG"])
+        Preparer(Run("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
     monkeypatch.setitem(MODELS, "tiny", replace(model_spec("tiny"), needs_gpu=True))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="needs a GPU"):

@@ -23,8 +23,8 @@ from pkg_lib.chunking import assembly
 from pkg_lib.chunking.account import Account
 from pkg_lib.chunking.languages import check_language, language_of
 from pkg_lib.chunking.source import Source, encode
-from pkg_lib.core.types import Document, UserError
-from pkg_lib.graph.nodes import paused_collector
+from pkg_lib.core.types import UserError
+from pkg_lib.core.workers import paused_collector
 
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 MODES = ("as-published", "lossless")
@@ -60,10 +60,6 @@ class Chunk:
     def data(self) -> bytes:
         """The text's bytes; in mode lossless exactly those of the file."""
         return encode(self.text)
-
-    def as_document(self) -> Document:
-        """The chunk as one row of a corpus."""
-        return Document(self.id, self.text, "python" if language_of(self.document) == "python" else "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +100,16 @@ class Chunker:
         if language is None:
             raise UserError(f"{document}: no language has this suffix; give one by name")
         check_language(language)
-        with paused_collector():
-            return self._chunk(data, document, language)
-
-    def _chunk(self, data: bytes, document: str, language: str) -> Chunked:
         source = Source(data)
-        if self.method == "fixed-size":
-            made = assembly.fixed(source, self.lines, self.overlap)
-        elif self.mode == "lossless":
-            made = assembly.lossless(source, language, self.max_size, self.method)
-        else:
-            made = assembly.published(source, language, self.max_size, self.method)
-        first, last = source.lines(made.starts, made.stops)
-        rows = zip(made.starts, made.stops, first, last, made.texts, made.sizes, strict=True)
-        chunks = [Chunk(document, *row) for row in rows]
+        with paused_collector():
+            if self.method == "fixed-size":
+                made = assembly.fixed(source, self.lines, self.overlap)
+            elif self.mode == "lossless":
+                made = assembly.lossless(source, language, self.max_size, self.method)
+            else:
+                made = assembly.published(source, language, self.max_size, self.method)
+        rows = zip(made.starts, made.stops, made.texts, made.sizes, strict=True)
+        chunks = [Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows]
         about = {"utf8": source.utf8, "returns": b"\r" in data}
-        return Chunked(
-            chunks, Account(document, language, len(data), chunks=len(chunks), **about, **made.account)
-        )
-
-    def documents(self, documents: list[Document]) -> list[Chunked]:
-        """One Chunked a document: by the suffix of its id, as Python where it has none."""
-        return [self.chunk(encode(d.text), d.id, language_of(d.id) or "python") for d in documents]
+        about |= {"bytes_in": len(data), "chunks": len(chunks)} | made.account
+        return Chunked(chunks, Account(document, language, **about))

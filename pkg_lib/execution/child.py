@@ -30,31 +30,9 @@ import syscalls  # noqa: E402
 sys.path.remove(HERE)
 
 WARM = (
-    "array",
-    "bisect",
-    "collections",
-    "copy",
-    "datetime",
-    "decimal",
-    "fractions",
-    "functools",
-    "hashlib",
-    "heapq",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "sys",
-    "threading",
-    "time",
-    "traceback",
-    "types",
-    "typing",
-)
+    "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math "
+    "operator random re statistics string sys threading time traceback types typing"
+).split()
 PATIENCE = 5.0
 NONCE = 16
 
@@ -69,25 +47,15 @@ class Server:
         self._warm(setup)
         everything, paths = setup["packages"] == "all", setup["paths"]
         allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
-        packages = (
-            filesystem.loaded(paths)
-            if everything and setup["preload"]
-            else None
-            if everything
-            else setup["allowed"]
-        )
+        packages = setup["allowed"]
+        if everything:
+            packages = filesystem.loaded(paths) if setup["preload"] else None
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths)
-        home = (
-            os.path.dirname(os.__file__) + "/",
-            HERE + "/",
-            "<frozen ",
-            *(p + "/" for p in setup["paths"]),
-        )
+        home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
         self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
-        self.program = (
-            confine.loadable(syscalls.program(1, read_only=False)) if self.plan.namespaces else None
-        )
+        in_namespace = self.plan.namespaces
+        self.program = confine.loadable(syscalls.program(1, read_only=False)) if in_namespace else None
         for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step costs a copy of the memory that it touches.
@@ -121,13 +89,8 @@ def receive(inbox: socket.socket) -> dict[str, Any] | None:
     if len(head) < 4:
         return None
     (size,) = struct.unpack("!I", head)
-    data = b""
-    while len(data) < size:
-        chunk = inbox.recv(size - len(data))
-        if not chunk:
-            return None
-        data += chunk
-    return json.loads(data)
+    data = inbox.recv(size, socket.MSG_WAITALL)
+    return json.loads(data) if len(data) == size else None
 
 
 def send(outbox: socket.socket, reply: dict[str, Any]) -> None:
@@ -251,8 +214,8 @@ def read_proc(server: Server, path: str) -> str:
 def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
     if data.startswith(nonce):
-        said = data[len(nonce) :]
-        return {"kind": said[:1].decode("latin1"), "text": said[1:].decode("utf8", "replace")}
+        verdict = data[len(nonce) :]
+        return {"kind": verdict[:1].decode("latin1"), "text": verdict[1:].decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}
     if late:
@@ -289,11 +252,11 @@ def descendants(server: Server, root: int) -> list[int]:
             parents[int(name)] = int(read_proc(server, f"{name}/stat").rpartition(")")[2].split()[1])
         except OSError:
             continue
-    found, size = {root}, 0
-    while len(found) > size:
-        size = len(found)
-        found |= {pid for pid, parent in parents.items() if parent in found}
-    return sorted(found - {root})
+    family, size = {root}, 0
+    while len(family) > size:
+        size = len(family)
+        family |= {pid for pid, parent in parents.items() if parent in family}
+    return sorted(family - {root})
 
 
 def main() -> None:

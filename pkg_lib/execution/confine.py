@@ -18,14 +18,8 @@ from dataclasses import dataclass, field
 import filesystem
 from syscalls import call, libc
 
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
-    0x20000,
-    0x4000000,
-    0x8000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+NEWNS, NEWUTS, NEWIPC = 0x20000, 0x4000000, 0x8000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
@@ -34,7 +28,7 @@ FILE_MB = 16
 
 
 @dataclass
-class Plan:
+class Confinement:
     """What the fork server has made possible, and what each sample's process then does.
 
     `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor, -1 without.
@@ -63,12 +57,12 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Plan:
+def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Confinement:
     """The fork server's own layers, and a plan for its samples; `deny` switches layers off (for tests).
 
     A sample may read the `shown` trees and list `folders` (filesystem.py).
     """
-    plan = Plan(work)
+    plan = Confinement(work)
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
     try:
@@ -138,12 +132,11 @@ def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
         except OSError:
             os._exit(2)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    reasons = (
-        True,
+    unreadable, alone = (
         "an ordinary user cannot read this Python or its packages",
         "root may become no other user here",
     )
-    return reasons[code]
+    return (True, unreadable, alone)[code]
 
 
 def _become(user: int) -> None:
@@ -165,7 +158,7 @@ def _tasks_of(uid: int) -> int:
     return total + 15 * PROCESSES
 
 
-def fork(plan: Plan) -> int:
+def fork(plan: Confinement) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
     The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps around a
@@ -181,13 +174,14 @@ def fork(plan: Plan) -> int:
     return pid
 
 
-def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None) -> dict[str, bool | str]:
+def lock(
+    plan: Confinement, seconds: float, program: ctypes.Array[ctypes.c_char] | None
+) -> dict[str, bool | str]:
     """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be had."""
     if plan.namespaces:
         filesystem.empty_work(plan.work)
-    _limit(
-        resource.RLIMIT_CPU, int(2 * seconds) + 3
-    )  # behind child.wait's clock; the kernel's count may run ahead of it
+    # Behind child.wait's clock; the kernel's count may run ahead of it.
+    _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)

@@ -31,29 +31,16 @@ LONGEST = 500
 FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
 SEARCHES = frozenset(
     (
-        "sys._getframe",
-        "sys._current_frames",
-        "sys._current_exceptions",
-        "gc.get_objects",
-        "gc.get_referrers",
-        "gc.get_referents",
-        "object.__getattr__",
-    )
+        "sys._getframe sys._current_frames sys._current_exceptions gc.get_objects gc.get_referrers "
+        "gc.get_referents object.__getattr__"
+    ).split()
 )
 FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
 MEMORY = frozenset(
     (
-        "ctypes.dlopen",
-        "ctypes.dlsym",
-        "ctypes.dlsym/handle",
-        "ctypes.cdata",
-        "ctypes.cdata/buffer",
-        "ctypes.string_at",
-        "ctypes.wstring_at",
-        "ctypes.addressof",
-        "ctypes.call_function",
-        "ctypes.PyObj_FromPtr",
-    )
+        "ctypes.dlopen ctypes.dlsym ctypes.dlsym/handle ctypes.cdata ctypes.cdata/buffer ctypes.string_at "
+        "ctypes.wstring_at ctypes.addressof ctypes.call_function ctypes.PyObj_FromPtr"
+    ).split()
 )
 LISTINGS = frozenset(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"))
 PLACES = ("/proc/", "/dev/fd/")
@@ -98,11 +85,8 @@ def run(
     try:
         code = compile(solution, SAMPLE, "exec", dont_inherit=True)
         tests = None if test is None else compile(test, TEST, "exec", dont_inherit=True)
-        probe = (
-            functools.partial(_probe, rules.classes, audit)
-            if any(w in solution for w in MAKES_CLASSES)
-            else int
-        )
+        makes_classes = any(w in solution for w in MAKES_CLASSES)
+        probe = functools.partial(_probe, rules.classes, audit) if makes_classes else int
         _judge(code, tests, space, exec, audit, probe)
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
         audit(FAILED, _describe(e, test, rules.allowed))
@@ -133,12 +117,8 @@ LAST_LINE = max(line for _, _, line in _judge.__code__.co_lines() if line)
 def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Check]) -> Hook:
     """The audit hook. Everything it needs is bound here, before any of the sample's code runs."""
     own_event, suspect = _verdicts(out, secret, checks)
-    guard, getframe, ident, enabled, stop, resume = (
-        _rule_check(rules),
-        sys._getframe,
-        _thread.get_ident,
-        *_gc(),
-    )
+    guard, getframe, ident = _rule_check(rules), sys._getframe, _thread.get_ident
+    enabled, stop, resume = gc.isenabled, gc.disable, gc.enable
     busy: set[int] = set()
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -161,10 +141,6 @@ def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Chec
                 resume()
 
     return hook
-
-
-def _gc() -> tuple[Callable[[], bool], Callable[[], None], Callable[[], None]]:
-    return gc.isenabled, gc.disable, gc.enable
 
 
 def _verdicts(
@@ -393,15 +369,10 @@ def _failing(e: BaseException, test: str | None) -> str:
     if not number or test is None:
         return ""
     line = test.splitlines()[number - 1].strip()
-    if line.startswith("assert ") and _is_whole(
-        line
-    ):  # the rule; the whole tree costs as much as running the sample
+    if line.startswith("assert ") and _is_whole(line):  # the whole tree costs as much as running the sample
         return line
-    around = [
-        n
-        for n in ast.walk(ast.parse(test))
-        if isinstance(n, ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)
-    ]
+    statements = [n for n in ast.walk(ast.parse(test)) if isinstance(n, ast.stmt)]
+    around = [n for n in statements if n.lineno <= number <= (n.end_lineno or 0)]
     return ast.get_source_segment(test, max(around, key=lambda n: n.lineno)) or "" if around else ""
 
 

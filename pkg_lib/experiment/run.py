@@ -36,6 +36,7 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits
 from pkg_lib.experiment.select import SELECTED, ideal, selection_mark
+from pkg_lib.experiment.waterfall import TaskRecord, record
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.generator import Decoding, Generator
@@ -316,6 +317,43 @@ class Run:
             if of_task:
                 marks[task.id] = (task, of_task, selection_mark(task, self.rules, of_task, candidates))
         return marks
+
+    def records(self, column: str) -> list[TaskRecord]:
+        """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context stages."""
+        selections, completions = self.selections(), self.completions(column)
+        contexts = {} if column == "None" else {c.task_id: c for c in self.contexts(column)}
+        solutions, outcomes = self.solutions(column), self.outcomes(column)
+        records = []
+        for i in outcomes:
+            scored = selections.get(i, {}).get("candidates", {}).get(column, {})
+            steps = (
+                i in completions,
+                bool(solutions.get(i, "").strip()),
+                scored.get("parses", False),
+                scored.get("runs", False),
+            )
+            retrieved = i in contexts and contexts[i].sha256 != NOTHING
+            # A completion that was made with another context than the one that stands here had this one not in its prompt.
+            asked_with = (
+                completions[i].meta.get("context_sha256")
+                if i in completions
+                else contexts[i].sha256
+                if retrieved
+                else ""
+            )
+            in_prompt = retrieved and asked_with == contexts[i].sha256
+            records.append(
+                record(
+                    i, outcomes[i], *steps, *((None, None) if column == "None" else (retrieved, in_prompt))
+                )
+            )
+        return records
+
+    def own_assertions(self, column: str) -> frozenset[str]:
+        """Tasks whose solution is ended by an assertion of its own, before any test: it may be right, and counts as failed."""
+        outcomes = self.outcomes(column)
+        ended = [r.task_id for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
+        return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
 
     def controls(self) -> dict[str, pd.Series]:
         """Verdicts of the control rows, through the same extraction and execution as a model's text.

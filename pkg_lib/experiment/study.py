@@ -8,17 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.corpora import is_text
 from pkg_lib.experiment import kernel
-from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.select import SELECTED
 from pkg_lib.retrieval.columns import COLUMNS, retrieved
+
+if TYPE_CHECKING:
+    from pkg_lib.experiment.prepare import Preparer
+    from pkg_lib.experiment.run import Run
 
 NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
@@ -314,6 +315,9 @@ def _opened(
     chosen: list[Part], limit: int | None, fresh: bool
 ) -> tuple[list[tuple[Preparer, Part]], list[str]]:
     """The experiments whose tasks are here or whose verdicts are stored; a line about each other one."""
+    from pkg_lib.experiment.prepare import Preparer
+    from pkg_lib.experiment.run import Run
+
     opened, left_out = [], []
     for part in chosen:
         try:
@@ -337,7 +341,7 @@ def lacks(cell: Cell, measured: list[str]) -> str:
         for column in parameters[name].split("+"):
             if column not in COLUMNS:
                 raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
-            if column not in (*measured, *SELECTED):
+            if column not in measured and not COLUMNS[column].needs:
                 return f"column {column} is not measured (measured are {', '.join(measured)})"
     return ""
 

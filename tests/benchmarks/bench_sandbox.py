@@ -8,15 +8,16 @@ The parties take turns, so that what else runs on the machine meets all of them;
 
 import json
 import os
-import resource
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+
+from benchmarks.clock import timed
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.evaluate import task_job
 from pkg_lib.execution.sandbox import layers, run_jobs
@@ -43,17 +44,6 @@ def official(samples):
 
 def ours(samples, workers):
     return [o.status == "passed" for o in run_jobs([task_job(*s) for s in samples], workers=workers)]
-
-
-def timed(act):
-    """(seconds, processor seconds of this process and its ended children, result)"""
-    before, started = cpu(), time.perf_counter()
-    result = act()
-    return time.perf_counter() - started, cpu() - before, result
-
-
-def cpu():
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def memory(count):

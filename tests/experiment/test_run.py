@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from words import WordEmbedder
+from fakes import WordEmbedder
 
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
 from pkg_lib.data import mbpp

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from words import WordEmbedder
+from fakes import WordEmbedder
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph import disk
