@@ -35,16 +35,16 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 598,
-    "analysis": 1810,
-    "chunking": 948,
-    "core": 852,
+    "analysis": 1844,
+    "chunking": 973,
+    "core": 860,
     "data": 1894,
-    "execution": 1618,
-    "experiment": 2011,
+    "execution": 1662,
+    "experiment": 2014,
     "generation": 748,
     "graph": 3199,
-    "papers/cast": 1436,
-    "papers/claims": 1577,
+    "papers/cast": 1413,
+    "papers/claims": 1092,
     "papers/dkb": 1346,
     "papers/pkg": 4459,
     "retrieval": 1496,
@@ -53,7 +53,7 @@ BUDGETS = {
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Row", "Run"}
+TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Printable", "Row"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
