@@ -463,6 +463,10 @@ def typegraph(
     store: Annotated[
         Path | None, typer.Option(help="A file that keeps what was parsed; then only changed files are.")
     ] = None,
+    edges: Annotated[
+        list[str] | None,
+        typer.Option(help="Edges that the paper lacks: arguments (of supertypes), beans (@Bean); repeatable."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="A file for the graph as JSON (node-link).")] = None,
     record: Annotated[
         str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")
@@ -470,17 +474,18 @@ def typegraph(
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
-    for line in build.lines(built := build.build(directory, mode, processes, store)):
+
+    for line in build.lines(built := build.build(directory, mode, processes, store, edges or ())):
         typer.echo(line)
     if output is not None:
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        from pkg_lib.papers.dkb import measurement
+        from pkg_lib.papers.dkb.measurement import measure
+        from pkg_lib.papers.dkb.repository_study import folder_of
 
-        folder = measurement.folder_of(results_dir(), record)
-        measurement.measure(directory, record, folder, processes)
-        typer.echo(f"recorded: {folder / 'index.json'}")
+        measure(directory, record, folder_of(results_dir(), record), processes)
+        typer.echo(f"recorded: {folder_of(results_dir(), record) / 'index.json'}")
 
 
 @app.command("repo-qa")
@@ -502,14 +507,10 @@ def repo_qa(
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
     from pkg_lib.papers.dkb import measurement
 
-    place = _absolute_or_named(repository)
+    # A path of the caller's is made absolute; a name such as openjdk-17 is left as it is.
+    place = str(Path(repository).resolve()) if Path(repository).exists() else repository
     for line in measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record):
         typer.echo(line)
-
-
-def _absolute_or_named(repository: str) -> str:
-    """A path of the caller's made absolute; a name such as openjdk-17 is left as it is."""
-    return str(Path(repository).resolve()) if Path(repository).exists() else repository
 
 
 @app.command(

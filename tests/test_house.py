@@ -39,7 +39,7 @@ BUDGETS = {
     "execution": 1838,
     "experiment": 1997,
     "generation": 624,
-    "graph": 3783,
+    "graph": 3781,
     "papers/cast": 2304,
     "papers/claims": 1577,
     "papers/dkb": 1346,
@@ -73,7 +73,6 @@ TWICE = {
     "Row",
     "Run",
     "Study",
-    "Tree",
 }
 
 
