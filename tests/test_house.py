@@ -29,7 +29,7 @@ RANKS = {
     "papers/pkg": 6,
     "papers/cast": 6,
     "papers/dkb": 6,
-    "papers/claims": 7,
+    "papers/claims": 1082,
     "": 8,
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
@@ -44,7 +44,7 @@ BUDGETS = {
     "generation": 748,
     "graph": 3480,
     "papers/cast": 2066,
-    "papers/claims": 1092,
+    "papers/claims": 1082,
     "papers/dkb": 1346,
     "papers/pkg": 4457,
     "retrieval": 1496,
