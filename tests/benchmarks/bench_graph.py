@@ -41,7 +41,7 @@ from pkg_lib.graph.disk import directory as store
 from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.nodes import UNPARSABLE, paused_collector
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
-from pkg_lib.papers.pkg.graphs import table8_rows
+from pkg_lib.papers.pkg.table8 import table8_rows
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, make_index, recall
 from pkg_lib.retrieval.prune import prune
@@ -113,8 +113,7 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
 LOAD = """
 import sys, time, psutil
 from pathlib import Path
-from pkg_lib.analysis.graphs import table8_rows
-from pkg_lib.graph import store
+from pkg_lib.graph.disk import directory as store
 rss = lambda: psutil.Process().memory_info().rss / 2**20
 before, start = rss(), time.perf_counter()
 graph = store.load(Path(sys.argv[1]))
