@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pkg_lib.core.registry import Registry
@@ -36,22 +35,32 @@ class Column:
     needs: tuple[str, ...] = ()
 
 
-def _class(name: str, module: str = "retrievers") -> Callable[[Knowledge], Retriever]:
-    """A class of a module of this folder, loaded at the first call."""
-    return lambda knowledge: getattr(import_module(f"pkg_lib.retrieval.{module}"), name)(knowledge)
+def _of_rows_and_code(column: str) -> Callable[[Knowledge], Retriever]:
+    def make(knowledge: Knowledge) -> Retriever:
+        from pkg_lib.retrieval.retrievers import RETRIEVERS
+
+        return RETRIEVERS[column](knowledge)
+
+    return make
+
+
+def _of_json(knowledge: Knowledge) -> Retriever:
+    from pkg_lib.retrieval.text_columns import JsonPKG
+
+    return JsonPKG(knowledge)
 
 
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _class("NoRetrieval"), ANY),
-        Column("BM25", _class("BM25Rows"), ROWS, "row"),
-        Column("Dense", _class("DenseRows"), ANY, "row", published_as="VoyageEmb"),
-        Column("Func-BM25", _class("FuncBM25"), unit="function"),
-        Column("Func-PKG", _class("FuncPKG"), unit="function"),
-        Column("Block-PKG", _class("BlockPKG"), unit="block"),
-        Column("JSON-PKG", _class("JsonPKG", "text_columns"), ("text",), "path-value"),
+        Column("None", _of_rows_and_code("None"), ANY),
+        Column("BM25", _of_rows_and_code("BM25"), ROWS, "row"),
+        Column("Dense", _of_rows_and_code("Dense"), ANY, "row", published_as="VoyageEmb"),
+        Column("Func-BM25", _of_rows_and_code("Func-BM25"), unit="function"),
+        Column("Func-PKG", _of_rows_and_code("Func-PKG"), unit="function"),
+        Column("Block-PKG", _of_rows_and_code("Block-PKG"), unit="block"),
+        Column("JSON-PKG", _of_json, ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
     ),

@@ -7,12 +7,13 @@ answers of PythonAlpaca (349 tokens on average in Table 9).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from pkg_lib.core.types import Context, Document, Task, UserError
+from pkg_lib.core.types import Context, Document, Retriever, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG, build
 from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
@@ -174,3 +175,7 @@ class BlockPKG(GraphNodes):
     """Embeddings of BLOCK nodes, pruned."""
 
     column, kind = "Block-PKG", BLOCK
+
+
+_ALL = (NoRetrieval, BM25Rows, DenseRows, FuncBM25, FuncPKG, BlockPKG)
+RETRIEVERS: dict[str, Callable[[Knowledge], Retriever]] = {retriever.column: retriever for retriever in _ALL}

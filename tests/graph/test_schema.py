@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.code import split_lines
 from pkg_lib.graph.schema import (
     BLOCK,
     EDGE_TYPES,
@@ -20,7 +21,6 @@ from pkg_lib.graph.schema import (
     PARENT,
     PKG,
     build,
-    split_lines,
 )
 
 from .source_trees import Expected, bodies, render
