@@ -84,11 +84,6 @@ def test_a_given_structure_is_used_as_it_is(embedder):
     assert knowledge.graph.skipped == [("t/primes", "not structured")]
 
 
-def test_what_gave_no_json_is_said(knowledge, caplog):
-    assert knowledge.graph.skipped == [("t/nothing", "nothing in it")]
-    assert "1 of 4 documents gave no JSON (nothing in it: 1)" in caplog.text
-
-
 def test_no_leaves_is_a_users_error(embedder):
     with pytest.raises(UserError, match="column JSON-PKG has nothing to retrieve"):
         JsonPKG(TextKnowledge([DOCUMENTS[3]], embedder)).retrieve(TASKS)
