@@ -35,7 +35,7 @@ class Column:
     needs: tuple[str, ...] = ()
 
 
-def _of_rows_and_code(column: str) -> Callable[[Knowledge], Retriever]:
+def _built_in(column: str) -> Callable[[Knowledge], Retriever]:
     def make(knowledge: Knowledge) -> Retriever:
         from pkg_lib.retrieval.retrievers import RETRIEVERS
 
@@ -44,23 +44,17 @@ def _of_rows_and_code(column: str) -> Callable[[Knowledge], Retriever]:
     return make
 
 
-def _of_json(knowledge: Knowledge) -> Retriever:
-    from pkg_lib.retrieval.text_columns import JsonPKG
-
-    return JsonPKG(knowledge)
-
-
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _of_rows_and_code("None"), ANY),
-        Column("BM25", _of_rows_and_code("BM25"), ROWS, "row"),
-        Column("Dense", _of_rows_and_code("Dense"), ANY, "row", published_as="VoyageEmb"),
-        Column("Func-BM25", _of_rows_and_code("Func-BM25"), unit="function"),
-        Column("Func-PKG", _of_rows_and_code("Func-PKG"), unit="function"),
-        Column("Block-PKG", _of_rows_and_code("Block-PKG"), unit="block"),
-        Column("JSON-PKG", _of_json, ("text",), "path-value"),
+        Column("None", _built_in("None"), ANY),
+        Column("BM25", _built_in("BM25"), ROWS, "row"),
+        Column("Dense", _built_in("Dense"), ANY, "row", published_as="VoyageEmb"),
+        Column("Func-BM25", _built_in("Func-BM25"), unit="function"),
+        Column("Func-PKG", _built_in("Func-PKG"), unit="function"),
+        Column("Block-PKG", _built_in("Block-PKG"), unit="block"),
+        Column("JSON-PKG", _built_in("JSON-PKG"), ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
     ),
@@ -100,12 +94,11 @@ def columns_of(corpus: str) -> dict[str, Callable[[Knowledge], Retriever]]:
 
 def knowledge_of(corpus: str) -> Knowledge:
     """A corpus' documents, ready for its columns."""
-    from pkg_lib.retrieval.retrievers import Knowledge
+    from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
     documents = corpora.load_corpus(corpus)
     if not corpora.is_text(corpus):
         return Knowledge(documents)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code
-    from pkg_lib.retrieval.text_columns import TextKnowledge
 
     return TextKnowledge(documents, structure=partial(json_of, corpus))

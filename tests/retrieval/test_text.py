@@ -7,8 +7,7 @@ import pytest
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.text.documents import Structured
 from pkg_lib.retrieval.columns import columns_of
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
-from pkg_lib.retrieval.text_columns import JsonPKG, TextKnowledge
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, JsonPKG, TextKnowledge
 
 PRIMES = (
     "Primes\n======\n\nA prime number has no divisor.\n\n"
