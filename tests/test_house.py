@@ -38,16 +38,16 @@ BUDGETS = {
     "analysis": 1844,
     "chunking": 973,
     "core": 860,
-    "data": 1894,
+    "data": 1857,
     "execution": 1662,
     "experiment": 2014,
     "generation": 748,
-    "graph": 3199,
+    "graph": 3115,
     "papers/cast": 1413,
     "papers/claims": 1092,
     "papers/dkb": 1346,
     "papers/pkg": 4459,
-    "retrieval": 1496,
+    "retrieval": 1480,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
