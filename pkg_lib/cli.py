@@ -389,9 +389,9 @@ def typegraph(
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        from pkg_lib.papers.dkb import measurement
+        from pkg_lib.papers.dkb import measurement, repository_study
 
-        folder = measurement.folder_of(results_dir(), record)
+        folder = repository_study.folder_of(results_dir(), record)
         measurement.measure(directory, record, folder, processes)
         typer.echo(f"recorded: {folder / 'index.json'}")
 

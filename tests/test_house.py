@@ -1,5 +1,4 @@
-"""The plan of pkg_lib, held against the code: who imports whom, how large it is, that a name means one
-thing."""
+"""The plan of pkg_lib, held against the code: who imports whom, how large it is, that a name means one thing."""
 
 from __future__ import annotations
 
@@ -36,16 +35,16 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 598,
-    "analysis": 1810,
-    "chunking": 948,
-    "core": 852,
+    "analysis": 1844,
+    "chunking": 973,
+    "core": 860,
     "data": 1894,
-    "execution": 1618,
-    "experiment": 2011,
+    "execution": 1662,
+    "experiment": 2014,
     "generation": 748,
     "graph": 3199,
-    "papers/cast": 1436,
-    "papers/claims": 1577,
+    "papers/cast": 1413,
+    "papers/claims": 1092,
     "papers/dkb": 1346,
     "papers/pkg": 4459,
     "retrieval": 1496,
@@ -54,10 +53,9 @@ BUDGETS = {
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Row", "Run"}
+TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Printable", "Row"}
 
-# Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in
-# the sandbox.
+# Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
 # Public without a caller yet; nothing may be added.
 UNCALLED = {
@@ -67,7 +65,6 @@ UNCALLED = {
     "analysis/stats.reciprocal_rank_fusion",
     "analysis/stats.weighted_fusion",
     "core/registry.Registry",
-    "data/benchmarks.title_of",
     "execution/syscalls.refusing",
     "graph/text/documents.rebuild",
     "graph/text/structure.Structurer",
@@ -146,7 +143,7 @@ def called_names() -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
-        elif isinstance(node, ast.Constant) and str(node.value)[:1].isupper():
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             names.add(node.value)  # a class that is loaded by its name
         elif isinstance(node, ast.alias) and node.asname:
             names.add(node.name.split(".")[-1])
