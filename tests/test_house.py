@@ -36,10 +36,10 @@ RANKS = {
 BUDGETS = {
     "": 598,
     "analysis": 1844,
-    "chunking": 973,
+    "chunking": 944,
     "core": 860,
     "data": 1894,
-    "execution": 1662,
+    "execution": 1643,
     "experiment": 2014,
     "generation": 748,
     "graph": 3199,
