@@ -216,7 +216,7 @@ class Run:
         settings = self.generator.key("")
         folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
         same = [g for key, g in self.cache.rows.items() if self.cache.folders[key] in folders]
-        twins = self._twins()
+        twins = self._twins
         return {
             (i, g.meta.get("context_sha256", "")): g
             for g in same
@@ -224,6 +224,7 @@ class Run:
             for i in twins.get(g.task_id, (g.task_id,))
         }
 
+    @cached_property
     def _twins(self) -> dict[str, list[str]]:
         """task id -> the ids of all tasks with its prompt, for tasks that are not alone with theirs."""
         by_prompt: dict[str, list[str]] = {}
