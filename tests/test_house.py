@@ -38,7 +38,7 @@ BUDGETS = {
     "analysis": 1844,
     "chunking": 973,
     "core": 860,
-    "data": 1894,
+    "data": 1907,
     "execution": 1662,
     "experiment": 2014,
     "generation": 748,
@@ -47,7 +47,7 @@ BUDGETS = {
     "papers/claims": 1092,
     "papers/dkb": 1346,
     "papers/pkg": 4459,
-    "retrieval": 1496,
+    "retrieval": 1506,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
