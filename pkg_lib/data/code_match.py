@@ -64,8 +64,7 @@ def code_lines(text: str) -> list[str]:
 
 
 def edit_similarity(a: str, b: str) -> float:
-    """1 less the insertions and deletions from a to b over both lengths, to two decimals as fuzzywuzzy has
-    it."""
+    """1 less the insertions and deletions over both lengths, to two decimals as fuzzywuzzy has it."""
     return round(fuzz.ratio(a.strip(), b.strip())) / 100
 
 

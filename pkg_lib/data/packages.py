@@ -18,8 +18,7 @@ PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One pinned source archive, or a directory (`root`) of the user's; archives.toml says what the fields
-    hold."""
+    """One pinned source archive, or a directory (`root`) of the user's; archives.toml explains the fields."""
 
     name: str
     version: str

@@ -54,8 +54,7 @@ class RepoTask:
 
     @property
     def span(self) -> tuple[str, int, int]:
-        """(path, first, last line from 1) of the whole function; without a known head, of its body and the
-        line before."""
+        """(path, first, last line from 1) of the function; without a head, of its body and a line more."""
         return self.path, self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1), self.gold[1]
 
     @property
@@ -109,8 +108,7 @@ def _task(row: dict[str, Any]) -> RepoTask:
 
 
 def _head(prompt: str, function: str, start: int) -> int:
-    """The line, from 0, at which the last function of that name in the prompt starts, its decorators
-    included; -1 for none."""
+    """Where, from 0, the last function of that name in the prompt starts, with decorators; -1 for none."""
     lines = prompt.split("\n")
     head = re.compile(rf"(\s*)(async\s+)?def\s+{re.escape(function)}\b")
     heads = [(i, match[1]) for i, line in enumerate(lines) if (match := head.match(line))]

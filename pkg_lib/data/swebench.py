@@ -23,8 +23,7 @@ VARIABLE, TITLE = "PKG_SWEBENCH_DIR", "SWE-bench Lite"
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One problem. `gold` holds (path, first line, last line) of the file as it is before the patch, from
-    1."""
+    """One problem. `gold`: (path, first line, last line), from 1, of the file as it is before the patch."""
 
     id: str
     repository: str

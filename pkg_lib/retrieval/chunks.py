@@ -1,5 +1,4 @@
-"""Chunks ranked for queries, by BM25 or an embedder by name, and the paper's way to fill a context with
-them."""
+"""Chunks ranked for queries by BM25 or an embedder, and the paper's way to fill a context with them."""
 
 from __future__ import annotations
 
@@ -86,8 +85,7 @@ def _first_lines(head: str, lines: list[str], limit: int, measure: Callable[[str
 
 
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `high` that fits, by halving; `low`, which is not asked for, where none above
-    it does."""
+    """The largest number above `low` and up to `high` that fits, by halving; `low` where none does."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

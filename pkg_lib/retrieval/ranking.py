@@ -62,8 +62,7 @@ def map_scores(
 
 
 def relevant(chunks: Sequence[Lines], gold: Iterable[Span]) -> set[int]:
-    """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks RepoEval's
-    windows."""
+    """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks them."""
     spans = list(gold)
     return {
         i

@@ -24,8 +24,7 @@ from pkg_lib.papers.cast.retrieval_quality import load, mappings, stored_in
 
 @dataclass(frozen=True)
 class CastRuns:
-    """The stored runs of one model; nothing is computed. UserError for an unknown model, or where none are
-    stored."""
+    """One model's stored runs; nothing is computed. UserError for an unknown model, or without runs."""
 
     results: Path
     model: str
@@ -151,8 +150,7 @@ def reference(name: str) -> pd.DataFrame:
 
 
 def published(name: str, value: str = "", **wanted: str) -> str:
-    """The one printed number (of the last column, if not named) of the rows with these values; a dash for
-    none."""
+    """The one printed number (of the last column, if not named) of the rows with these values, or a dash."""
     rows = reference(name)
     for column, text in wanted.items():
         rows = rows[rows[column] == (f"Recall{text[1:]}" if text.startswith("R@") else text)]

@@ -2,7 +2,7 @@
 
 What is made of one lies in its folder of results/repo_tasks; sources are not among it:
 
-tasks.jsonl, tasks.meta.json     which functions, which tests decide, digest of the prompt; how chosen (packages)
+tasks.jsonl, tasks.meta.json     which functions, which tests decide, digest of the prompt; how chosen
 retrieval.csv                    the retrieval measures of every task (retrieval_quality.py)
 contexts/COLUMN.jsonl            which chunks stood in the prompt
 generations/MODEL/COLUMN.jsonl   completions (the cache)
@@ -47,8 +47,7 @@ class FunctionBenchmark(ABC):
 
     @abstractmethod
     def ids(self, limit: int | None = None) -> set[str]:
-        """The tasks to complete; the first `limit` of them are a spread part, which a greater limit
-        continues."""
+        """The tasks to complete; the first `limit` are a spread part, which a greater limit continues."""
 
     @abstractmethod
     def tasks(self) -> dict[str, list[RepoTask]]:

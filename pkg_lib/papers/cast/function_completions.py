@@ -103,8 +103,7 @@ class FunctionCompletions:
         return text, chunks_used | {"holds_body": holds and not about.masked}
 
     def complete(self, name: str) -> int:
-        """Completes what lacks a completion and returns how many prompts that was; equal prompts are asked
-        once."""
+        """Completes what lacks a completion and returns how many prompts that was."""
         generator, ids = self.generator(name), self.benchmark.ids(self.limit)
         if self._complete_as_stored(name, ids):
             return 0

@@ -49,8 +49,7 @@ class Coverage:
     suspects: frozenset[tuple[str, int]]
 
     def tests(self, function: MaskableFunction) -> tuple[str, ...]:
-        """At most MOST tests that call the function: first those that call the fewest functions, then by
-        name."""
+        """At most MOST tests that call it: first those that call the fewest functions, then by name."""
         place = (function.path, function.first)
         calling = [test for test, calls in self.calls.items() if place in calls]
         return tuple(sorted(calling, key=lambda t: (len(self.calls[t]), t))[:MOST])
@@ -150,8 +149,7 @@ def limits(package: Package) -> Limits:
 
 
 def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -> Job:
-    """The solution imports the package from memory (inside.py) with `body` in the task's place; then its
-    tests run."""
+    """The solution imports the package from memory, with `body` in the task's place; then its tests run."""
     code = {p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)}
     code[task.path] = replaced(task, files[task.path], body)
     modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
@@ -170,7 +168,6 @@ def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -
 def judge(
     package: Package, files: Mapping[str, str], samples: Sequence[tuple[RepoTask, str]]
 ) -> list[Outcome]:
-    """One outcome a (task, body), in order; its detail without addresses in memory, which differ at every
-    run."""
+    """One outcome a (task, body), in order; its detail without addresses, which differ at every run."""
     outcomes = run_jobs([job(t, package, files, body) for t, body in samples], limits(package), 2)
     return [replace(o, detail=_ADDRESS.sub("at 0x…", split_detail(o.detail)[0])) for o in outcomes]

@@ -1,7 +1,6 @@
-"""The tracer, a script of its own: which functions of a package each of its tests calls, and which tests
-pass.
+"""The tracer, a script of its own: which functions of a package each test calls, and which pass.
 
-    python tracer.py < {"files": {path: text}, "tests": [module]}  >  {"tests": [...], "unusable": {module: why}}
+    python tracer.py < {"files": {path: text}, "tests": [module]}  >  {"tests": [...], "unusable": {...}}
 
 It executes the pinned package as it was published, no text of a model: sys.setprofile, which it needs, is
 forbidden in the sandbox. Of each test it tells: `passed`; `calls`, as (path, first line); `events`, how many
