@@ -42,7 +42,7 @@ BUDGETS = {
     "graph": 3781,
     "papers/cast": 2304,
     "papers/claims": 1577,
-    "papers/dkb": 1346,
+    "papers/dkb": 1380,
     "papers/pkg": 5157,
     "retrieval": 1684,
 }
