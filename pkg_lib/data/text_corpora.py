@@ -1,13 +1,9 @@
-"""Text corpora by name -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
+"""Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
-    python-docs          the tutorial and the how-tos of Python's documentation (directory in PKG_PYTHON_DOCS, else Debian's)
-    docstrings:PACKAGE   docstrings of an installed package's public functions and classes (or of one subpackage: numpy.linalg)
-    tutorials            code-rag-bench/online-tutorials on the Hugging Face hub, its rows on Python: the paper's corpus
-
-A row is one document to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web page of about
-5,700 characters. Pages of a manual are up to thirty times as long, so they are cut into sections: a page of more than
-ROW_CHARS characters gives what stands before its first section and each section, and so does each section again. The rows
-of a page joined are the page. A docstring is one row, below its signature.
+A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web page of
+about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections: a page of more
+than ROW_CHARS characters gives what stands before its first section and each section, and so does each section again.
+A docstring is one row, below its signature.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
 
 from pkg_lib.core import hub
 from pkg_lib.core.types import Document, NotAtHand, UserError
@@ -32,32 +27,52 @@ TUTORIALS = "code-rag-bench/online-tutorials"
 DEBIAN_DOCS = Path("/usr/share/doc/python3.11/html")
 ROW_CHARS = 4000
 
-PageKind = Literal["rst", "html", "markdown"]
 _PARTS = ("tutorial", "howto")
-_SUFFIXES: dict[str, PageKind] = {
-    ".rst": "rst",
-    ".rst.txt": "rst",
-    ".md": "markdown",
-    ".html": "html",
-    ".htm": "html",
-}
+_SUFFIXES = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html", ".htm": "html"}
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def docs_dir() -> Path:
-    """Where Python's documentation lies; UserError that says how to get it."""
+def read(path: Path, errors: str = "replace") -> str:
+    """A file's text without its byte order mark; UserError for one that cannot be read."""
+    try:
+        return path.read_text("utf-8-sig", errors)
+    except OSError as e:
+        raise UserError(
+            f"cannot read {path}: {e.strerror}; make it readable or give another directory"
+        ) from e
+
+
+def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
+    """The rows of a data set of the Hugging Face hub; UserError where it is not to be had."""
+    from datasets import load_dataset
+
+    hub.require(f"corpus {corpus}", "choose another: python -m pkg_lib list")
+    try:
+        return load_dataset(repository, split="train")
+    except (OSError, ValueError) as e:
+        raise UserError(
+            f"corpus {corpus}: the Hugging Face hub does not serve {repository} ({type(e).__name__})"
+        ) from e
+
+
+def python_docs() -> Iterator[Document]:
+    """The rows of Python's tutorial, then of its how-tos; of any other directory, of all its pages."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
     folder = Path(value).expanduser() if value else DEBIAN_DOCS
     if not folder.is_dir():
-        missing = (
+        why = (
             f"PKG_PYTHON_DOCS={value} is no directory" if value else "Python's documentation is not installed"
         )
         raise NotAtHand(
-            f"corpus python-docs: {missing}; apt-get install python3.11-doc, or unpack an HTML archive of "
+            f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack an HTML archive of "
             "docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
         )
-    return folder
+    for part in _parts(folder) or [folder]:
+        root = part.parent if part != folder else folder
+        for path, kind in _pages(part):
+            name = path.relative_to(root).as_posix().partition(".")[0]
+            yield from rows(f"python-docs/{name}", read(path), kind)
 
 
 def is_python_docs() -> bool:
@@ -68,46 +83,19 @@ def is_python_docs() -> bool:
 
 def _parts(folder: Path) -> list[Path]:
     """tutorial/ and howto/ of a copy of Python's documentation: its sources before its HTML; none for another tree."""
-    for base in (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder):
-        found = [base / p for p in _PARTS if (base / p).is_dir()]
-        if len(found) == len(_PARTS):
-            return found
-    return []
+    bases = (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder)
+    whole = (b for b in bases if all((b / p).is_dir() for p in _PARTS))
+    return [base / p for base in [*whole][:1] for p in _PARTS]
 
 
-def python_docs() -> Iterator[Document]:
-    """The rows of the tutorial, then of the how-tos; of any other directory, of all its pages."""
-    folder = docs_dir()
-    for part in _parts(folder) or [folder]:
-        root = part.parent if part != folder else folder
-        for path, kind in _pages(part):
-            name = path.relative_to(root).as_posix().partition(".")[0]
-            yield from rows(f"python-docs/{name}", _read(path), kind)
+def _pages(folder: Path) -> list[tuple[Path, str]]:
+    kinds = ((p, [k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)]) for p in folder.rglob("*"))
+    return sorted((p, kind[0]) for p, kind in kinds if kind and p.is_file())
 
 
-def _pages(folder: Path) -> list[tuple[Path, PageKind]]:
-    found = [
-        (p, next((k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)), None))
-        for p in folder.rglob("*")
-    ]
-    return sorted((p, k) for p, k in found if k and p.is_file())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig", "replace")
-    except OSError as e:
-        raise UserError(
-            f"cannot read {path}: {e.strerror}; make it readable or give another directory"
-        ) from e
-
-
-def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
+def rows(name: str, page: str, kind: str) -> Iterator[Document]:
     """The documents of one page. Ids are the page's name and, behind #, the section's title in small letters."""
-    from pkg_lib.graph.text.sections import (
-        cut,
-        main_html,
-    )  # docutils and its like are not needed for a corpus of code
+    from pkg_lib.graph.text.sections import cut, main_html  # docutils is not needed for a corpus of code
 
     page = main_html(page) if kind == "html" else page
     used: set[str] = set()
@@ -121,12 +109,12 @@ def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
 
 
 def _unique(name: str, used: set[str]) -> str:
-    found, number = name, 1
-    while found in used:
+    free, number = name, 1
+    while free in used:
         number += 1
-        found = f"{name}-{number}"
-    used.add(found)
-    return found
+        free = f"{name}-{number}"
+    used.add(free)
+    return free
 
 
 def package_files(package: str) -> tuple[Path, list[Path]]:
@@ -136,20 +124,19 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
     """
     top, *inner = package.split(".")
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
-    origin = Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
-    if origin is None:
+    if spec is None or not (spec.origin or "").endswith(".py"):
         raise UserError(
             f"corpus docstrings:{package}: no such Python package is installed; pip install it or name another"
         )
-    package_dir = origin.parent if origin.name == "__init__.py" else origin.with_suffix("")
-    place = package_dir.joinpath(*inner)
+    origin = Path(spec.origin)
+    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
+    place = base.joinpath(top, *inner)
     if not place.is_dir():
         place = place.with_suffix(".py")
     if not place.exists():
         raise UserError(
             f"corpus docstrings:{package}: package {top} has no module {'.'.join(inner)}; name another"
         )
-    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
     return base, sorted(place.rglob("*.py")) if place.is_dir() else [place]
 
 
@@ -176,8 +163,8 @@ def docstrings(package: str) -> Iterator[Document]:
 def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
     """(qualified name, signature, docstring) of a module's public functions, classes and methods that have a docstring.
 
-    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists where the module
-    has one. Raises as `ast.parse` does.
+    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists where the
+    module has one. Raises as `ast.parse` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in other people's code
@@ -203,39 +190,27 @@ def _listed(tree: ast.Module) -> set[str] | None:
 def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
     if not isinstance(node, (*_FUNCTION, ast.ClassDef)) or node.name.startswith("_"):
         return
-    name = f"{prefix}{node.name}"
     text = inspect.cleandoc(ast.get_docstring(node, clean=False) or "")
     if text.strip():
-        yield name, _signature(node), text
+        yield f"{prefix}{node.name}", _signature(node), text
     for child in node.body if isinstance(node, ast.ClassDef) else ():
-        yield from _documented(child, f"{name}.")
+        yield from _documented(child, f"{prefix}{node.name}.")
 
 
-def _signature(node: ast.stmt) -> str:
+def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
     """One line: name(arguments) -> result, or name(bases) of a class."""
     if isinstance(node, ast.ClassDef):
-        bases = ", ".join(ast.unparse(b) for b in node.bases)
+        bases = ", ".join(map(ast.unparse, node.bases))
         return f"class {node.name}({bases})" if bases else f"class {node.name}"
-    assert isinstance(node, _FUNCTION)
     result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     return f"{node.name}({ast.unparse(node.args)}){result}"
 
 
 def tutorials() -> Iterator[Document]:
-    """The rows that have the word Python in their title or text, as plain text below the title."""
-    from datasets import load_dataset
-
-    hub.require("corpus tutorials", "choose python-docs or docstrings:PACKAGE")
-    try:
-        found: Iterable[dict[str, str]] = load_dataset(TUTORIALS, split="train")
-    except (OSError, ValueError) as e:
-        raise UserError(
-            f"corpus tutorials: the Hugging Face hub does not serve {TUTORIALS} ({type(e).__name__})"
-        ) from e
-    for i, row in enumerate(found):
+    """The paper's corpus: the rows that have the word Python in their title or text, as plain text below the title."""
+    for i, row in enumerate(hub_rows("tutorials", TUTORIALS)):
         title, text = row.get("title") or "", row.get("text") or ""
         if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):
             below = text.removeprefix(title).strip("\n")  # most texts start with their title
-            yield Document(
-                f"tutorials/{i}", f"{' '.join(title.split())}\n\n{below}\n" if title else text, "text"
-            )
+            whole = f"{' '.join(title.split())}\n\n{below}\n" if title else text
+            yield Document(f"tutorials/{i}", whole, "text")
