@@ -45,7 +45,7 @@ BUDGETS = {
     "graph": 3113,
     "papers/cast": 1413,
     "papers/claims": 1082,
-    "papers/dkb": 1346,
+    "papers/dkb": 1380,
     "papers/pkg": 2241,
     "retrieval": 1443,
 }
