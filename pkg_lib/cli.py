@@ -312,16 +312,16 @@ def repo_tasks(
     steps: Annotated[Many, arg("tasks, chunks, retrieval, completions, verdicts; all if none.")] = None,
     model: Annotated[str, opt("A chat model of `list`.")] = study.MODEL,
     column: Annotated[Many, opt("A column, such as 'cast, BM25'; repeatable.")] = None,
-    limit: Annotated[int | None, opt("Complete only the first N tasks of each package.")] = None,
+    limit: Annotated[int | None, opt("Complete only the first N tasks of each package, or of RepoEval.")] = None,
     benchmark: Annotated[
-        str, opt("For retrieval alone: repoeval or swebench-lite, from its directory.")
+        str, opt("repoeval, from its directory; for retrieval alone also swebench-lite.")
     ] = "",
     ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
-    from pkg_lib.papers.cast import running
+    from pkg_lib.papers.cast import cast_steps
 
-    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
+    cast_steps.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
 
 
 @app.command()
@@ -346,9 +346,9 @@ def make_tasks(
 ) -> None:
     """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
     from pkg_lib.data import packages
-    from pkg_lib.papers.cast import running
+    from pkg_lib.papers.cast import cast_steps
 
-    running.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
+    cast_steps.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
 
 
 @app.command()
@@ -389,9 +389,9 @@ def typegraph(
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        from pkg_lib.papers.dkb import measurement
+        from pkg_lib.papers.dkb import measurement, repository_study
 
-        folder = measurement.folder_of(results_dir(), record)
+        folder = repository_study.folder_of(results_dir(), record)
         measurement.measure(directory, record, folder, processes)
         typer.echo(f"recorded: {folder / 'index.json'}")
 

@@ -1,4 +1,5 @@
-"""The notebooks in JupyterLab as a user has them: a server in the checkout, kernels that start in notebooks/."""
+"""The notebooks in JupyterLab as a user has them: a server in the checkout, kernels that start in
+notebooks/."""
 
 from __future__ import annotations
 

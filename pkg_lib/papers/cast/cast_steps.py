@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pkg_lib.chunking.account import Ledger
+from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.statistics import statistics
 from pkg_lib.chunking.trees import walk
 from pkg_lib.core.models import model_spec
@@ -99,7 +99,7 @@ def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
     python = [
         (f"{p.label}/{name}", data)
         for p in PACKAGES.values()
-        for name, data in walk(p.tree, Ledger(), {"python"})
+        for name, data in walk(p.tree, Accounts(), {"python"})
         if name.endswith(".py")
     ]
     yield "python", ", ".join(p.label for p in PACKAGES.values()), python
@@ -107,5 +107,5 @@ def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
         path, language = about["path"], about["language"]
         archive = f"npm-{path.replace('/-/', '/').replace('/', '-').removeprefix('@')}"
         root = unpacked(archive, about["sha256"], npm_path=path)
-        files = [f for f in walk(root, Ledger(), {language}) if not f[0].endswith(".d.ts")]
+        files = [f for f in walk(root, Accounts(), {language}) if not f[0].endswith(".d.ts")]
         yield language, about["label"], files

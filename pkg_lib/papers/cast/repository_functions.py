@@ -30,6 +30,7 @@ LONGEST = 100_000  # calls of the package's functions; a test with more is not t
 MOST = 12  # tests that decide about one function
 BATCH = 8
 SECONDS, MEMORY_MB = 20.0, 4096
+_ADDRESS = re.compile(r"at 0x[0-9a-f]+")
 # The control rows. "pass" and "raise" must fail every task, or its tests do not look at what the function does.
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
 
@@ -166,5 +167,4 @@ def judge(
 ) -> list[Outcome]:
     """One outcome a (task, body), in order; its detail without addresses in memory, which differ at every run."""
     outcomes = run_jobs([job(t, package, files, body) for t, body in samples], limits(package), 2)
-    hidden = (re.sub("at 0x[0-9a-f]+", "at 0x…", split_detail(o.detail)[0]) for o in outcomes)
-    return [replace(o, detail=detail) for o, detail in zip(outcomes, hidden, strict=True)]
+    return [replace(o, detail=_ADDRESS.sub("at 0x…", split_detail(o.detail)[0])) for o in outcomes]

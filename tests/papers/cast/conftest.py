@@ -8,7 +8,9 @@ import tarfile
 
 import pytest
 
+from pkg_lib.data.functions import as_task, candidates
 from pkg_lib.data.packages import Package
+from pkg_lib.papers.cast.repository_functions import trace
 
 SHAPES = '''"""Shapes."""
 
@@ -137,6 +139,12 @@ def archive_of(files, top):
 
 
 @pytest.fixture
+def archived():
+    """(files, top folder) -> the bytes of a .tar.gz."""
+    return archive_of
+
+
+@pytest.fixture
 def package(own_cache):
     """`shapes` 1.0, whose archive lies in the cache already."""
     data = archive_of(FILES, "shapes-1.0")
@@ -154,3 +162,11 @@ def shapes(tmp_path):
         (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "mine" / name).write_text(text)
     return tmp_path / "mine"
+
+
+@pytest.fixture
+def functions(package):
+    """Name -> the task of every function of `shapes` that can be masked, with the tests that call it."""
+    files = package.files()
+    coverage = trace(package, files)
+    return {f.name: as_task(package, f, files[f.path], coverage.tests(f)) for f in candidates(package, files)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.papers.cast.cast_prompts import (
+from pkg_lib.papers.cast.body_prompts import (
     code_block,
     commented,
     context_text,

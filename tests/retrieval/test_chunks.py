@@ -9,7 +9,7 @@ import pytest
 
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core import hub
-from pkg_lib.core.types import Task, UserError
+from pkg_lib.core.types import UserError
 from pkg_lib.retrieval import chunks as retrieval
 from pkg_lib.retrieval import embed
 
@@ -18,7 +18,7 @@ TEXT = (
     "def sum_numbers(numbers):\n    return sum(numbers)\n\n\ndef noise():\n    pass\n"
 )
 CHUNKS = Chunker(max_size=45).chunk(TEXT.encode(), "a.py").chunks
-TASK = Task("T/1", "none", "sum the numbers of a list", "f", "", "")
+QUERY = "sum the numbers of a list"
 
 
 def test_the_chunks_are_the_three_functions():
@@ -32,7 +32,7 @@ def test_the_chunks_are_the_three_functions():
 @pytest.mark.parametrize("name", ["BM25", "words"])
 def test_rankers_score_every_chunk(name, embedder):
     ranker = retrieval.BM25Ranker() if name == "BM25" else retrieval.EmbeddingRanker("words", embedder)
-    scores = ranker.scores([TASK.prompt, "reverse words", "zebra"], CHUNKS)
+    scores = ranker.scores([QUERY, "reverse words", "zebra"], CHUNKS)
     assert scores.shape == (3, 3) and [int(retrieval.order(row)[0]) for row in scores[:2]] == [1, 0]
     assert name != "BM25" or not scores[2].any()
 
@@ -44,38 +44,15 @@ def test_equal_scores_keep_the_order_of_the_corpus():
 
 def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
     a, b = CHUNKS[0], CHUNKS[1]
-    assert retrieval.fill([a, b], 1000) == (f"{a.text}\n{b.text}", [a, b], False)
-    text, used, cut = retrieval.fill([a, b], len(a.text) + 1 + len("def sum_numbers(numbers):\n") + 3)
-    assert (text, used, cut) == (f"{a.text}\ndef sum_numbers(numbers):\n", [a, b], True)
-    assert retrieval.fill([a, b], len(a.text) + 3) == (a.text, [a], True)
-    assert retrieval.fill([a], 3) == ("", [], True)
-    words = retrieval.fill([a, b], 6, measure=lambda t: len(t.split()))
-    assert len(words[0].split()) <= 6 and words[2]
+    assert retrieval.fill([a, b], 1000, len) == (f"{a.text}\n{b.text}", [a, b])
+    text, used = retrieval.fill([a, b], len(a.text) + 1 + len("def sum_numbers(numbers):\n") + 3, len)
+    assert (text, used) == (f"{a.text}\ndef sum_numbers(numbers):\n", [a, b])
+    assert retrieval.fill([a, b], len(a.text) + 3, len) == (a.text, [a])
+    assert retrieval.fill([a], 3, len) == ("", [])
+    assert len(retrieval.fill([a, b], 6, lambda t: len(t.split()))[0].split()) <= 6
 
 
-def test_a_column_over_chunks():
-    column = retrieval.ChunkRetriever("cast", CHUNKS, retrieval.BM25Ranker(), limit=80)
-    (context,) = column.retrieve([TASK])
-    assert (
-        context.column == "cast"
-        and context.text.startswith("def sum_numbers")
-        and context.source == "a.py:5-8"
-    )
-    assert context.score > 0
-    (empty,) = column.retrieve([Task("T/2", "none", "zebra", "f", "", "")])
-    assert (empty.text, empty.source) == ("", "")
-
-
-def test_a_task_does_not_see_what_it_may_not():
-    hidden = retrieval.ChunkRetriever(
-        "cast", CHUNKS, retrieval.BM25Ranker(), allowed=lambda task, chunk: "sum_" not in chunk.text
-    )
-    assert hidden.retrieve([TASK])[0].text == ""
-
-
-def test_no_chunks_and_unknown_names():
-    with pytest.raises(UserError, match="no chunks"):
-        retrieval.ChunkRetriever("cast", [], retrieval.BM25Ranker())
+def test_unknown_names():
     with pytest.raises(UserError, match="unknown ranker 'nosuch'; choose from: BM25, MiniLM, BGE-base"):
         retrieval.make_ranker("nosuch")
 
