@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from pkg_lib.experiment.completions import Completions
 
 from pkg_lib.core.types import Document, UserError, digest
-from pkg_lib.experiment.completions import Completions
 from pkg_lib.experiment.experiment import Experiment, StoredExperiment, open_experiment
 from pkg_lib.experiment.study import MODEL
 from pkg_lib.papers.pkg import cases, showing

@@ -1,8 +1,15 @@
-"""What can be chosen by name: models, corpora, columns, benchmarks and the like."""
+"""What can be chosen by name: models, corpora, columns, benchmarks and the like.
+
+PKG_PLUGINS names Python files of the user's own, joined by ":"; each registers entries, and is loaded once.
+"""
 
 from __future__ import annotations
 
+import os
+import runpy
 from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pkg_lib.core.types import UserError
@@ -44,3 +51,18 @@ class Registry(dict[str, Entry]):
         """Raises UserError for the first name that has no entry."""
         for name in names:
             self.get_or_fail(name)
+
+
+def load_plugins() -> None:
+    """Runs the files that PKG_PLUGINS names, each once. Raises UserError for one that is not there."""
+    for name in filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep)):
+        _load(Path(name).expanduser().resolve())
+
+
+@cache
+def _load(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(
+            f"PKG_PLUGINS names {path}, which is not there; name Python files, joined by '{os.pathsep}'"
+        )
+    runpy.run_path(str(path), run_name="pkg_lib_plugin")

@@ -7,36 +7,37 @@ from pathlib import Path
 
 import numpy as np
 
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
-from pkg_lib.graph.disk import directory as store
-from pkg_lib.graph.disk.vectors import Encoder, payloads_digest
+from pkg_lib.graph import disk
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.index import HNSWIndex, Index, make_index
 
-UNITS = {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE}  # a leaf of a text's JSON
+UNITS = Registry("unit", {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE})  # a leaf of a text's JSON
 
 
 def search(
-    folder: Path, query: str, encoder: Encoder, unit: str = "function", index: str = "flat", top: int = 10
+    folder: Path,
+    query: str,
+    encoder: disk.Encoder,
+    unit: str = "function",
+    index: str = "flat",
+    top: int = 10,
 ) -> Iterator[str]:
     """The `top` nearest nodes, best first: cosine, place and first line. Vectors and an HNSW index are kept in the directory.
 
     UserError for an unknown unit or index, a directory without a graph, or a graph without such nodes.
     """
-    if unit not in UNITS:
-        raise UserError(f"unknown unit '{unit}'; choose from: {', '.join(UNITS)}")
-    graph = store.load(folder)
-    nodes = graph.of_type(UNITS[unit])
-    nodes = nodes[
-        np.sort(np.unique(graph.text[nodes], return_index=True)[1])
-    ]  # one node a text, as the columns take them
+    kind = UNITS.get_or_fail(unit)
+    graph = disk.load(folder)
+    nodes = graph.first_of_each_text(kind)
     if not len(nodes):
         raise UserError(
             f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}"
         )
-    vectors = store.encode(folder, encoder)[graph.text[nodes]]
-    name = f"index-{payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
+    vectors = disk.encode(folder, encoder)[graph.text[nodes]]
+    name = f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
     positions, cosines = _index(index, vectors, folder / name).search(encoder.encode([query]), top)
     for position, cosine in zip(positions[0].tolist(), cosines[0].tolist(), strict=True):
         if position >= 0:  # an approximate search may find fewer than it is asked for

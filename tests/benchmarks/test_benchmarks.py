@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +21,6 @@ from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 
 
-def test_the_names_are_listed_sooner_than_pandas_alone_is_imported():
-    """A list of names loads nothing that computes: three starts of each, the fastest of them."""
-
-    def seconds(*arguments: str) -> float:
-        begins = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-        return time.perf_counter() - begins
-
-    tries = [(seconds("-m", "pkg_lib", "list"), seconds("-c", "import pandas")) for _ in range(3)]
-    listed, peer = (min(times) for times in zip(*tries, strict=True))
-    assert listed < 1.5 * peer
-
-
 def test_bm25_small():
     found = bench_bm25.measure(functions=600, queries=30)
     assert (found["functions"], found["queries"]) == (600, 30)
@@ -45,14 +29,9 @@ def test_bm25_small():
 
 
 def test_chunking_small():
-    deep = b"x = " + b"a + " * 2000 + b"a\n"
-    wide = b"x = 1; " * 1500 + b"\n"
-    files = [
-        ("a.py", b"def f(): pass\n" * 300),
-        ("deep.py", deep),
-        ("wide.py", wide),
-        ("latin.py", b"# \xe9\n"),
-    ]
+    deep, wide = b"x = " + b"a + " * 2000 + b"a\n", b"x = 1; " * 1500 + b"\n"
+    texts = {"a.py": b"def f(): pass\n" * 300, "deep.py": deep, "wide.py": wide, "latin.py": b"# \xe9\n"}
+    files = list(texts.items())
     found = bench_chunking.measure(files, "python", processes=1, repeat=1)
     assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (4, 1, 1, 0)
     assert {k: v.split()[0] for k, v in found["differences"].items()} == {

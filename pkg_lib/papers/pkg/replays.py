@@ -11,7 +11,7 @@ from pkg_lib.analysis.stats import ORACLE, pass_at_1
 from pkg_lib.analysis.tables import HERE, PUBLISHED_AS
 from pkg_lib.core.store import read_rows
 from pkg_lib.core.types import NotAtHand, Outcome
-from pkg_lib.experiment.oracle import ideal
+from pkg_lib.experiment.select import ideal
 
 # The authors' file names, and the columns of this study that they are.
 METHODS = {

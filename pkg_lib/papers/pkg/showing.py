@@ -15,7 +15,7 @@ from pkg_lib.core.store import read_rows, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Document, Generation, Outcome, Task, UserError
 from pkg_lib.data import corpora
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.experiment.experiment import VERDICT, Experiment, StoredExperiment, open_experiment
+from pkg_lib.experiment.experiment import VERDICT, Experiment, open_experiment
 from pkg_lib.experiment.study import STUDY
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.papers.pkg.cases import Case, Compared, Hidden, Side, chosen, page
@@ -87,11 +87,7 @@ class Gatherer:
             sha = completion.meta.get("prompt_sha256", "") if completion else ""
             known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
             return Hidden(f"not shown, since tasks of {name} are not copied into results/{known}")
-        return (
-            Hidden(f"not at hand ({self.experiment.why})")
-            if isinstance(self.experiment, StoredExperiment)
-            else task.prompt
-        )
+        return Hidden(f"not at hand ({self.experiment.why})") if self.experiment.why else task.prompt
 
     def _side(self, column: str, task: Task, outcome: Outcome) -> Side:
         if self._withheld:  # the detail's second half is a test of the benchmark
