@@ -1,5 +1,4 @@
-"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one
-machine."""
+"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one machine."""
 
 import ast
 import re
@@ -20,6 +19,10 @@ def cells(request):
 
 def code(cells):
     return [c for c in cells if c.cell_type == "code"]
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
 
 
 def test_stored_without_outputs(cells):
