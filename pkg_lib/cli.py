@@ -9,70 +9,65 @@ import ast
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pkg_lib.core import models
+from pkg_lib.core.models import MODELS
+from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
-from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, named_protocol
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import CORPORA, DEFAULT
 from pkg_lib.experiment import study
-from pkg_lib.retrieval.columns import ALL
+from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-
 HELP = "Programming knowledge graphs for code generation. Options without a command, or nothing at all, are those of `run`."
+STOPPED = "stopped; what was computed is kept, run the same command again, without --fresh, to go on"
 app = typer.Typer(add_completion=False, help=HELP, rich_markup_mode=None)
+Many = list[str] | None
 
-Models = Annotated[list[str] | None, typer.Option("--model", help="A model of `list`; repeatable.")]
-Benchmarks = Annotated[
-    list[str] | None, typer.Option("--benchmark", help="A benchmark of `list`; repeatable.")
-]
-Columns = Annotated[list[str] | None, typer.Option("--column", help="Generate this column only; repeatable.")]
-Parameters = Annotated[
-    list[str] | None, typer.Option("--parameter", "-p", help="NAME=VALUE of a notebook; repeatable.")
-]
-Corpora = Annotated[
-    list[str] | None, typer.Option("--corpus", help="A corpus of `list`, parts joined by '+'; repeatable.")
-]
-Notebooks = Annotated[list[str] | None, typer.Option("--notebook", help="A notebook of `list`; repeatable.")]
-Limit = Annotated[int | None, typer.Option(help="Only the first N tasks.")]
 
-Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Retrieve, generate and execute all again, whatever is stored.")
-]
-Rerun = Annotated[bool, typer.Option("--rerun", help="Execute all notebooks again, from what is stored.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what it would cost.")]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", help="Notebooks at once; else one a core, 1.5 GB of free memory each.")
-]
-Speed = Annotated[
-    float | None, typer.Option(help="For --dry-run: new tokens a second, where another speed is known.")
-]
-Prices = Annotated[
-    Path | None, typer.Option(help="For --dry-run: a CSV as notebooks/prices.csv, a sample, is one.")
-]
+def arg(about: str) -> Any:
+    return typer.Argument(help=about)
+
+
+def opt(about: str, *names: str, least: int | None = None) -> Any:
+    return typer.Option(*names, help=about, min=least)
+
+
+def say(lines: Iterable[object]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 @app.command()
 def run(
-    model: Models = None,
-    benchmark: Benchmarks = None,
-    corpus: Corpora = None,
-    column: Columns = None,
-    notebook: Notebooks = None,
-    parameter: Parameters = None,
-    limit: Limit = None,
-    fresh: Fresh = False,
-    rerun: Rerun = False,
-    jobs: Jobs = None,
-    dry_run: DryRun = False,
-    tokens_per_second: Speed = None,
-    prices: Prices = None,
+    model: Annotated[Many, opt("A model of `list`; repeatable.")] = None,
+    benchmark: Annotated[Many, opt("A benchmark of `list`; repeatable.")] = None,
+    corpus: Annotated[Many, opt("A corpus of `list`, parts joined by '+'; repeatable.")] = None,
+    column: Annotated[Many, opt("Generate this column only; repeatable.")] = None,
+    notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
+    parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
+    limit: Annotated[int | None, opt("Only the first N tasks.")] = None,
+    fresh: Annotated[
+        bool, opt("Retrieve, generate and execute all again, whatever is stored.", "--fresh")
+    ] = False,
+    rerun: Annotated[bool, opt("Execute all notebooks again, from what is stored.", "--rerun")] = False,
+    jobs: Annotated[
+        int | None, opt("Notebooks at once; else one a core, 1.5 GB of free memory each.")
+    ] = None,
+    dry_run: Annotated[bool, opt("Only say what would run, and what it would cost.", "--dry-run")] = False,
+    tokens_per_second: Annotated[
+        float | None, opt("For --dry-run: new tokens a second, where known.")
+    ] = None,
+    prices: Annotated[
+        Path | None, opt("For --dry-run: a CSV as notebooks/prices.csv, a sample, is one.")
+    ] = None,
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report.
 
@@ -80,14 +75,12 @@ def run(
     whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
     executed again (--rerun does, and rebuilds every table and figure).
     """
-    from pkg_lib.experiment import batch
-
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
-    own = dict(_parameter(p) for p in parameter or [])
+    parameters = dict(_parameter(p) for p in parameter or [])
     study.check_choice(
         notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column}
     )
-    asked = (chosen, notebook or [], limit, fresh, own)
+    asked = (chosen, notebook or [], limit, fresh, parameters)
     if dry_run:
         _dry_run(asked, fresh or rerun, tokens_per_second, prices)
         return
@@ -96,24 +89,32 @@ def run(
             "--tokens-per-second and --prices go with --dry-run, which computes and writes nothing"
         )
     typer.echo("reading what is stored ...")
-    done = batch.run(*asked, typer.echo, jobs=jobs, rerun=rerun)
+    from pkg_lib.analysis.report import render_notebook
+    from pkg_lib.experiment import batch
+
+    done = batch.run(*asked, typer.echo, jobs, rerun, render_notebook)
     code, lines = batch.told(done)
     for line in lines:
         typer.echo(f"error: {line}", err=True)
     if done.reported:
-        _report()
+        report()
     if code:
         raise typer.Exit(code)
 
 
 def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
-    from pkg_lib.experiment import batch, forecast
-
     if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
         raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
-    rates = forecast.Rates(tokens_per_second, forecast.read_prices(prices) if prices else None)
-    for line in batch.dry_run(study.plan(*asked), again, rates):
-        typer.echo(line)
+    from pkg_lib.analysis.prices import read_prices
+    from pkg_lib.experiment import batch, forecast
+
+    rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
+    say(batch.dry_run(study.plan(*asked), again, rates))
+
+
+def prices_of(table: Any) -> dict[str, tuple[float, float]]:
+    """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
+    return {str(m): (float(asked), float(new)) for m, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:
@@ -124,36 +125,24 @@ def _parameter(text: str) -> tuple[str, object]:
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, _absolute(value) if name.endswith("corpus") else _file(
-            value
-        ) if name == "prices" else value
-
-
-def _file(path: str) -> str:
-    """A file's path made absolute, since notebooks run in another directory than the caller; "" stays."""
-    return str(Path(path).expanduser().resolve()) if path else path
+        path = str(Path(value).expanduser().resolve()) if name == "prices" and value else value
+        return name, _absolute(value) if name.endswith("corpus") else path
 
 
 def _absolute(corpus: str) -> str:
     """A source:DIR with its directory made absolute, since notebooks run in another directory than the caller."""
-
-    def whole(part: str) -> str:
-        directory = part.removeprefix("source:")
-        return f"source:{Path(directory).expanduser().resolve()}" if directory and directory != part else part
-
-    return "+".join(whole(p) for p in corpus.split("+"))
+    parts = (part.partition("source:") for part in corpus.split("+"))
+    whole = (f"source:{Path(d).expanduser().resolve()}" if not b and d else b + s + d for b, s, d in parts)
+    return "+".join(whole)
 
 
 @app.command()
 def report() -> None:
     """Builds results/index.html from what lies in results/."""
-    _report()
-
-
-def _report() -> None:
     from pkg_lib.analysis.report import build_report
+    from pkg_lib.papers.pkg import task_pages
 
-    typer.echo(f"report: {build_report(results_dir())}")
+    typer.echo(f"report: {build_report(results_dir(), task_pages.build)}")
 
 
 @app.command()
@@ -161,49 +150,47 @@ def doctor() -> None:
     """Says what is at hand here, and where the rest would come from."""
     from pkg_lib import doctor as facts
 
-    for line in facts.lines():
-        typer.echo(line)
+    say(facts.lines())
 
 
 @app.command()
-def fetch(model: Annotated[str, typer.Argument(help="A model of `list`.")]) -> None:
+def fetch(model: Annotated[str, arg("A model of `list`.")]) -> None:
     """Downloads, verifies and converts a model's weights."""
+    from pkg_lib.core import models
+
     revision = models.revision_of(models.model_spec(model), results_path())
     typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
 
 
 @app.command("verify-cache")
 def verify_cache(
-    model: Annotated[str, typer.Option(help="Whose completions.")] = study.MODEL,
-    sample: Annotated[int, typer.Option(help="How many cached prompts to complete again.")] = 8,
-    seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
+    model: Annotated[str, opt("Whose completions.")] = study.MODEL,
+    sample: Annotated[int, opt("How many cached prompts to complete again.")] = 8,
+    seed: Annotated[int, opt("Which ones.")] = 0,
 ) -> None:
     """Completes cached prompts again, live, and compares the tokens."""
     from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)
-    for line in lines:
-        typer.echo(line)
-    typer.echo(f"{same}/{sample} identical")
+    say([*lines, f"{same}/{sample} identical"])
     if any(verify.UNEXPLAINED in line for line in lines):
         raise typer.Exit(1)
 
 
 @app.command()
 def graph(
-    corpus: Annotated[str, typer.Argument(help="A corpus of `list`, parts joined by '+'.")],
-    processes: Annotated[int, typer.Option(help="How many build at once (code only).")] = 1,
-    output: Annotated[Path | None, typer.Option(help="A directory to save the graph in.")] = None,
+    corpus: Annotated[str, arg("A corpus of `list`, parts joined by '+'.")],
+    processes: Annotated[int, opt("How many build at once (code only).")] = 1,
+    output: Annotated[Path | None, opt("A directory to save the graph in.")] = None,
 ) -> None:
     """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
-    from pkg_lib.graph.disk import directory as store
-    from pkg_lib.papers.pkg import graph_building as building
+    from pkg_lib.graph import disk
+    from pkg_lib.papers.pkg import graph_building
 
-    built = building.build_corpus(corpus, processes)
-    for line in building.lines(built):
-        typer.echo(line)
+    built = graph_building.build_corpus(corpus, processes)
+    say(graph_building.lines(built))
     if output is not None:
-        store.save(built.graph, output)
+        disk.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
@@ -211,148 +198,100 @@ def graph(
 
 @app.command()
 def search(
-    folder: Annotated[Path, typer.Argument(help="A directory in which `graph` has saved one.")],
-    query: Annotated[str, typer.Argument(help="What the code should do.")],
-    unit: Annotated[str, typer.Option(help="function, block, or leaf (of a graph of text).")] = "function",
-    index: Annotated[str, typer.Option(help="flat (exact) or hnsw (fast on large graphs).")] = "flat",
-    top: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 10,
+    folder: Annotated[Path, arg("A directory in which `graph` has saved one.")],
+    query: Annotated[str, arg("What the code should do.")],
+    unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
+    index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
+    top: Annotated[int, opt("How many nodes.", least=1)] = 10,
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
     from pkg_lib.retrieval import search as searching
     from pkg_lib.retrieval.embed import Embedder
 
-    for line in searching.search(folder, query, Embedder(), unit, index, top):
-        typer.echo(line)
+    say(searching.search(folder, query, Embedder(), unit, index, top))
 
 
 @app.command()
 def enhance(
-    corpus: Annotated[str, typer.Option(help="A corpus of code.")] = DEFAULT,
-    model: Annotated[str, typer.Option(help="A model that fills in the middle.")] = study.MODEL,
-    count: Annotated[int, typer.Option(help="How many functions without a docstring.")] = 500,
-    benchmark: Annotated[
-        str, typer.Option(help="Also say what that changes in this benchmark's retrieval.")
-    ] = "",
+    corpus: Annotated[str, opt("A corpus of code.")] = DEFAULT,
+    model: Annotated[str, opt("A model that fills in the middle.")] = study.MODEL,
+    count: Annotated[int, opt("How many functions without a docstring.")] = 500,
+    benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
     """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
     from pkg_lib.papers.pkg import enhancer
 
     if benchmark:
         load_benchmark(benchmark)  # a mistake in its name costs no hours
-    _told(enhancer.enhance(_absolute(corpus), model, count, results_dir()), ENHANCED)
+    say(_figures(enhancer.enhance(_absolute(corpus), model, count, results_dir())))
     if benchmark:
-        _told(enhancer.measure_change(_absolute(corpus), model, benchmark, results_dir()), CHANGED)
+        say(_figures(enhancer.measure_change(_absolute(corpus), model, benchmark, results_dir())))
 
 
 @app.command()
 def structure(
-    corpus: Annotated[str, typer.Option(help="A corpus of text.")] = "python-docs",
-    structurer: Annotated[str, typer.Option(help="headings, docstrings or llm.")] = "headings",
-    model: Annotated[str, typer.Option(help="Who writes the JSON; for llm only.")] = "",
-    limit: Annotated[int | None, typer.Option(help="Only the first N documents.")] = None,
+    corpus: Annotated[str, opt("A corpus of text.")] = "python-docs",
+    structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
+    model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
+    limit: Annotated[int | None, opt("Only the first N documents.")] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
 
-    _told(structuring.structure(corpus, structurer, model, limit, results_dir()), STRUCTURED)
+    say(_figures(structuring.structure(corpus, structurer, model, limit, results_dir())))
 
 
-ENHANCED = (
-    "model",
-    "revision",
-    "corpus",
-    "functions",
-    "without_docstring",
-    "asked",
-    "accepted",
-    "rejected",
-    "tokens",
-    "seconds",
-)
-CHANGED = (
-    "benchmark",
-    "tasks",
-    "top1_changed",
-    "top1_enhanced",
-    "mean_cosine_rise",
-    "defines_before",
-    "defines_after",
-)
-STRUCTURED = (
-    "model",
-    "revision",
-    "corpus",
-    "structurer",
-    "in_corpus",
-    "qualifying",
-    "documents",
-    "structured",
-    "rejected_by_reason",
-    "validity_rate",
-    "validity_rate_with_retries",
-    "retries",
-    "invalid_answers_by_reason",
-    "kept_of_headings",
-)
-
-
-def _told(log: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Those figures of a log that it has, one a line."""
-    for name in names:
-        value = log.get(name)
+def _figures(log: dict[str, Any]) -> Iterable[str]:
+    """The figures of a log, one a line, without what it was made with."""
+    hidden = ("versions", "decoding", "by_form", "not_asked", "corpus_digest", "embedder")
+    for name, value in log.items():
+        if name in hidden:
+            continue
         if isinstance(value, dict):
             value = ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
         if value is not None:
-            typer.echo(f"{name.replace('_', ' ')}: {value}")
+            yield f"{name.replace('_', ' ')}: {value}"
 
 
 @app.command()
 def replay(
-    folder: Annotated[
-        Path, typer.Argument(help="DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")
-    ],
-    protocol: Annotated[str, typer.Option(help="pkg-paper or standard.")] = "pkg-paper",
+    folder: Annotated[Path, arg("DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")],
+    protocol: Annotated[str, opt("pkg-paper or standard.")] = "pkg-paper",
 ) -> None:
     """Executes completions from elsewhere, and lists where they carry another verdict."""
     typer.echo(f"reading the samples of {folder} ...")
     from tqdm import tqdm
 
-    from pkg_lib.papers.pkg.replay import replay as run_replay
+    from pkg_lib.papers.pkg import replay as replaying
 
-    if not folder.is_dir():
-        raise UserError(f"{folder} is no directory; give one with <benchmark>/<method>.jsonl files")
-    named_protocol(protocol)
-    name = folder.resolve().name
     with tqdm(unit="sample") as bar:
 
         def progress(method: str, done: int) -> None:
-            bar.set_description(f"{name} {method}", refresh=False)
+            bar.set_description(f"{folder.resolve().name} {method}", refresh=False)
             bar.update(1 if done else 0)
 
-        found = run_replay(folder, results_dir() / "replay" / slug(name), protocol, progress=progress)
-    for problem in found.problems:
-        typer.echo(f"problem: {problem}")
-    for row in found.disagreements.itertuples():
-        typer.echo(
-            f"disagreement: {row.benchmark} {row.method} {row.task_id}: here {row.status}, published {row.published}"
-        )
-    typer.echo(found.table.to_string(index=False, na_rep="–"))
-    if not found.table[["passed", "failed"]].to_numpy().any():
+        target = results_dir() / "replay" / slug(folder.resolve().name)
+        replayed = replaying.replay(folder, target, protocol, progress=progress)
+    say(f"problem: {problem}" for problem in replayed.problems)
+    for row in replayed.disagreements.itertuples():
+        where = f"{row.benchmark} {row.method} {row.task_id}"
+        typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
+    typer.echo(replayed.table.to_string(index=False, na_rep="–"))
+    if not replayed.table[["passed", "failed"]].to_numpy().any():
         raise UserError(f"nothing of {folder} could be measured; the problems above say why")
 
 
 @app.command()
 def chunk(
-    path: Annotated[Path | None, typer.Argument(help="A source file, or a tree of them.")] = None,
-    mode: Annotated[str, typer.Option(help="as-published or lossless.")] = "lossless",
-    method: Annotated[str, typer.Option(help="cast, algorithm-1, split-only or fixed-size.")] = "cast",
-    max_size: Annotated[
-        int, typer.Option(help="The limit of a chunk in characters that are no white space.")
-    ] = 2000,
-    lines: Annotated[int, typer.Option(help="The lines of a fixed-size chunk.")] = 60,
-    language: Annotated[str, typer.Option(help="Of a file whose suffix does not say it.")] = "",
+    path: Annotated[Path | None, arg("A source file, or a tree of them.")] = None,
+    mode: Annotated[str, opt("as-published or lossless.")] = "lossless",
+    method: Annotated[str, opt("cast, algorithm-1, split-only or fixed-size.")] = "cast",
+    max_size: Annotated[int, opt("The limit of a chunk in characters that are no white space.")] = 2000,
+    lines: Annotated[int, opt("The lines of a fixed-size chunk.")] = 60,
+    language: Annotated[str, opt("Of a file whose suffix does not say it.")] = "",
+    processes: Annotated[int, opt("How many cut the files of a tree at once.")] = 1,
     join: Annotated[
-        bool, typer.Option("--join", help="Write the bytes of the chunks that come in on standard input.")
+        bool, opt("Write the bytes of the chunks that come in on standard input.", "--join")
     ] = False,
 ) -> None:
     """Cuts source files into chunks, one JSON line each on standard output; what is kept and lost on standard error."""
@@ -364,85 +303,62 @@ def chunk(
         return
     if path is None:
         raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
-    typer.echo(
-        stream.split(path, Chunker(method, mode, max_size, lines), language or None, sys.stdout.buffer),
-        err=True,
-    )
+    chunker = Chunker(method, mode, max_size, lines)
+    typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
 
 
 @app.command("repo-tasks")
 def repo_tasks(
-    steps: Annotated[
-        list[str] | None, typer.Argument(help="tasks, chunks, retrieval, completions, verdicts; all if none.")
-    ] = None,
-    model: Annotated[str, typer.Option(help="A chat model of `list`.")] = study.MODEL,
-    column: Annotated[
-        list[str] | None, typer.Option("--column", help="A column, such as 'cast, BM25'; repeatable.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="Complete only the first N tasks of each package.")
-    ] = None,
+    steps: Annotated[Many, arg("tasks, chunks, retrieval, completions, verdicts; all if none.")] = None,
+    model: Annotated[str, opt("A chat model of `list`.")] = study.MODEL,
+    column: Annotated[Many, opt("A column, such as 'cast, BM25'; repeatable.")] = None,
+    limit: Annotated[int | None, opt("Complete only the first N tasks of each package, or of RepoEval.")] = None,
     benchmark: Annotated[
-        str, typer.Option(help="For retrieval alone: repoeval or swebench-lite, from its directory.")
+        str, opt("repoeval, from its directory; for retrieval alone also swebench-lite.")
     ] = "",
-    ranker: Annotated[
-        list[str] | None, typer.Option("--ranker", help="For retrieval alone: BM25, MiniLM; repeatable.")
-    ] = None,
+    ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
-    from pkg_lib.papers.cast import running
+    from pkg_lib.papers.cast import cast_steps
 
-    running.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
+    cast_steps.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
 
 
 @app.command()
 def crosscodeeval(
-    completions: Annotated[Path, typer.Argument(help="A file with task_id and completion a line.")],
-    language: Annotated[str, typer.Option(help="python, java, csharp or typescript.")] = "python",
+    completions: Annotated[Path, arg("A file with task_id and completion a line.")],
+    language: Annotated[str, opt("python, java, csharp or typescript.")] = "python",
 ) -> None:
     """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
-    from pkg_lib.data.crosscodeeval import report
+    from pkg_lib.data import crosscodeeval as records
 
-    for line in report(completions, language):
-        typer.echo(line)
+    say(records.report(completions, language))
 
 
 @app.command("make-tasks")
 def make_tasks(
-    directory: Annotated[
-        Path, typer.Argument(help="Where the package and its tests lie, as they are imported.")
-    ],
-    source: Annotated[
-        list[str], typer.Option(help="A package or file below it whose functions are masked; repeatable.")
-    ],
-    tests: Annotated[list[str], typer.Option(help="A directory or file of tests below it; repeatable.")],
-    output: Annotated[Path, typer.Option(help="The file to write, records of RepoEval's form.")],
-    library: Annotated[
-        list[str] | None, typer.Option(help="An installed package that it needs; repeatable.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many tasks at most.")] = 24,
+    directory: Annotated[Path, arg("Where the package and its tests lie, as they are imported.")],
+    source: Annotated[list[str], opt("A package or file below it whose functions are masked; repeatable.")],
+    tests: Annotated[list[str], opt("A directory or file of tests below it; repeatable.")],
+    output: Annotated[Path, opt("The file to write, records of RepoEval's form.")],
+    library: Annotated[Many, opt("An installed package that it needs; repeatable.")] = None,
+    limit: Annotated[int, opt("How many tasks at most.", least=1)] = 24,
 ) -> None:
     """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
     from pkg_lib.data import packages
-    from pkg_lib.papers.cast import running
+    from pkg_lib.papers.cast import cast_steps
 
-    running.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
+    cast_steps.write_tasks(packages.local(directory, source, tests, library or []), output, typer.echo, limit)
 
 
 @app.command()
 def show(
-    model: Annotated[str, typer.Argument(help="A model of `list`.")],
-    benchmark: Annotated[str, typer.Argument(help="A benchmark of `list`.")],
-    task: Annotated[str, typer.Argument(help="A task's id, such as HumanEval/20.")],
-    corpus: Annotated[
-        str, typer.Option(help="A corpus of `list`; the study's first for the benchmark if not given.")
-    ] = "",
-    column: Annotated[
-        str, typer.Option(help="A column of `list`; the corpus' own graph column if not given.")
-    ] = "",
-    output: Annotated[
-        Path | None, typer.Option(help="The file to write, instead of one in results/shown.")
-    ] = None,
+    model: Annotated[str, arg("A model of `list`.")],
+    benchmark: Annotated[str, arg("A benchmark of `list`.")],
+    task: Annotated[str, arg("A task's id, such as HumanEval/20.")],
+    corpus: Annotated[str, opt("A corpus of `list`; the study's first for the benchmark if not given.")] = "",
+    column: Annotated[str, opt("A column of `list`; the corpus' own graph column if not given.")] = "",
+    output: Annotated[Path | None, opt("The file to write, instead of one in results/shown.")] = None,
 ) -> None:
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
     typer.echo(f"reading what is stored of {task} ...")
@@ -453,70 +369,52 @@ def show(
 
 @app.command()
 def typegraph(
-    directory: Annotated[
-        Path, typer.Argument(help="A directory, or a zip archive such as src.zip, of Java source.")
-    ],
+    directory: Annotated[Path, arg("A directory, or a zip archive such as src.zip, of Java source.")],
     mode: Annotated[
-        str, typer.Option(help="resolved (names by Java's scopes) or as-published (by simple name).")
+        str, opt("resolved (names by Java's scopes) or as-published (by simple name).")
     ] = "resolved",
-    processes: Annotated[int, typer.Option(help="How many parse at once.")] = 2,
+    processes: Annotated[int, opt("How many parse at once.")] = 2,
     store: Annotated[
-        Path | None, typer.Option(help="A file that keeps what was parsed; then only changed files are.")
+        Path | None, opt("A file that keeps what was parsed; then only changed files are.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="A file for the graph as JSON (node-link).")] = None,
-    record: Annotated[
-        str, typer.Option(help="A name: measure both modes and keep the figures in results/repo_qa.")
-    ] = "",
+    output: Annotated[Path | None, opt("A file for the graph as JSON (node-link).")] = None,
+    record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
-    from pkg_lib.papers.dkb import measuring
-    from pkg_lib.papers.dkb.dkb_study import folder_of
 
-    for line in build.lines(built := build.build(directory, mode, processes, store)):
-        typer.echo(line)
+    built = build.build(directory, mode, processes, store)
+    say(build.lines(built))
     if output is not None:
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        folder = folder_of(results_dir(), record)
-        measuring.measure(directory, record, folder, processes)
+        from pkg_lib.papers.dkb import measurement, repository_study
+
+        folder = repository_study.folder_of(results_dir(), record)
+        measurement.measure(directory, record, folder, processes)
         typer.echo(f"recorded: {folder / 'index.json'}")
 
 
 @app.command("repo-qa")
 def repo_qa(
-    repository: Annotated[
-        str, typer.Argument(help="Java source: a directory, a zip archive, or openjdk-17/MODULE.")
-    ],
-    questions: Annotated[Path, typer.Option(help="A YAML file of questions with the types that they need.")],
-    model: Annotated[
-        str, typer.Option(help="Who extracts LLM-KB's graph and answers; without it nobody is asked.")
-    ] = "",
-    retries: Annotated[
-        int, typer.Option(help="How often LLM-KB asks again for files that were skipped.")
-    ] = 0,
-    record: Annotated[
-        bool, typer.Option("--record", help="Measure the seconds of indexing and of a query again.")
-    ] = False,
+    repository: Annotated[str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
+    questions: Annotated[Path, opt("A YAML file of questions with the types that they need.")],
+    model: Annotated[str, opt("Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
+    retries: Annotated[int, opt("How often LLM-KB asks again for files that were skipped.")] = 0,
+    record: Annotated[bool, opt("Measure the seconds of indexing and of a query again.", "--record")] = False,
 ) -> None:
     """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
-    from pkg_lib.papers.dkb import measuring
+    from pkg_lib.papers.dkb import measurement
 
-    for line in measuring.run(
-        _absolute_or_named(repository), str(questions.resolve()), results_dir(), model, retries, record
-    ):
-        typer.echo(line)
+    place = str(Path(repository).resolve()) if Path(repository).exists() else repository
+    say(measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record))
 
 
-def _absolute_or_named(repository: str) -> str:
-    """A path of the caller's made absolute; a name such as openjdk-17 is left as it is."""
-    return str(Path(repository).resolve()) if Path(repository).exists() else repository
+JUPYTER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-)
+@app.command(context_settings=JUPYTER)
 def lab(context: typer.Context) -> None:
     """Starts JupyterLab in notebooks/; what follows are its own options."""
     from pkg_lib import lab as jupyter
@@ -527,36 +425,29 @@ def lab(context: typer.Context) -> None:
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
-    rows = {
-        "models": models.MODELS,
-        "benchmarks": BENCHMARKS,
-        "corpora": [*CORPORA, "source:DIR", "docstrings:PACKAGE", "structured:FILE"],
-        "columns": ALL,
-        "notebooks": study.notebooks(),
-    }
-    for name, values in rows.items():
-        typer.echo(f"{name}: {', '.join(values)}")
+    rows = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
+    say(f"{name}: {', '.join(values)}" for name, values in (rows | {"notebooks": study.notebooks()}).items())
 
 
-def _places_made_absolute() -> None:
+def _make_places_absolute() -> None:
     """Directories in PKG_ variables, where they are relative to the caller's: notebooks run in another one."""
+    endings = ("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE")
     for name, value in os.environ.items():
-        if (
-            name.startswith("PKG_")
-            and name.endswith(("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE"))
-            and value
-        ):
+        if name.startswith("PKG_") and name.endswith(endings) and value:
             os.environ[name] = str(Path(value).expanduser().resolve())
+    plugins = filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep))
+    os.environ["PKG_PLUGINS"] = os.pathsep.join(str(Path(p).expanduser().resolve()) for p in plugins)
 
 
 def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    _places_made_absolute()
+    _make_places_absolute()
     words = sys.argv[1:]
     if not words or (words[0].startswith("-") and words[0] != "--help"):
         words = ["run", *words]
     try:
+        load_plugins()
         code = app(words, standalone_mode=False) or 0
     except (UserError, UsageFault) as e:
         for message in e.args if isinstance(e, UserError) else [e.format_message()]:
@@ -565,8 +456,5 @@ def main() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:  # typer turns Ctrl-C into this exit code and says nothing
-        typer.echo(
-            "stopped; what was computed is kept, run the same command again, without --fresh, to go on",
-            err=True,
-        )
+        typer.echo(STOPPED, err=True)
     return code

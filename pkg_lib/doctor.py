@@ -10,19 +10,9 @@ from pathlib import Path
 from pkg_lib.core import hub, models
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import UserError
-from pkg_lib.data import corpora, text_corpora
-from pkg_lib.data.benchmarks import BENCHMARKS, MBPP_DIR, MBPP_HUB, load_benchmark
+from pkg_lib.data import corpora
+from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import layers
-
-SOURCES = {
-    "textbook": "package algorithms (requirements.txt)",
-    "stdlib": "the running Python",
-    "pkg-contexts": "directory in PKG_PAPER_DIR",
-    corpora.PUBLISHED: "directory in PKG_PAPER_DIR",
-    "python-alpaca": f"hub: {corpora.PYTHON_ALPACA} (asked for when used)",
-    "python-docs": "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS",
-    "tutorials": f"hub: {text_corpora.TUTORIALS} (asked for when used)",
-}
 
 
 def lines() -> Iterator[str]:
@@ -34,8 +24,9 @@ def lines() -> Iterator[str]:
     for name in BENCHMARKS:
         yield f"  {name:<30}{_try(lambda name=name: _benchmark(name))}"
     yield "corpora"
-    for name in corpora.CORPORA:
-        state = SOURCES[name] if SOURCES[name].startswith("hub:") else _try(lambda name=name: _corpus(name))
+    for name, corpus in corpora.CORPORA.items():
+        to_read = not corpus.prefix and not corpus.source.startswith("hub:")
+        state = _try(lambda name=name: _corpus(name)) if to_read else corpus.source
         yield f"  {name:<30}{state}"
     yield "machine"
     yield f"  {'GPU':<30}{_gpu()}"
@@ -69,13 +60,14 @@ def _model(spec: models.ModelSpec) -> str:
 
 
 def _benchmark(name: str) -> str:
-    if name.startswith("mbpp") and not os.environ.get(MBPP_DIR):
-        return f"directory in {MBPP_DIR}, else hub: {MBPP_HUB} (asked for when used)"
-    return f"at hand, {len(load_benchmark(name))} tasks"
+    benchmark = BENCHMARKS[name]
+    if benchmark.asks_hub:
+        return f"{benchmark.home} (asked for when used)"
+    return f"at hand, {len(benchmark.tasks())} tasks"
 
 
 def _corpus(name: str) -> str:
-    return f"at hand, {len(corpora.load_corpus(name))} documents ({SOURCES[name]})"
+    return f"at hand, {len(corpora.load_corpus(name))} documents ({corpora.CORPORA[name].source})"
 
 
 def _gpu() -> str:

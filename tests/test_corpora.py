@@ -7,8 +7,8 @@ import json
 import pytest
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.data import corpora
-from pkg_lib.data.corpora import corpus_digest, load_corpus, own, redistributable
+from pkg_lib.data import text_corpora
+from pkg_lib.data.corpora import CORPORA, Corpus, corpus_digest, is_text, load_corpus, own, redistributable
 from pkg_lib.graph.schema import NAME, build
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_read(tree, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(corpora.Path, "read_text", refuse)
+    monkeypatch.setattr(text_corpora.Path, "read_text", refuse)
     with pytest.raises(UserError, match=r"cannot read .*a\.py: Permission denied"):
         load_corpus(f"source:{tree}")
 
@@ -134,20 +134,26 @@ def test_pkg_contexts_without_the_data(value, monkeypatch):
 def test_python_alpaca_rows_are_answers(monkeypatch):
     import datasets
 
-    monkeypatch.setattr(corpora.hub, "reachable", lambda: True)
+    monkeypatch.setattr(text_corpora.hub, "reachable", lambda: True)
     monkeypatch.setattr(datasets, "load_dataset", lambda name, split: [{"output": ANSWER}])
     assert load_corpus("python-alpaca") == [Document("python-alpaca/0", ANSWER, kind="answer")]
 
 
 def test_python_alpaca_without_the_hub(monkeypatch):
-    monkeypatch.setattr(corpora.hub, "reachable", lambda: False)
-    with pytest.raises(UserError, match="hub, which does not answer; choose one of: textbook"):
+    monkeypatch.setattr(text_corpora.hub, "reachable", lambda: False)
+    with pytest.raises(UserError, match="hub, which does not answer; choose another"):
         load_corpus("python-alpaca")
 
 
 def test_redistributable():
     assert redistributable("textbook") and redistributable("textbook+stdlib")
     assert not redistributable("textbook+pkg-contexts") and not redistributable("source:x")
+
+
+def test_a_corpus_is_one_entry(monkeypatch):
+    rows = [Document("toy/0", "a page", "text")]
+    monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: rows, "made up", "text"))
+    assert load_corpus("toy") == rows and is_text("toy") and not redistributable("toy") and not own("toy")
 
 
 def test_the_digest_knows_every_part():

@@ -18,7 +18,18 @@ from pkg_lib.core.types import UserError
 from pkg_lib.experiment import processes
 from pkg_lib.experiment.kernel import running_copy
 
-MEET = "import pathlib, time\npathlib.Path({own!r}).write_text('')\nwhile not pathlib.Path({other!r}).exists(): time.sleep(0.05)"
+MEET = """import pathlib, time
+pathlib.Path({own!r}).write_text('')
+while not pathlib.Path({other!r}).exists(): time.sleep(0.05)"""
+# `run` with one notebook, a kernel of which sleeps.
+RUN = """import sys
+from pathlib import Path
+from pkg_lib import cli
+from pkg_lib.experiment import batch, processes
+job = processes.Job(Path({source!r}), Path({target!r}), {{}})
+batch.run = lambda *a, **k: processes.run_jobs([job], 1, print)
+sys.argv = ['pkg_lib', 'run']
+sys.exit(cli.main())"""
 
 
 def job(folder, name, *sources):
@@ -48,11 +59,15 @@ def test_notebooks_run_at_the_same_time_and_one_that_fails_stops_no_other(tmp_pa
     assert [error_of(j.target) for j in jobs] == [[], ["ZeroDivisionError"], ["DeadKernelError"]]
     stopped = nbformat.read(jobs[2].target, as_version=4).cells
     assert [len(c.outputs) for c in stopped] == [1, 1, 0]
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "fails.ipynb",
-        "first.ipynb",
-        "killed.ipynb",
-    ]
+    left = sorted(p.stem for p in (tmp_path / "out").iterdir())
+    assert left == ["fails", "first", "killed"]
+
+
+def wait(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_target_that_cannot_be_written_is_the_users_mistake(tmp_path):
@@ -75,28 +90,18 @@ def test_no_kernel_outlives_the_run(tmp_path, how):
     cell = (
         f"import os, pathlib, time\npathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(99)"
     )
-    source = job(tmp_path, "n", cell)
-    code = "import sys\nfrom pathlib import Path\nfrom pkg_lib import cli\nfrom pkg_lib.experiment import batch, processes\n"
-    code += f"job = processes.Job(Path({str(source.source)!r}), Path({str(source.target)!r}), {{}})\n"
-    code += "batch.run = lambda *a, **k: processes.run_jobs([job], 1, print)\nsys.argv = ['pkg_lib', 'run']\nsys.exit(cli.main())"
+    planned = job(tmp_path, "n", cell)
+    code = RUN.format(source=str(planned.source), target=str(planned.target))
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (pid.exists() and pid.read_text()):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
+    wait(lambda: (pid.exists() and pid.read_text()) or process.poll() is not None)
     kernel = int(pid.read_text())
     process.send_signal(how)
-    _, said = process.communicate(timeout=30)
-    while psutil.pid_exists(kernel) and psutil.Process(kernel).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    deadline = time.monotonic() + 10
-    while running_copy(source.target).exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert not source.target.exists()
+    _, error = process.communicate(timeout=30)
+    wait(lambda: not psutil.pid_exists(kernel) or psutil.Process(kernel).status() == psutil.STATUS_ZOMBIE)
+    wait(lambda: not running_copy(planned.target).exists(), 10)
+    assert not planned.target.exists()
     if how == signal.SIGINT:
-        assert process.returncode == 130 and said.startswith("stopped; ") and said.count("\n") == 1
+        assert process.returncode == 130 and error.startswith("stopped; ") and error.count("\n") == 1
 
 
 def test_as_many_at_once_as_cores_and_memory_allow(monkeypatch):

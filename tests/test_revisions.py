@@ -15,11 +15,10 @@ import torch
 
 from pkg_lib.core import models
 from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
-from pkg_lib.core.types import BenchmarkMissing, UserError
-from pkg_lib.experiment import completions, forecast
-from pkg_lib.experiment.experiment import Experiment
-from pkg_lib.experiment.study import STUDY
-from pkg_lib.generation import backends
+from pkg_lib.core.types import Generation, UserError
+from pkg_lib.experiment import forecast, run
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 
 REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
 
@@ -42,16 +41,16 @@ def other_model(tiny_model, tmp_path_factory) -> Path:
 @pytest.fixture
 def results(own_cache, tmp_path, monkeypatch):
     """An empty results directory, short completions, and retrieval out of reach."""
-    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 8)
-    monkeypatch.setattr(completions, "knowledge_of", lambda corpus: pytest.fail("retrieved"))
+    monkeypatch.setitem(run.DECODING, "max_new_tokens", 8)
+    monkeypatch.setattr("pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("retrieved"))
     return tmp_path / "results"
 
 
-def complete(results: Path, limit: int = 2) -> dict[str, completions.Generation]:
+def complete(results: Path, limit: int = 2) -> dict[str, Generation]:
     """Task -> completion without retrieval, made or stored."""
-    experiment = Experiment("tiny", limit=limit, results=results)
-    experiment.generate(["None"])
-    return experiment.completions("None")
+    tiny = Run("tiny", limit=limit, results=results)
+    Preparer(tiny).generate(["None"])
+    return tiny.completions("None")
 
 
 def lines(results: Path) -> list[dict]:
@@ -76,7 +75,7 @@ def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monk
     revisions = [{g.meta["revision"] for g in made.values()} for made in (first, second)]
     assert all(len(r) == 1 for r in revisions) and revisions[0] != revisions[1]
     shutil.rmtree(folder)  # a reader without the weights sees what was made with them last
-    assert Experiment("tiny", limit=2, results=results).completions("None") == second
+    assert Run("tiny", limit=2, results=results).completions("None") == second
 
 
 def test_the_digest_of_a_directory_is_of_its_contents(own_cache, tiny_model, other_model, tmp_path):
@@ -95,13 +94,13 @@ def test_a_directory_without_a_model_is_told_before_retrieval(results, tmp_path,
     for place in (tmp_path, tmp_path / "nowhere"):
         monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(place), "chat", 0.001))
         with pytest.raises(UserError, match=r"no directory with a model"):
-            Experiment("tiny", limit=2, results=results).generate(["None", "Func-PKG"])
+            Preparer(Run("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
 
 
 def test_a_hub_that_does_not_answer_is_told_before_retrieval(results, hub, monkeypatch):
     hub.close()
     with pytest.raises(UserError, match="does not answer"):
-        Experiment("tiny", limit=2, results=results).generate(["None", "Func-PKG"])
+        Preparer(Run("tiny", limit=2, results=results)).generate(["None", "Func-PKG"])
     monkeypatch.setitem(MODELS, "tiny", replace(model_spec("tiny"), needs_gpu=True))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="needs a GPU"):
@@ -214,9 +213,9 @@ def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
 
 def test_reading_asks_no_hub(results, hub, monkeypatch):
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
-    unknown = Experiment("tiny", limit=2, results=results)
+    unknown = Run("tiny", limit=2, results=results)
     assert unknown.completions("None") == {} and unknown.revision == ""
-    assert forecast.forecast(unknown, ["None"], set())[0].todo == 2
+    assert forecast.forecast(Preparer(unknown), ["None"], set())[0].todo == 2
 
 
 FROZEN = {  # keys of the two default models' first prompt; a change would lose every committed completion
@@ -227,21 +226,10 @@ FROZEN = {  # keys of the two default models' first prompt; a change would lose 
 
 @pytest.mark.parametrize("model", FROZEN)
 def test_committed_keys_are_as_they_were(committed, model):
-    experiment = Experiment(model, limit=1)
-    (context,) = experiment.known_contexts("None")
-    assert experiment.key(experiment.prompt(experiment.tasks[0], context)) == FROZEN[model]
+    experiment = Run(model, limit=1)
+    (context,) = experiment.contexts("None")
+    assert experiment.generator.key(experiment.prompt(experiment.tasks[0], context)) == FROZEN[model]
     assert FROZEN[model] in experiment.cache
-
-
-@pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}.{p.benchmark}.{p.corpus}")
-def test_no_completion_of_the_committed_study_is_missing(committed, part):
-    try:
-        experiment = Experiment(part.model, part.benchmark, part.corpus)
-    except BenchmarkMissing as e:
-        pytest.skip(str(e))
-    for column in forecast.forecast(experiment, list(part.columns or experiment.retrievers), set()):
-        assert (column.missing, column.todo) == (0, 0), column
-    assert experiment.generate(list(part.columns or experiment.retrievers)) == 0
 
 
 def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monkeypatch):

@@ -10,17 +10,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMED = {
-    "jupyterlab",
-    "papermill",
-    "pandas",
-    "matplotlib",
-    "seaborn",
-    "scikit-learn",
-    "umap-learn",
-    "networkx",
-}
-NAMED |= {"faiss-cpu", "transformers", "torch", "datasets"}
+NAMED = set(
+    "jupyterlab papermill pandas matplotlib seaborn scikit-learn umap-learn networkx faiss-cpu transformers torch "
+    "datasets".split()
+)
 
 
 def pins() -> dict[str, str]:
@@ -47,36 +40,28 @@ def test_second_start_needs_no_installation(tmp_path):
     """The stamps of an installed environment are all that set-up looks at, from any directory."""
     venv = tmp_path / "venv"
     venv.mkdir()
-    digest = {
-        name: sha256((ROOT / name).read_bytes()).hexdigest()
-        for name in ("requirements.txt", "pyproject.toml")
-    }
-    (venv / ".requirements.sha256").write_text(digest["requirements.txt"])
-    (venv / ".pkg_lib").write_text(f"{ROOT} {digest['pyproject.toml']}")
-    done = subprocess.run(
-        [ROOT / "run_all.sh", "--setup"],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)},
-        timeout=5,
+    pins, project = (
+        sha256((ROOT / n).read_bytes()).hexdigest() for n in ("requirements.txt", "pyproject.toml")
     )
+    (venv / ".requirements.sha256").write_text(pins)
+    (venv / ".pkg_lib").write_text(f"{ROOT} {project}")
+    environment = {"PATH": "/usr/bin:/bin", "PKG_VENV": str(venv)}
+    done = subprocess.run([ROOT / "run_all.sh", "--setup"], cwd=tmp_path, env=environment, timeout=20)
     assert done.returncode == 0
 
 
 def test_failed_installation_is_not_taken_for_a_complete_one(tmp_path):
-    """A pip that fails for the requirements (a network cut after torch) ends in one error, and leaves no stamp."""
+    """A pip that fails for the requirements (a network cut after torch) ends in one error, and leaves no
+    stamp."""
     venv, tools = tmp_path / "venv", tmp_path / "tools"
     tools.mkdir()
     pip = '#!/bin/sh\\ncase "$*" in *"-r "*) exit 1;; *) exit 0;; esac\\n'
-    python = f"#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p $3/bin; printf '{pip}' >$3/bin/pip; chmod +x $3/bin/pip; fi\n"
-    (tools / "python3.11").write_text(python)
+    made = f"mkdir -p $3/bin; printf '{pip}' >$3/bin/pip; chmod +x $3/bin/pip"
+    (tools / "python3.11").write_text(f'#!/bin/sh\nif [ "$2" = venv ]; then {made}; fi\n')
     (tools / "python3.11").chmod(0o755)
-    done = subprocess.run(
-        [ROOT / "run_all.sh", "--setup"],
-        env={"PATH": f"{tools}:/usr/bin:/bin", "PKG_VENV": str(venv)},
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "PKG_VENV": str(venv)}
+    about = {"env": environment, "capture_output": True, "text": True, "timeout": 20}
+    done = subprocess.run([ROOT / "run_all.sh", "--setup"], **about)
     assert done.returncode == 2
     assert "error: the packages of requirements.txt cannot be installed" in done.stderr
     assert not (venv / ".requirements.sha256").exists()

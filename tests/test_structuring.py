@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from pkg_lib import cli
 from pkg_lib.core.store import read_json, read_rows
-from pkg_lib.core.types import Document, UserError
+from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.data.corpora import check_name
 from pkg_lib.data.structuring import kept, load_structured, qualifying, structure
-from pkg_lib.experiment.experiment import Experiment
 from pkg_lib.graph.text.documents import Structured
-from pkg_lib.graph.text.structure import deterministic
+from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval import columns
 from pkg_lib.retrieval.trace import trace
 
@@ -29,7 +30,7 @@ class Fake:
     """A model that answers with the headings' JSON; `bad` documents get invalid JSON for as many prompts."""
 
     def __init__(self, documents, bad):
-        self.good = {s.document: s.value for s in deterministic("headings").structure(documents)}
+        self.good = {s.document: s.value for s in structured(documents, "headings")}
         self.bad = dict(bad)
         self.asked = []
 
@@ -58,7 +59,7 @@ def docs(tmp_path, monkeypatch, own_cache):
 def test_the_model_run(docs, tmp_path):
     names = [d.id for d in docs]
     backend = Fake(docs, {names[1]: 1, names[2]: 99})
-    log = structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend)
+    log = structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend.generate)
     assert backend.asked == [*names[:3], *names[1:3], names[2]]
     expected = {
         "model": MODEL,
@@ -91,7 +92,9 @@ def test_the_model_run(docs, tmp_path):
         (names[2], True, 3),
     ]
     again = Fake(docs, {})
-    second = structure("python-docs", "llm", MODEL, 4, tmp_path / "r", again)  # only the fourth is new
+    second = structure(
+        "python-docs", "llm", MODEL, 4, tmp_path / "r", again.generate
+    )  # only the fourth is new
     assert again.asked == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
     assert [s.value is not None for s in load_structured(path, docs)] == [True, True, False, True]
 
@@ -100,7 +103,7 @@ def test_headings(docs, tmp_path):
     log = structure("python-docs", "headings", results=tmp_path / "r")
     assert (log["in_corpus"], log["documents"], log["structured"], log["rejected"]) == (6, 6, 6, {})
     rows = read_rows(tmp_path / "r" / "structured" / "python-docs" / "headings.jsonl")
-    assert [r["value"] for r in rows[:4]] == [s.value for s in deterministic("headings").structure(docs)]
+    assert [r["value"] for r in rows[:4]] == [s.value for s in structured(docs, "headings")]
 
 
 def test_what_may_not_be_copied_stays_out_of_the_results(docs, tmp_path, own_cache):
@@ -141,7 +144,7 @@ def test_qualifying(docs):
 
 def test_what_a_model_lost_and_made_up():
     document = Document("d", page(1), "rst")
-    whole = deterministic("headings").structure([document])[0].value
+    whole = structured([document], "headings")[0].value
     words = {"Title 1": {"explanation": PROSE}}
     other = {"Title": {"examples": [{"code": "x=1\ny\n"}], "explanation": "made up"}}
     assert kept([document], [Structured("d", whole)])["code_examples"] == 1.0
@@ -160,7 +163,7 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     backend.good[docs[0].id] = {
         "Written by the model": {"explanation": "close elements of numbers threshold"}
     }
-    structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend)
+    structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend.generate)
     corpus = f"structured:python-docs/llm-{MODEL}"
     monkeypatch.setattr("sys.argv", ["pkg-lib", "graph", corpus])
     assert cli.main() == 0
@@ -168,20 +171,16 @@ def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedd
     assert "3 documents" in shown and "skipped: no JSON 1" in shown
     knowledge = columns.knowledge_of(corpus)
     knowledge.embedder = embedder
-    monkeypatch.setattr(Experiment, "knowledge", knowledge)
-    context = Experiment(MODEL, corpus=corpus, limit=1).contexts("JSON-PKG")[0]
-    assert (
-        context.text
-        == "path = Written by the model/explanation ; value = close elements of numbers threshold"
-    )
+    tasks = [Task("T", "", "close elements of numbers threshold", "", "", "")]
+    (context,) = columns.columns_of(corpus)["JSON-PKG"](knowledge).retrieve(tasks)
+    text = "path = Written by the model/explanation ; value = close elements of numbers threshold"
+    assert context.text == text
     documents = {d.id: d for d in knowledge.documents}
     assert trace(context, documents, knowledge.structure).text == context.text
-    rows = Experiment(MODEL, corpus=corpus, limit=1).contexts("BM25")[0]
-    assert (
-        rows.source in documents and rows.text in documents[rows.source].text
-    )  # the rows are the pages' own
+    (row,) = columns.columns_of(corpus)["BM25"](knowledge).retrieve([replace(tasks[0], prompt="word title")])
+    assert row.source in documents and row.text in documents[row.source].text  # the rows are the pages' own
     (tmp_path / "docs" / "tutorial" / "p0.rst").write_text(page(9))
     with pytest.raises(UserError, match="has changed since it was structured"):
         columns.knowledge_of(corpus).graph  # noqa: B018
     with pytest.raises(UserError, match=r"structured:no/thing: there is no .*thing\.jsonl; run `structure`"):
-        Experiment(MODEL, corpus="structured:no/thing", limit=1)
+        check_name("structured:no/thing")

@@ -207,7 +207,7 @@ def test_tutorials(monkeypatch):
 
 def test_tutorials_without_the_hub(monkeypatch):
     monkeypatch.setattr(text_corpora.hub, "reachable", lambda: False)
-    with pytest.raises(UserError, match="hub, which does not answer; choose python-docs"):
+    with pytest.raises(UserError, match="hub, which does not answer; choose another"):
         load_corpus("tutorials")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from markupsafe import Markup
 
+from pkg_lib.analysis.sentences import decided, finding, listed
+from pkg_lib.analysis.stats import ALPHA as ALPHA
 from pkg_lib.analysis.stats import (
     BASELINE,
     ORACLE,
@@ -17,119 +19,87 @@ from pkg_lib.analysis.stats import (
     wilson,
 )
 from pkg_lib.analysis.tables import (
-    CHOOSING,
     DASH,
     PUBLISHED,
     TITLES,
     complete,
     differences,
-    interval,
     kind,
     percent,
     points,
-    probability,
     published_rates,
     render,
     single,
 )
 
-ALPHA = 0.05
+AGAINST_NONE = ("Above None", "Below None", "No difference to None")
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
-    """Sentences computed from the verdicts, so that they cannot say anything else than the table."""
+    """Against None, among the retrieval columns, what choosing adds, beside the paper; and what is not measured."""
     frame = complete(verdicts)
     absent = not_measured(frame, frame)
-    said = [f"Not measured: {', '.join(absent)}."] if absent else []
+    unmeasured = finding("Not measured", [", ".join(absent)])
     if BASELINE in absent:
-        return [*said, "Without None there is nothing to compare a column with."]
+        return [*unmeasured, "Without None there is nothing to compare a column with."]
     base = pass_at_1(frame[BASELINE])
     low, high = wilson(base.passed, base.measured) or (0.0, 1.0)
     return [
         f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} % "
         f"(95 % interval {percent(low)} to {percent(high)}).",
-        *_decided(compare(frame)),
+        *decided(compare(frame), AGAINST_NONE),
         *_best_retriever(frame),
         *_selection(frame),
         *_beside_published(frame, benchmark),
-        *said,
+        *unmeasured,
     ]
-
-
-def _decided(found: pd.DataFrame) -> list[str]:
-    """Which columns differ from None: decided by the corrected p, with the interval beside it."""
-    tested = found[found["p_holm"].notna()]
-    clear = tested["p_holm"] < ALPHA
-    groups = {
-        "Above None beyond chance": tested[clear & (tested["difference"] > 0)],
-        "Below None beyond chance": tested[clear & (tested["difference"] < 0)],
-        "No difference to None shown": tested[~clear],
-    }
-    said = {what: "; ".join(_against_none(n, r) for n, r in rows.iterrows()) for what, rows in groups.items()}
-    return [f"{what}: {text}." for what, text in said.items() if text]
-
-
-def _against_none(name: object, row: pd.Series) -> str:
-    p = probability(row["p_holm"])
-    sign = "" if p.startswith("<") else "= "
-    return f"{name} {points(row['difference'])} points ({interval(row['low'], row['high'])}; corrected p {sign}{p})"
 
 
 def _best_retriever(frame: pd.DataFrame) -> list[str]:
-    retrieved = [c for c in single(frame) if c != BASELINE]
-    absent = not_measured(retrieved, frame)
-    common = frame[[c for c in retrieved if c not in absent]].dropna()
-    known = {c: float(common[c].mean()) for c in common}
-    if len(known) < 2 or common.empty:
+    columns = [c for c in single(frame) if c != BASELINE and frame[c].notna().any()]
+    common = frame[columns].dropna()
+    if len(columns) < 2 or common.empty:
         return []
-    top, bottom = max(known.values()), min(known.values())
+    rates = common.mean().astype(float)
     where = f" on the {len(common)} tasks measured in all of them" if len(common) < len(frame) else ""
-    if top == bottom:
-        return [f"All measured retrieval columns score {percent(top)} %{where}."]
-    best, worst = (" and ".join(c for c, r in known.items() if r == edge) for edge in (top, bottom))
-    return [
-        f"Highest of the retrieval columns{where}: {best} ({percent(top)} %); lowest: {worst} ({percent(bottom)} %)."
-    ]
+    if rates.min() == rates.max():
+        return [f"All measured retrieval columns score {percent(rates.max())} %{where}."]
+    best, worst = (f"{listed(rates.index[rates == r])} ({percent(r)} %)" for r in (rates.max(), rates.min()))
+    return [f"Highest of the retrieval columns{where}: {best}; lowest: {worst}."]
 
 
 def _selection(frame: pd.DataFrame) -> list[str]:
-    """What choosing after generation adds, and what a perfect choice would; every gap over the tasks measured in both."""
-    said = []
-    rates = dict.fromkeys(CHOOSING) | {c: pass_at_1(frame[c]).value for c in frame}
-    if rates["Reranked"] is not None:
-        common = frame.loc[frame["Reranked"].notna(), single(frame)]
-        best = str(common.mean().astype(float).idxmax())
+    """What choosing after generation adds, and what a perfect choice would; every gap over the tasks of both."""
+    sentences, rates = [], {c: pass_at_1(frame[c]).value for c in ("Reranked", ORACLE) if c in frame}
+    if rates.get("Reranked") is not None:
+        best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
         gap = _gap(frame, "Reranked", best)
-        said.append(
-            f"Reranked scores {percent(rates['Reranked'])} %, {gap} points against {best}, the best column in hindsight."
-        )
-    if rates[ORACLE] is not None:
-        gap, rest = _gap(frame, ORACLE, BASELINE), _gap(frame, ORACLE, "Reranked")
-        beyond = f" and {rest} against Reranked" if rates["Reranked"] is not None else ""
-        said.append(
-            f"A perfect choice (Ideal) would score {percent(rates[ORACLE])} %: {gap} points against None{beyond}."
-        )
-    return said
+        text = f"{percent(rates['Reranked'])} %, {gap} points against {best}, the best column in hindsight"
+        sentences.append(f"Reranked scores {text}.")
+    if rates.get(ORACLE) is not None:
+        others = [c for c in (BASELINE, "Reranked") if c == BASELINE or rates.get(c) is not None]
+        gaps = listed(f"{_gap(frame, ORACLE, c)} points against {c}" for c in others)
+        sentences.append(f"A perfect choice (Ideal) would score {percent(rates[ORACLE])} %: {gaps}.")
+    return sentences
 
 
 def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
-    found = paired_bootstrap(frame[column], frame[other], resamples=1)
-    return DASH if found is None else points(found.value)
+    gap = paired_bootstrap(frame[column], frame[other], resamples=1)
+    return DASH if gap is None else points(gap.value)
 
 
 def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
     """Ours beside the paper's average difference to None, column by column; other models and another corpus."""
     if (benchmark, kind(frame)) not in PUBLISHED:
         return []
-    theirs = published_rates(benchmark, list(frame)).mean().dropna()
-    ours = compare(frame)["difference"].dropna()
-    both = [(c, d) for c, d in ours.items() if c in theirs]
-    pairs = [f"{c} {points(d)} here, {points((theirs[c] - theirs[BASELINE]) / 100)} there" for c, d in both]
-    return (
-        [f"Points against None beside the paper's average over its models: {'; '.join(pairs)}."]
-        if pairs
-        else []
-    )
+    rates = published_rates(benchmark, list(frame)).mean().dropna()
+    gaps = compare(frame)["difference"].dropna()
+    pairs = [
+        f"{c} {points(gap)} here, {points((rates[c] - rates[BASELINE]) / 100)} there"
+        for c, gap in gaps.items()
+        if c in rates
+    ]
+    return finding("Points against None beside the paper's average over its models", pairs)
 
 
 def differences_html(verdicts: pd.DataFrame) -> Markup:
@@ -139,39 +109,31 @@ def differences_html(verdicts: pd.DataFrame) -> Markup:
 
 def changed_tasks(verdicts: pd.DataFrame) -> str:
     """Markdown: the ids of the tasks that each column helped and hurt against None."""
-    frame = complete(verdicts)
-    lines = []
+    frame, lines = complete(verdicts), []
     for name in frame.columns.drop(BASELINE):
-        helped, hurt = helped_and_hurt(frame[name], frame[BASELINE])
-        if not (frame[name].notna() & frame[BASELINE].notna()).any():
-            lines.append(f"- **{name}**: not measured")
-            continue
-        lines.append(
-            f"- **{name}** helped {len(helped)}: {', '.join(helped) or 'none'}; hurt {len(hurt)}: {', '.join(hurt) or 'none'}"
-        )
+        both = (frame[name].notna() & frame[BASELINE].notna()).any()
+        changes = zip(("helped", "hurt"), helped_and_hurt(frame[name], frame[BASELINE]), strict=True)
+        text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
+        lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
     return "\n".join(lines)
 
 
-def own_function_sentence(found: pd.DataFrame) -> str:
-    """`metrics.own_function` in words: how many contexts hold the function that the task asks for."""
-    if not found["known"].sum():
-        return "Contexts that define the very function asked for: not measured."
-    known = found[found["known"] > 0]
+def own_function_sentence(counts: pd.DataFrame) -> str:
+    """`stats.own_function` in words: how many contexts hold the function that the task asks for."""
+    known = counts[counts["known"] > 0]
     parts = [f"{column} {row['defining']} of {row['known']}" for column, row in known.iterrows()]
-    return f"Contexts that define the very function asked for: {', '.join(parts)}."
+    return f"Contexts that define the very function asked for: {', '.join(parts) or 'not measured'}."
 
 
 def caption_rates(verdicts: pd.DataFrame, benchmark: str) -> str:
     """What the bar chart shows, in words, for captions and for readers who cannot see it."""
     frame = complete(verdicts)
-    parts = [f"{c} {percent(pass_at_1(frame[c]).value)}" for c in frame]
-    return (
-        f"pass@1 in percent on {TITLES.get(benchmark, benchmark)}: {', '.join(parts)} ({DASH}: not measured)."
-    )
+    rates = ", ".join(f"{c} {percent(pass_at_1(frame[c]).value)}" for c in frame)
+    return f"pass@1 in percent on {TITLES.get(benchmark, benchmark)}: {rates} ({DASH}: not measured)."
 
 
 def caption_changes(verdicts: pd.DataFrame) -> str:
     """What the helped and hurt chart shows, in words."""
-    found = compare(complete(verdicts))
-    parts = [f"{c} {int(r['helped'])} helped, {int(r['hurt'])} hurt" for c, r in found.iterrows() if r["n"]]
+    rows = compare(complete(verdicts))
+    parts = [f"{c} {r['helped']:.0f} helped, {r['hurt']:.0f} hurt" for c, r in rows.iterrows() if r["n"]]
     return f"Tasks against None: {'; '.join(parts) or 'nothing measured'}."

@@ -1,4 +1,4 @@
-"""Where each table and figure of the papers stands in the report: paper_items.csv against the sections that there are."""
+"""Where each table and figure of the papers stands in the report: paper_items.csv against the sections there are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from pkg_lib.analysis.contents import Page, anchor
+from pkg_lib.analysis.contents import Page, Section
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.data.corpora import PUBLISHED
 
@@ -33,17 +32,27 @@ class Item:
     place: str
     benchmark: str
 
-    def shown_by(self, section: Any) -> bool:
-        return section.notebook == self.notebook and self.benchmark in (
-            "",
-            section.provenance.get("benchmark"),
-        )
+    def shown_by(self, section: Section) -> bool:
+        benchmark = self.benchmark or section.provenance.get("benchmark")
+        return section.notebook == self.notebook and section.provenance.get("benchmark") == benchmark
 
     @property
     def waits_for(self) -> str:
         """Which notebook would show it."""
-        on = f" on {TITLES[self.benchmark]}" if self.benchmark else ""
-        return f"notebook {self.notebook}{on}"
+        return f"notebook {self.notebook}" + (f" on {TITLES[self.benchmark]}" if self.benchmark else "")
+
+    def places(self, pages: Sequence[Page]) -> list[tuple[Page, str]]:
+        """(page, id on it) of every section that shows it; first with the contexts that the paper's authors retrieved.
+
+        A section that lacks the part or figure, which then was not measured in it, is itself the place.
+        """
+        first = sorted(pages, key=lambda p: p.about is not None and p.about[2] != PUBLISHED)
+        shown = [(p, s) for p in first for s in p.sections if self.shown_by(s)]
+        figure = f"figure {self.place}"
+        return [
+            (p, s.anchor(self.place if self.place in s.parts else figure if self.place in s.figures else ""))
+            for p, s in shown
+        ]
 
 
 def items() -> list[Item]:
@@ -51,27 +60,7 @@ def items() -> list[Item]:
         return [Item(**row) for row in csv.DictReader(file)]
 
 
-def places(item: Item, pages: Sequence[Page]) -> list[tuple[Page, str]]:
-    """(page, id on it) of every section that shows the item; first with the contexts that the paper's authors retrieved.
-
-    A section that lacks the part or figure, which then was not measured in it, is itself the place.
-    """
-    first = sorted(pages, key=lambda p: p.about is not None and p.about[2] != PUBLISHED)
-    return [(page, _spot(item, s)) for page in first for s in page.sections if item.shown_by(s)]
-
-
-def _spot(item: Item, section: Any) -> str:
-    part = (
-        item.place
-        if item.place in section.parts
-        else f"figure {item.place}"
-        if item.place in section.figures
-        else ""
-    )
-    return anchor(section, part)
-
-
 def paper_map(pages: Sequence[Page]) -> list[tuple[str, list[tuple[Item, list[tuple[Page, str]]]]]]:
     """(paper, [(item, its places)]) in the papers' order."""
     groups = groupby(items(), key=lambda i: i.paper)
-    return [(PAPERS[paper], [(i, places(i, pages)) for i in group]) for paper, group in groups]
+    return [(PAPERS[paper], [(i, i.places(pages)) for i in group]) for paper, group in groups]

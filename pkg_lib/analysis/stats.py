@@ -1,5 +1,4 @@
-"""Numbers from verdicts: pass@k, its intervals, the paired comparison of columns, and the check of the control rows; and
-from rankings: MRR, recall, fusion.
+"""Numbers from verdicts: pass@k, its intervals, the paired comparison of columns, the check of the control rows.
 
 A verdict is True (passed), False (failed) or <NA> (not measured), in a pandas "boolean" Series indexed by task id.
 What was not measured enters no rate; every result says how many tasks it rests on.
@@ -8,17 +7,18 @@ What was not measured enters no rate; every result says how many tasks it rests 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from scipy.stats import binomtest, norm, rankdata
+from scipy.stats import binomtest, norm
 
 from pkg_lib.core.types import Context, UserError
 
 CONFIDENCE = 0.95
+ALPHA = 0.05  # a corrected p below it decides a comparison
 RESAMPLES = 10_000
 # Of the tasks. A column with fewer verdicts, of prompts that it shares with another one say, counts as not measured.
 LEAST = 0.5
@@ -46,12 +46,18 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A column's pass@1 minus another's on the `n` tasks measured in both, as a fraction, with its interval."""
+    """A column's mean minus another's on the `n` tasks measured in both, as a fraction, with its interval.
+
+    Of verdicts also how many tasks it `helped` and `hurt`, and McNemar's p.
+    """
 
     n: int
     value: float
     low: float
     high: float
+    helped: int = 0
+    hurt: int = 0
+    p: float = math.nan
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
@@ -63,9 +69,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
         raise ValueError(f"pass@k needs k >= 1 and 0 <= c <= n, not n={n}, c={c}, k={k}")
     if n < k:
         return None
-    if n - c < k:
-        return 1.0
-    return 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+    return 1.0 if n - c < k else 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
 def pass_at_1(verdicts: pd.Series) -> Rate:
@@ -78,52 +82,54 @@ def wilson(passed: int, measured: int) -> tuple[float, float] | None:
     """95 % Wilson score interval of a proportion, as fractions; None when nothing was measured."""
     if not measured:
         return None
-    from statsmodels.stats.proportion import (
-        proportion_confint,
-    )  # a second, which those who only want a list need not wait
-
-    low, high = proportion_confint(passed, measured, alpha=1 - CONFIDENCE, method="wilson")
-    # At 0 and n the bound is exact; floating point would leave -1e-17 there.
-    return (0.0 if passed == 0 else float(low), 1.0 if passed == measured else float(high))
+    interval = binomtest(passed, measured).proportion_ci(CONFIDENCE, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], list[str]]:
     """Task ids that the column solved and the baseline did not, and the reverse; only tasks measured in both."""
-    ours, theirs = _joint(column, baseline)
-    return list(ours.index[ours & ~theirs]), list(ours.index[~ours & theirs])
+    both = column.notna() & baseline.notna()
+    ours, base = column[both].astype(bool), baseline[both].astype(bool)
+    return list(ours.index[ours & ~base]), list(ours.index[~ours & base])
 
 
 def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES) -> Difference | None:
-    """Percentile bootstrap over tasks of the difference in pass@1; None when no task was measured in both.
+    """The difference in pass@1 with a percentile bootstrap over tasks; None when no task was measured in both.
 
     Tasks whose paired difference is the same (+1, 0 or -1) are interchangeable, so drawing n tasks with replacement is
     drawing the three counts from a multinomial: exactly the bootstrap, in O(resamples) memory. Without a discordant
     task the interval is the point 0, which says that none was seen, not that none exists.
     """
-    helped, hurt, n = _changes(column, baseline)
-    if not n:
-        return None
-    counts = np.array([helped, hurt, n - helped - hurt])
-    return Difference(n, (helped - hurt) / n, *bootstrap_of_steps(np.array([1, -1, 0]), counts, resamples))
+
+    def interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
+        counts = np.array([helped, hurt, n - helped - hurt])
+        return bootstrap_of_steps(np.array([1, -1, 0]), counts, resamples)
+
+    return _paired(column, baseline, interval)
 
 
 def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
-    """The difference in pass@1 with `score_interval`, for few tasks or few that differ; None when none was measured in both."""
-    helped, hurt, n = _changes(column, baseline)
-    return Difference(n, (helped - hurt) / n, *score_interval(helped, hurt, n)) if n else None
+    """As `paired_bootstrap`, with `score_interval`: for few tasks, or few that differ."""
+    return _paired(column, baseline, score_interval)
 
 
-def _changes(column: pd.Series, baseline: pd.Series) -> tuple[int, int, int]:
-    """(helped, hurt, tasks measured in both)."""
+def _paired(
+    column: pd.Series, baseline: pd.Series, interval: Callable[[int, int, int], tuple[float, float]]
+) -> Difference | None:
+    n = int((column.notna() & baseline.notna()).sum())
+    if not n:
+        return None
     helped, hurt = map(len, helped_and_hurt(column, baseline))
-    return helped, hurt, int((column.notna() & baseline.notna()).sum())
+    bounds = interval(helped, hurt, n)
+    return Difference(n, (helped - hurt) / n, *bounds, helped, hurt, mcnemar(helped, hurt))
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-    """95 % score interval of the difference of two paired proportions (Tango, Statistics in Medicine 17:891, 1998), as fractions.
+    """95 % score interval of the difference of two paired proportions (Tango, Statistics in Medicine 17:891, 1998).
 
-    It holds every difference that a score test on the `n` tasks would not reject. A bootstrap draws only what was seen, so that
-    without a discordant task it has no width; here n tasks that all agree leave what Wilson's interval leaves of 0 of n.
+    It holds every difference that a score test on the `n` tasks would not reject, as fractions. A bootstrap draws only
+    what was seen, so that without a discordant task it has no width; here n tasks that all agree leave what Wilson's
+    interval leaves of 0 of n.
     """
     return _lower(helped, hurt, n), -_lower(hurt, helped, n)
 
@@ -132,7 +138,7 @@ def _lower(helped: int, hurt: int, n: int) -> float:
     z, seen = float(norm.ppf(0.5 + CONFIDENCE / 2)), (helped - hurt) / n
 
     def beyond(d: float) -> float:
-        """Distance of what was seen from d, less z standard errors where the share hurt is the likeliest one under d."""
+        """Distance of what was seen from d, less z standard errors where the share hurt is the likeliest under d."""
         half = ((2 * n + hurt - helped) * d - helped - hurt) / (4 * n)
         share = math.sqrt(half * half + hurt * d * (1 - d) / (2 * n)) - half
         return n * (seen - d) - z * math.sqrt(max(0.0, n * (2 * share + d * (1 - d))))
@@ -144,7 +150,7 @@ def _lower(helped: int, hurt: int, n: int) -> float:
 def bootstrap_of_steps(
     steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES
 ) -> tuple[float, float]:
-    """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks, one at least in all, take the step `steps[i]`."""
+    """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks, one at least in all, take `steps[i]`."""
     n = int(counts.sum())
     drawn = np.random.default_rng(0).multinomial(n, counts / n, size=resamples) @ steps / n
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -157,8 +163,8 @@ def mcnemar(helped: int, hurt: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the order given; NaN (not measured) stays and does not count as a comparison."""
-    from statsmodels.stats.multitest import multipletests
+    """Holm's step-down correction, in the order given; NaN (not measured) stays and is no comparison."""
+    from statsmodels.stats.multitest import multipletests  # a second, which a mere list need not wait for
 
     corrected = np.array(p_values, float)
     known = ~np.isnan(corrected)
@@ -172,17 +178,14 @@ def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORAC
 
     The oracle picks among candidates that include the baseline's, so it cannot lose: it gets an interval and no p.
     """
-    rows = {}
-    for name in verdicts.columns.drop(baseline):
-        found = paired_bootstrap(verdicts[name], verdicts[baseline])
-        helped, hurt = map(len, helped_and_hurt(verdicts[name], verdicts[baseline]))
-        tested = found is not None and name != oracle
-        numbers = (
-            (found.n, found.value, found.low, found.high) if found else (0, math.nan, math.nan, math.nan)
-        )
-        rows[name] = (*numbers, helped, hurt, mcnemar(helped, hurt) if tested else math.nan)
+    nothing = Difference(0, math.nan, math.nan, math.nan)
+    rows = {
+        name: list(asdict(paired_bootstrap(verdicts[name], verdicts[baseline]) or nothing).values())
+        for name in verdicts.columns.drop(baseline)
+    }
     names = ["n", "difference", "low", "high", "helped", "hurt", "p"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
+    table["p"] = table["p"].mask(table.index == oracle)
     return table.assign(p_holm=holm(table["p"].tolist())).astype({"n": int, "helped": int, "hurt": int})
 
 
@@ -192,15 +195,13 @@ def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
         if name not in controls:
             raise ControlError(f"control row '{name}' is missing; evaluate the controls before the table")
         verdicts = controls[name].reindex(tasks)
-        rate, wrong = (
-            pass_at_1(verdicts),
-            verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))],
-        )
+        rate = pass_at_1(verdicts)
+        wrong = verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))]
         if len(wrong):
             raise ControlError(
-                f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} in all) "
-                f"and must score {wanted} % (first wrong: {wrong[0]}); no table is written: mend the execution of "
-                f"tests and evaluate again"
+                f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} in "
+                f"all) and must score {wanted} % (first wrong: {wrong[0]}); no table is written: mend the "
+                f"execution of tests and evaluate again"
             )
 
 
@@ -210,57 +211,13 @@ def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
     Columns: contexts, known (looked at when they were retrieved), defining (<NA> when none was: not measured, not 0).
     """
     rows = {}
-    for column, found in contexts.items():
-        known = [c.defines_task for c in found if c.defines_task is not None]
-        rows[column] = (len(found), len(known), sum(known) if known else pd.NA)
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["contexts", "known", "defining"]).astype(
-        "Int64"
-    )
+    for column, retrieved in contexts.items():
+        known = [c.defines_task for c in retrieved if c.defines_task is not None]
+        rows[column] = (len(retrieved), len(known), sum(known) if known else pd.NA)
+    names = ["contexts", "known", "defining"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=names).astype("Int64")
 
 
 def not_measured(columns: Iterable[str], verdicts: pd.DataFrame) -> list[str]:
     """Those of the columns without a single verdict."""
-    return [c for c in columns if c not in verdicts or verdicts[c].notna().sum() == 0]
-
-
-def rank_of(scores: np.ndarray, relevant: np.ndarray) -> np.ndarray:
-    """The rank (1: first) of the best relevant candidate of each query.
-
-    `scores` float [queries, candidates], higher is better; `relevant` bool, same shape, at least one in each row. A tie
-    counts against the relevant one: a score that all share puts it last.
-    """
-    best = np.where(relevant, scores, -np.inf).max(axis=1, keepdims=True)
-    return 1 + ((scores >= best) & ~relevant).sum(axis=1)
-
-
-def mrr_at(ranks: np.ndarray, k: int = 10) -> float:
-    """Mean reciprocal rank, a rank beyond k counting 0. `ranks` int [queries], from 1."""
-    return float(np.where(ranks <= k, 1 / ranks, 0.0).mean())
-
-
-def recall_at(ranks: np.ndarray, k: int) -> float:
-    """Share of queries whose one answer is among the first k. `ranks` int [queries], from 1."""
-    return float((ranks <= k).mean())
-
-
-def reciprocal_rank_fusion(systems: Sequence[np.ndarray], constant: int = 60) -> np.ndarray:
-    """Scores [queries, candidates] of several systems as one: the sum of 1 / (constant + rank) (Cormack et al., 2009).
-
-    Equal scores share the worst of their ranks.
-    """
-    return sum(1 / (constant + rankdata(-s, method="max", axis=1)) for s in systems)
-
-
-def weighted_fusion(systems: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Scores of several systems as one: each scaled to 0..1 for each query, then summed by weight."""
-    return sum(w * _scaled(s) for s, w in zip(systems, weights, strict=True))
-
-
-def _scaled(scores: np.ndarray) -> np.ndarray:
-    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
-    return (scores - low) / np.where(high > low, high - low, 1)
-
-
-def _joint(column: pd.Series, baseline: pd.Series) -> tuple[pd.Series, pd.Series]:
-    both = column.notna() & baseline.notna()
-    return column[both].astype(bool), baseline[both].astype(bool)
+    return [c for c in columns if c not in verdicts or not verdicts[c].notna().any()]

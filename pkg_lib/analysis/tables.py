@@ -6,6 +6,7 @@ All numbers are formatted here, once: `percent`, `points`, `probability`. "Not m
 from __future__ import annotations
 
 import csv
+import html
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import jinja2
 import pandas as pd
+from markupsafe import Markup
 
 from pkg_lib.analysis.stats import (
     BASELINE,
@@ -30,6 +32,7 @@ from pkg_lib.analysis.stats import (
 from pkg_lib.core.store import write_text
 
 HERE = Path(__file__).parent
+TEMPLATES = HERE / "templates"
 CHOOSING = ("Reranked", "Ideal")
 CODE = ("None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", *CHOOSING)
 TEXT = ("None", "BM25", "Dense", "JSON-PKG", *CHOOSING)
@@ -226,10 +229,17 @@ def render(template: str, **values: object) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    loader = jinja2.FileSystemLoader(HERE / "templates")
-    return jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    how = {
+        "autoescape": True,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "undefined": jinja2.StrictUndefined,
+    }
+    environment = jinja2.Environment(loader=loader, **how)
+    # For text between tags: quotes stay, which halves the pages of docstrings.
+    environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))
+    return environment
 
 
 def kind(columns: Iterable[str]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from tree_sitter import Node
 
 from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
@@ -31,7 +30,7 @@ class Made:
     account: dict[str, Any] = field(default_factory=dict)
 
 
-def _pack(items: list[Item], expand: Any, count: memoryview, limit: int, method: str) -> Windows:
+def _pack(items: list[Item], expand: Any, count: Sequence[int], limit: int, method: str) -> Windows:
     return pack(items, expand, count, limit, merge=method == "cast", single=method == "split-only")
 
 
@@ -65,25 +64,26 @@ class _Whole:
             yield at, end, None
 
     def _pieces(self, start: int, end: int) -> Iterator[Item]:
-        """Lines of a leaf that is over the limit; of a line that is over it alone, runs of as many characters as fit."""
-        i, j = np.searchsorted(self.newlines, [start, end - 1])
+        """Lines of a leaf that is over the limit; of a line that is over it alone, runs of as many characters
+        as fit."""
+        i, j = bisect_left(self.newlines, start), bisect_left(self.newlines, end - 1)
         if i == j:
             self.lines_cut += 1
             return self._runs(start, end)
         self.leaves_over += 1
-        bounds = [start, *(self.newlines[i:j] + 1).tolist(), end]
+        bounds = [start, *(place + 1 for place in self.newlines[i:j]), end]
         return ((a, b, None) for a, b in pairwise(bounds) if self.count[b] > self.count[a])
 
     def _runs(self, start: int, end: int) -> Iterator[Item]:
-        count = np.asarray(self.count)
         while start < end:
-            stop = min(end, int(np.searchsorted(count, count[start] + self.limit, "right")) - 1)
+            stop = min(end, bisect_right(self.count, self.count[start] + self.limit) - 1)
             yield start, stop, None
             start = stop
 
 
 def lossless(source: Source, language: str, limit: int, method: str) -> Made:
-    """Chunks that tile the file: white space between two goes to the first of them up to its last line end."""
+    """Chunks that tile the file: white space between two goes to the first of them up to its last line
+    end."""
     size = len(source.data)
     if not size:
         return Made([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
@@ -106,7 +106,8 @@ def lossless(source: Source, language: str, limit: int, method: str) -> Made:
 
 
 def _cut(data: bytes, windows: Windows, head: int) -> int:
-    """Where the chunk of this first node begins: with its line's indentation, if it is the first of its line."""
+    """Where the chunk of this first node begins: with its line's indentation, if it is the first of its
+    line."""
     before, start = windows.ends[head - 1], windows.starts[head]
     line_end = data.rfind(b"\n", before, start)
     return line_end + 1 if line_end >= 0 else start
@@ -140,8 +141,10 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
     lasts = [ends[j - 1] for _, j in runs]
     anew: list[tuple[int, int]] = []
     texts = []
-    for (i, j), column in zip(runs, source.columns(firsts), strict=True):
-        # astchunk indents the first line by its column. On a line without end that is the whole file again in every chunk.
+    for (i, j), first in zip(runs, firsts, strict=True):
+        column = source.column(first)
+        # astchunk indents the first line by its column. On a line without end that is the whole file again in
+        # every chunk.
         indent = " " * column if column <= MAX_INDENT else ""
         texts.append(indent + _joined(source, starts, ends, i, j, anew))
     sizes = _sizes(source, windows, runs)
@@ -154,7 +157,8 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
 def _joined(
     source: Source, starts: list[int], ends: list[int], i: int, j: int, anew: list[tuple[int, int]]
 ) -> str:
-    """Nodes i to j - 1 with what astchunk writes between them: as many line ends, then as many spaces as the column says.
+    """Nodes i to j - 1 with what astchunk writes between them: as many line ends, then as many spaces as the
+    column says.
 
     Appends to `anew` the gaps that are something else in the file.
     """
@@ -199,7 +203,7 @@ def _lost(
     )
 
 
-def _white(count: memoryview, start: int, stop: int) -> int:
+def _white(count: Sequence[int], start: int, stop: int) -> int:
     return stop - start - (count[stop] - count[start])
 
 
@@ -209,7 +213,7 @@ def _white(count: memoryview, start: int, stop: int) -> int:
 def fixed(source: Source, lines: int, overlap: int) -> Made:
     """So many lines a chunk, the last `overlap` of them again in the next."""
     size = len(source.data)
-    bounds = [0, *(source.newlines + 1).tolist()]
+    bounds = [0, *(place + 1 for place in source.newlines)]
     if bounds[-1] != size:
         bounds.append(size)
     total = len(bounds) - 1

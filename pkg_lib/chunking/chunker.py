@@ -1,18 +1,20 @@
 """Chunkers by name: a file's bytes -> Chunks and the file's Account.
 
 Methods (Sections 2 and 4 of the paper)
-    cast         split-then-merge as the authors' package runs it: Algorithm 1, then merging inside split nodes
+    cast         split-then-merge as the authors' package runs it: Algorithm 1, then merging inside split
+                 nodes
     algorithm-1  Algorithm 1 alone
     split-only   no merging: every node that fits is a chunk (Table 2)
     fixed-size   so many lines a chunk (the baseline)
 
 Modes
-    as-published  what the authors' package `astchunk` 0.1.0 writes: sizes in bytes that are no white space, text written anew
-                  from the nodes' lines and columns, leaves over the limit dropped, TypeScript read by the TSX grammar (but a
-                  chunk that begins beyond column 2,000 is not indented, which on one long line grows with its square)
-    lossless      the paper's fourth design goal: the chunks concatenated are the file, byte for byte; sizes in characters; no
-                  chunk is over the limit: a leaf that is over it is cut at line ends, a line that is over it after as many
-                  characters as fit
+    as-published  what the authors' package `astchunk` 0.1.0 writes: sizes in bytes that are no white space,
+                  text written anew from the nodes' lines and columns, leaves over the limit dropped,
+                  TypeScript read by the TSX grammar (but a chunk that begins beyond column 2,000 is not
+                  indented, which on one long line grows with its square)
+    lossless      the paper's fourth design goal: the chunks concatenated are the file, byte for byte; sizes
+                  in characters; no chunk is over the limit: a leaf that is over it is cut at line ends, a
+                  line that is over it after as many characters as fit
 """
 
 from __future__ import annotations
@@ -23,18 +25,20 @@ from pkg_lib.chunking import assembly
 from pkg_lib.chunking.account import Account
 from pkg_lib.chunking.languages import check_language, language_of
 from pkg_lib.chunking.source import Source, encode
-from pkg_lib.core.types import Document, UserError
-from pkg_lib.graph.nodes import paused_collector
+from pkg_lib.core.types import UserError
+from pkg_lib.core.workers import paused_collector
 
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 MODES = ("as-published", "lossless")
 MAX_SIZE = 2000  # Section 4
-LINES = 60  # the median of cast chunks over the standard library is 63: the paper matches the two by such statistics
+# the median of cast chunks over the standard library is 63: the paper matches the two by such statistics
+LINES = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes `start` to `stop` and lines `first` to `last` (from 1) of a document; `size` in characters but white space.
+    """Bytes `start` to `stop` and lines `first` to `last` (from 1) of a document; `size` in characters but
+    white space.
 
     In mode as-published `text` is written anew from columns and may differ from those bytes in white space.
     """
@@ -60,10 +64,6 @@ class Chunk:
     def data(self) -> bytes:
         """The text's bytes; in mode lossless exactly those of the file."""
         return encode(self.text)
-
-    def as_document(self) -> Document:
-        """The chunk as one row of a corpus."""
-        return Document(self.id, self.text, "python" if language_of(self.document) == "python" else "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +99,22 @@ class Chunker:
             )
 
     def chunk(self, data: bytes, document: str, language: str | None = None) -> Chunked:
-        """The chunks of one file, in order; the language is the suffix's where none is given (UserError for an unknown one)."""
+        """The chunks of one file, in order; the language is the suffix's where none is given (UserError for
+        an unknown one)."""
         language = language or language_of(document)
         if language is None:
             raise UserError(f"{document}: no language has this suffix; give one by name")
         check_language(language)
-        with paused_collector():
-            return self._chunk(data, document, language)
-
-    def _chunk(self, data: bytes, document: str, language: str) -> Chunked:
         source = Source(data)
-        if self.method == "fixed-size":
-            made = assembly.fixed(source, self.lines, self.overlap)
-        elif self.mode == "lossless":
-            made = assembly.lossless(source, language, self.max_size, self.method)
-        else:
-            made = assembly.published(source, language, self.max_size, self.method)
-        first, last = source.lines(made.starts, made.stops)
-        rows = zip(made.starts, made.stops, first, last, made.texts, made.sizes, strict=True)
-        chunks = [Chunk(document, *row) for row in rows]
+        with paused_collector():
+            if self.method == "fixed-size":
+                made = assembly.fixed(source, self.lines, self.overlap)
+            elif self.mode == "lossless":
+                made = assembly.lossless(source, language, self.max_size, self.method)
+            else:
+                made = assembly.published(source, language, self.max_size, self.method)
+        rows = zip(made.starts, made.stops, made.texts, made.sizes, strict=True)
+        chunks = [Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows]
         about = {"utf8": source.utf8, "returns": b"\r" in data}
-        return Chunked(
-            chunks, Account(document, language, len(data), chunks=len(chunks), **about, **made.account)
-        )
-
-    def documents(self, documents: list[Document]) -> list[Chunked]:
-        """One Chunked a document: by the suffix of its id, as Python where it has none."""
-        return [self.chunk(encode(d.text), d.id, language_of(d.id) or "python") for d in documents]
+        about |= {"bytes_in": len(data), "chunks": len(chunks)} | made.account
+        return Chunked(chunks, Account(document, language, **about))

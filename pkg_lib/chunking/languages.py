@@ -6,46 +6,45 @@ import importlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import PurePath
+from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 from pkg_lib.core.types import UserError
 
-# Language -> (module of the grammar, its function).
-GRAMMARS: dict[str, tuple[str, str]] = {
-    "python": ("tree_sitter_python", "language"),
-    "java": ("tree_sitter_java", "language"),
-    "csharp": ("tree_sitter_c_sharp", "language"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
-    "tsx": ("tree_sitter_typescript", "language_tsx"),
-}
-SUFFIXES = {
-    ".py": "python",
-    ".pyi": "python",
-    ".pyw": "python",
-    ".java": "java",
-    ".cs": "csharp",
-    ".ts": "typescript",
-    ".mts": "typescript",
-    ".cts": "typescript",
-    ".tsx": "tsx",
-}
 
-MANY = 1000
+class Grammar(NamedTuple):
+    """A grammar's module and function, the suffixes of its files, and the nodes that are functions."""
 
-_FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "python": ("function_definition",),
-    "java": ("method_declaration", "constructor_declaration", "compact_constructor_declaration"),
-    "csharp": (
-        "method_declaration",
-        "constructor_declaration",
-        "destructor_declaration",
-        "operator_declaration",
-        "local_function_statement",
+    module: str
+    function: str
+    suffixes: str
+    functions: str
+
+
+_TS_FUNCTIONS = "function_declaration generator_function_declaration method_definition"
+GRAMMARS = {
+    "python": Grammar("tree_sitter_python", "language", ".py .pyi .pyw", "function_definition"),
+    "java": Grammar(
+        "tree_sitter_java",
+        "language",
+        ".java",
+        "method_declaration constructor_declaration compact_constructor_declaration",
     ),
-    "typescript": ("function_declaration", "generator_function_declaration", "method_definition"),
-    "tsx": ("function_declaration", "generator_function_declaration", "method_definition"),
+    "csharp": Grammar(
+        "tree_sitter_c_sharp",
+        "language",
+        ".cs",
+        "method_declaration constructor_declaration destructor_declaration operator_declaration"
+        " local_function_statement",
+    ),
+    "typescript": Grammar("tree_sitter_typescript", "language_typescript", ".ts .mts .cts", _TS_FUNCTIONS),
+    "tsx": Grammar("tree_sitter_typescript", "language_tsx", ".tsx", _TS_FUNCTIONS),
+    # TSX is JavaScript with types and JSX.
+    "javascript": Grammar("tree_sitter_typescript", "language_tsx", ".js .jsx .mjs .cjs", _TS_FUNCTIONS),
 }
+SUFFIXES = {suffix: name for name, grammar in GRAMMARS.items() for suffix in grammar.suffixes.split()}
+MANY = 1000
 
 
 def check_language(language: str) -> None:
@@ -62,8 +61,8 @@ def language_of(path: str) -> str | None:
 @cache
 def _grammar(language: str) -> Language:
     check_language(language)
-    module, function = GRAMMARS[language]
-    return Language(getattr(importlib.import_module(module), function)())
+    grammar = GRAMMARS[language]
+    return Language(getattr(importlib.import_module(grammar.module), grammar.function)())
 
 
 @cache
@@ -72,12 +71,14 @@ def _parser(language: str) -> Parser:
 
 
 def parse(data: bytes, language: str) -> Tree:
-    """The syntax tree, with ERROR and MISSING nodes where the text does not parse; UserError for an unknown language."""
+    """The syntax tree, with ERROR and MISSING nodes where the text does not parse; UserError for an unknown
+    language."""
     return _parser(language).parse(data)
 
 
 def children(node: Node) -> Iterable[Node]:
-    """The children in order. Thousands are made one by one, so that a table of millions of numbers costs no memory."""
+    """The children in order. Thousands are made one by one, so that a table of millions of numbers costs no
+    memory."""
     return node.children if node.child_count < MANY else _one_by_one(node)
 
 
@@ -91,22 +92,23 @@ def _one_by_one(node: Node) -> Iterator[Node]:
 
 def parse_errors(root: Node) -> int:
     """How many ERROR nodes (none inside another) and MISSING nodes the tree has."""
-    found, todo = 0, [root]
+    errors, todo = 0, [root]
     while todo:
         node = todo.pop()
         if node.is_error or node.is_missing:
-            found += 1
+            errors += 1
         elif node.has_error:
             todo += children(node)
-    return found
+    return errors
 
 
 @cache
 def _functions_query(language: str) -> Query:
-    return Query(_grammar(language), " ".join(f"({kind}) @f" for kind in _FUNCTIONS[language]))
+    kinds = GRAMMARS[language].functions.split()
+    return Query(_grammar(language), " ".join(f"({kind}) @function" for kind in kinds))
 
 
 def functions_of(tree: Tree, language: str) -> list[tuple[int, int]]:
     """Byte spans of the named functions and methods, in order of their start."""
-    found = QueryCursor(_functions_query(language)).captures(tree.root_node)
-    return sorted((node.start_byte, node.end_byte) for node in found.get("f", []))
+    nodes = QueryCursor(_functions_query(language)).captures(tree.root_node).get("function", [])
+    return sorted((node.start_byte, node.end_byte) for node in nodes)

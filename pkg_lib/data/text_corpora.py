@@ -1,13 +1,9 @@
-"""Text corpora by name -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
+"""Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
-    python-docs          the tutorial and the how-tos of Python's documentation (directory in PKG_PYTHON_DOCS, else Debian's)
-    docstrings:PACKAGE   docstrings of an installed package's public functions and classes (or of one subpackage: numpy.linalg)
-    tutorials            code-rag-bench/online-tutorials on the Hugging Face hub, its rows on Python: the paper's corpus
-
-A row is one document to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web page of about
-5,700 characters. Pages of a manual are up to thirty times as long, so they are cut into sections: a page of more than
-ROW_CHARS characters gives what stands before its first section and each section, and so does each section again. The rows
-of a page joined are the page. A docstring is one row, below its signature.
+A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web page of
+about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections: a page of more
+than ROW_CHARS characters gives what stands before its first section and each section, and so does each section again.
+A docstring is one row, below its signature.
 """
 
 from __future__ import annotations
@@ -45,19 +41,46 @@ _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "s
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def docs_dir() -> Path:
-    """Where Python's documentation lies; UserError that says how to get it."""
+def read(path: Path, errors: str = "replace") -> str:
+    """A file's text without its byte order mark; UserError for one that cannot be read."""
+    try:
+        return path.read_text("utf-8-sig", errors)
+    except OSError as e:
+        raise UserError(
+            f"cannot read {path}: {e.strerror}; make it readable or give another directory"
+        ) from e
+
+
+def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
+    """The rows of a data set of the Hugging Face hub; UserError where it is not to be had."""
+    from datasets import load_dataset
+
+    hub.require(f"corpus {corpus}", "choose another: python -m pkg_lib list")
+    try:
+        return load_dataset(repository, split="train")
+    except (OSError, ValueError) as e:
+        raise UserError(
+            f"corpus {corpus}: the Hugging Face hub does not serve {repository} ({type(e).__name__})"
+        ) from e
+
+
+def python_docs() -> Iterator[Document]:
+    """The rows of Python's tutorial, then of its how-tos; of any other directory, of all its pages."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
     folder = Path(value).expanduser() if value else DEBIAN_DOCS
     if not folder.is_dir():
-        missing = (
+        why = (
             f"PKG_PYTHON_DOCS={value} is no directory" if value else "Python's documentation is not installed"
         )
         raise NotAtHand(
-            f"corpus python-docs: {missing}; apt-get install python3.11-doc, or unpack an HTML archive of "
+            f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack an HTML archive of "
             "docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
         )
-    return folder
+    for part in _parts(folder) or [folder]:
+        root = part.parent if part != folder else folder
+        for path, kind in _pages(part):
+            name = path.relative_to(root).as_posix().partition(".")[0]
+            yield from rows(f"python-docs/{name}", read(path), kind)
 
 
 def is_python_docs() -> bool:
@@ -68,46 +91,19 @@ def is_python_docs() -> bool:
 
 def _parts(folder: Path) -> list[Path]:
     """tutorial/ and howto/ of a copy of Python's documentation: its sources before its HTML; none for another tree."""
-    for base in (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder):
-        found = [base / p for p in _PARTS if (base / p).is_dir()]
-        if len(found) == len(_PARTS):
-            return found
-    return []
-
-
-def python_docs() -> Iterator[Document]:
-    """The rows of the tutorial, then of the how-tos; of any other directory, of all its pages."""
-    folder = docs_dir()
-    for part in _parts(folder) or [folder]:
-        root = part.parent if part != folder else folder
-        for path, kind in _pages(part):
-            name = path.relative_to(root).as_posix().partition(".")[0]
-            yield from rows(f"python-docs/{name}", _read(path), kind)
+    bases = (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder)
+    whole = (b for b in bases if all((b / p).is_dir() for p in _PARTS))
+    return [base / p for base in [*whole][:1] for p in _PARTS]
 
 
 def _pages(folder: Path) -> list[tuple[Path, PageKind]]:
-    found = [
-        (p, next((k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)), None))
-        for p in folder.rglob("*")
-    ]
-    return sorted((p, k) for p, k in found if k and p.is_file())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig", "replace")
-    except OSError as e:
-        raise UserError(
-            f"cannot read {path}: {e.strerror}; make it readable or give another directory"
-        ) from e
+    kinds = ((p, [k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)]) for p in folder.rglob("*"))
+    return sorted((p, kind[0]) for p, kind in kinds if kind and p.is_file())
 
 
 def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
     """The documents of one page. Ids are the page's name and, behind #, the section's title in small letters."""
-    from pkg_lib.graph.text.sections import (
-        cut,
-        main_html,
-    )  # docutils and its like are not needed for a corpus of code
+    from pkg_lib.graph.text.sections import cut, main_html  # docutils is not needed for a corpus of code
 
     page = main_html(page) if kind == "html" else page
     used: set[str] = set()
@@ -121,12 +117,12 @@ def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
 
 
 def _unique(name: str, used: set[str]) -> str:
-    found, number = name, 1
-    while found in used:
+    free, number = name, 1
+    while free in used:
         number += 1
-        found = f"{name}-{number}"
-    used.add(found)
-    return found
+        free = f"{name}-{number}"
+    used.add(free)
+    return free
 
 
 def package_files(package: str) -> tuple[Path, list[Path]]:
@@ -222,20 +218,10 @@ def _signature(node: ast.stmt) -> str:
 
 
 def tutorials() -> Iterator[Document]:
-    """The rows that have the word Python in their title or text, as plain text below the title."""
-    from datasets import load_dataset
-
-    hub.require("corpus tutorials", "choose python-docs or docstrings:PACKAGE")
-    try:
-        found: Iterable[dict[str, str]] = load_dataset(TUTORIALS, split="train")
-    except (OSError, ValueError) as e:
-        raise UserError(
-            f"corpus tutorials: the Hugging Face hub does not serve {TUTORIALS} ({type(e).__name__})"
-        ) from e
-    for i, row in enumerate(found):
+    """The paper's corpus: the rows that have the word Python in their title or text, as plain text below the title."""
+    for i, row in enumerate(hub_rows("tutorials", TUTORIALS)):
         title, text = row.get("title") or "", row.get("text") or ""
         if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):
             below = text.removeprefix(title).strip("\n")  # most texts start with their title
-            yield Document(
-                f"tutorials/{i}", f"{' '.join(title.split())}\n\n{below}\n" if title else text, "text"
-            )
+            whole = f"{' '.join(title.split())}\n\n{below}\n" if title else text
+            yield Document(f"tutorials/{i}", whole, "text")

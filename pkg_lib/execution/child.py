@@ -1,8 +1,9 @@
-"""Runs inside: a fork server, started by sandbox.py as a script, that judges one sample in each fresh process.
+"""Runs inside: a fork server, started by sandbox.py as a script, that judges one sample in each fresh
+process.
 
-Two kinds of process: this server (warm: the packages are imported once; it holds the reading end of the verdict's pipe,
-the clock and the kill switch), and for each test the sample's own process, forked from it (runner.py).
-Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
+Two kinds of process: this server (warm: the packages are imported once; it holds the reading end of the
+verdict's pipe, the clock and the kill switch), and for each test the sample's own process, forked from it
+(runner.py). Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -30,31 +31,9 @@ import syscalls  # noqa: E402
 sys.path.remove(HERE)
 
 WARM = (
-    "array",
-    "bisect",
-    "collections",
-    "copy",
-    "datetime",
-    "decimal",
-    "fractions",
-    "functools",
-    "hashlib",
-    "heapq",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "sys",
-    "threading",
-    "time",
-    "traceback",
-    "types",
-    "typing",
-)
+    "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math "
+    "operator random re statistics string sys threading time traceback types typing"
+).split()
 PATIENCE = 5.0
 NONCE = 16
 
@@ -69,28 +48,19 @@ class Server:
         self._warm(setup)
         everything, paths = setup["packages"] == "all", setup["paths"]
         allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
-        packages = (
-            filesystem.loaded(paths)
-            if everything and setup["preload"]
-            else None
-            if everything
-            else setup["allowed"]
-        )
+        packages = setup["allowed"]
+        if everything:
+            packages = filesystem.loaded(paths) if setup["preload"] else None
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths)
-        home = (
-            os.path.dirname(os.__file__) + "/",
-            HERE + "/",
-            "<frozen ",
-            *(p + "/" for p in setup["paths"]),
-        )
+        home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
         self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
-        self.program = (
-            confine.loadable(syscalls.program(1, read_only=False)) if self.plan.namespaces else None
-        )
+        in_namespace = self.plan.namespaces
+        self.program = confine.loadable(syscalls.program(1, read_only=False)) if in_namespace else None
         for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
-        # What a sample finds is made here once: after the fork each step costs a copy of the memory that it touches.
+        # What a sample finds is made here once: after the fork each step costs a copy of the memory that it
+        # touches.
         os.environ.clear()
         sys.argv = [""]
         sys.modules["__main__"] = type(sys)("__main__")
@@ -121,13 +91,8 @@ def receive(inbox: socket.socket) -> dict[str, Any] | None:
     if len(head) < 4:
         return None
     (size,) = struct.unpack("!I", head)
-    data = b""
-    while len(data) < size:
-        chunk = inbox.recv(size - len(data))
-        if not chunk:
-            return None
-        data += chunk
-    return json.loads(data)
+    data = inbox.recv(size, socket.MSG_WAITALL)
+    return json.loads(data) if len(data) == size else None
 
 
 def send(outbox: socket.socket, reply: dict[str, Any]) -> None:
@@ -199,7 +164,8 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
 
 
 def abandoned(out: int) -> bool:
-    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe any more."""
+    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe any
+    more."""
     poll = select.poll()
     poll.register(out, 0)
     return bool(poll.poll(0))
@@ -228,8 +194,8 @@ def wait(server: Server, pid: int, reader: int, started: float, limit: float) ->
 def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
     """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
 
-    Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor time
-    decides for one that runs or waits for a page. PATIENCE times the limit is the end in any case.
+    Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor
+    time decides for one that runs or waits for a page. PATIENCE times the limit is the end in any case.
     """
     if wall < limit:
         return limit - wall
@@ -251,8 +217,8 @@ def read_proc(server: Server, path: str) -> str:
 def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
     if data.startswith(nonce):
-        said = data[len(nonce) :]
-        return {"kind": said[:1].decode("latin1"), "text": said[1:].decode("utf8", "replace")}
+        verdict = data[len(nonce) :]
+        return {"kind": verdict[:1].decode("latin1"), "text": verdict[1:].decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}
     if late:
@@ -289,11 +255,11 @@ def descendants(server: Server, root: int) -> list[int]:
             parents[int(name)] = int(read_proc(server, f"{name}/stat").rpartition(")")[2].split()[1])
         except OSError:
             continue
-    found, size = {root}, 0
-    while len(found) > size:
-        size = len(found)
-        found |= {pid for pid, parent in parents.items() if parent in found}
-    return sorted(found - {root})
+    family, size = {root}, 0
+    while len(family) > size:
+        size = len(family)
+        family |= {pid for pid, parent in parents.items() if parent in family}
+    return sorted(family - {root})
 
 
 def main() -> None:

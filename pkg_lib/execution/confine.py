@@ -1,4 +1,5 @@
-"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64 for the filter).
+"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64 for
+the filter).
 
 Used inside the sandbox's own processes only (child.py), three times, because each layer has its own lifetime:
 `enter` once in the fork server, `fork` for each sample, `lock` last in the sample's own process.
@@ -18,14 +19,8 @@ from dataclasses import dataclass, field
 import filesystem
 from syscalls import call, libc
 
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
-    0x20000,
-    0x4000000,
-    0x8000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+NEWNS, NEWUTS, NEWIPC = 0x20000, 0x4000000, 0x8000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
@@ -34,10 +29,11 @@ FILE_MB = 16
 
 
 @dataclass
-class Plan:
+class Confinement:
     """What the fork server has made possible, and what each sample's process then does.
 
-    `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor, -1 without.
+    `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor,
+    -1 without.
     """
 
     work: str
@@ -54,7 +50,8 @@ def _prctl(option: int, value: int = 0, third: int = 0) -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when its parent ends from now on; that it has not ended yet is for the caller to check."""
+    """SIGKILL for this process when its parent ends from now on; that it has not ended yet is for the caller
+    to check."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -63,12 +60,12 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Plan:
+def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Confinement:
     """The fork server's own layers, and a plan for its samples; `deny` switches layers off (for tests).
 
     A sample may read the `shown` trees and list `folders` (filesystem.py).
     """
-    plan = Plan(work)
+    plan = Confinement(work)
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
     try:
@@ -118,7 +115,8 @@ def _unshare_all() -> None:
 
 
 def _spare_user() -> int:
-    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where this root has none."""
+    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where this root
+    has none."""
     with open("/proc/self/uid_map", encoding="ascii") as f:
         first, _, count = max((tuple(map(int, line.split())) for line in f), key=lambda r: r[2])
     half = min(count, 1 << 31) // 2
@@ -138,12 +136,11 @@ def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
         except OSError:
             os._exit(2)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    reasons = (
-        True,
+    unreadable, alone = (
         "an ordinary user cannot read this Python or its packages",
         "root may become no other user here",
     )
-    return reasons[code]
+    return (True, unreadable, alone)[code]
 
 
 def _become(user: int) -> None:
@@ -153,8 +150,8 @@ def _become(user: int) -> None:
 
 
 def _tasks_of(uid: int) -> int:
-    """How many threads this user may add before a sample's fail: RLIMIT_NPROC counts all of a user's threads, those of
-    the other workers' samples too, where there is no user namespace."""
+    """How many threads this user may add before a sample's fail: RLIMIT_NPROC counts all of a user's threads,
+    those of the other workers' samples too, where there is no user namespace."""
     total = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -165,12 +162,13 @@ def _tasks_of(uid: int) -> int:
     return total + 15 * PROCESSES
 
 
-def fork(plan: Plan) -> int:
+def fork(plan: Confinement) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
-    The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps around a
-    fork are left out: the fork server has one thread, so no lock is in another's hands, and they cost a third of the
-    fork. What differs from os.fork: `random` is not seeded anew, so that every sample starts in the same state.
+    The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps
+    around a fork are left out: the fork server has one thread, so no lock is in another's hands, and they
+    cost a third of the fork. What differs from os.fork: `random` is not seeded anew, so that every sample
+    starts in the same state.
     """
     if not plan.namespaces:
         return os.fork()
@@ -181,13 +179,15 @@ def fork(plan: Plan) -> int:
     return pid
 
 
-def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None) -> dict[str, bool | str]:
-    """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be had."""
+def lock(
+    plan: Confinement, seconds: float, program: ctypes.Array[ctypes.c_char] | None
+) -> dict[str, bool | str]:
+    """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be
+    had."""
     if plan.namespaces:
         filesystem.empty_work(plan.work)
-    _limit(
-        resource.RLIMIT_CPU, int(2 * seconds) + 3
-    )  # behind child.wait's clock; the kernel's count may run ahead of it
+    # Behind child.wait's clock; the kernel's count may run ahead of it.
+    _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)
@@ -205,7 +205,8 @@ def lock(plan: Plan, seconds: float, program: ctypes.Array[ctypes.c_char] | None
 
 
 def limit(memory_mb: int, processes: int) -> None:
-    """In the fork server, last: the limits that every sample's process inherits. Time is limited in `lock`."""
+    """In the fork server, last: the limits that every sample's process inherits. Time is limited in
+    `lock`."""
     for kind, value in (
         (resource.RLIMIT_AS, memory_mb << 20),
         (resource.RLIMIT_FSIZE, FILE_MB << 20),
@@ -231,7 +232,8 @@ def _drop_capabilities() -> None:
 
 
 def loadable(program: bytes) -> ctypes.Array[ctypes.c_char]:
-    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the system call."""
+    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the system
+    call."""
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     loader = ctypes.create_string_buffer(head, len(head))

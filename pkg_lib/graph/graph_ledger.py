@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pkg_lib.core.types import Document, UserError
+from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.code import sources_of
-from pkg_lib.graph.nodes import UNPARSABLE, paused_collector
+from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG
 
 _DEF = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.M)

@@ -8,13 +8,11 @@ This module loads neither numpy nor Arrow, so that a worker process is up in a t
 
 from __future__ import annotations
 
-import gc
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.core.workers import ordered
+from pkg_lib.core.workers import ordered, paused_collector
 from pkg_lib.graph.code import Function, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
@@ -28,18 +26,6 @@ UNPARSABLE = (
 CHUNK_CHARS = (
     500_000  # source handed to a worker at once: half a second of work, so that the last chunks end together
 )
-
-
-@contextmanager
-def paused_collector() -> Iterator[None]:
-    """No cyclic garbage collection inside: syntax trees have no cycles, and walking them all takes a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Columns:

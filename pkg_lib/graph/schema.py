@@ -101,6 +101,11 @@ class PKG:
         """Node numbers of one type."""
         return np.flatnonzero(self.type == kind)
 
+    def first_of_each_text(self, kind: int) -> np.ndarray:
+        """Node numbers of one type, one a text: HNSW links twins badly, and misses what lies beyond them."""
+        nodes = self.of_type(kind)
+        return nodes[np.sort(np.unique(self.text[nodes], return_index=True)[1])]
+
     @cached_property
     def _children(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR over the tree: children of node v are targets[offsets[v]:offsets[v + 1]], in source order."""

@@ -10,8 +10,8 @@ Which function a name means, in this order; the first that knows the name decide
 2. A function at the top level of the same document.
 3. A builtin: never looked for in other documents.
 4. A function at the top level of another document, if its name is unique in the corpus and it can take the arguments.
-`self.name(...)` and `cls.name(...)` mean the one method of this name in the same document; methods of other objects, whose
-class nobody knows, are not looked for. Equal texts count as one function. A name that stays ambiguous is left out and said so.
+`self.name(...)` and `cls.name(...)` mean the one method of this name in the same document; methods of other objects,
+whose class nobody knows, are not looked for. Equal texts count as one function. A name that stays ambiguous is left out.
 The graph does not know a module's imports, so that rule 4 may take a namesake of an imported function.
 """
 
@@ -22,7 +22,7 @@ import builtins
 import textwrap
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -35,7 +35,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """A text with what it calls. `added` are the IMPL nodes put before it, in the order of the text: the nearest call last.
+    """A text with what it calls. `added` are the IMPL nodes put before it, the nearest call last.
 
     `left_out` says for each called name why its function is not there: AMBIGUOUS, TOO_LONG or UNKNOWN. Builtins, local
     variables and methods of unknown objects are not named.
@@ -50,8 +50,8 @@ class Augmented:
 class Scope:
     """What a piece of code binds, at any depth: names of local functions, and names of anything else."""
 
-    functions: frozenset[str]
-    others: frozenset[str]
+    functions: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -63,35 +63,27 @@ class Calls:
     @cached_property
     def _named(self) -> dict[str, list[int]]:
         """Function name -> its NAME nodes, in graph order."""
-        nodes, found = self.graph.of_type(NAME), defaultdict(list)
-        for node, name in zip(nodes.tolist(), self.graph.payloads(nodes), strict=True):
-            found[name].append(node)
-        return found
+        nodes = self.graph.of_type(NAME)
+        return _grouped(self.graph.payloads(nodes), nodes.tolist())
 
     @cached_property
     def _of_document(self) -> dict[int, list[int]]:
         """Document -> its NAME nodes."""
-        nodes, found = self.graph.of_type(NAME), defaultdict(list)
-        for node, document in zip(nodes.tolist(), self.graph.document[nodes].tolist(), strict=True):
-            found[document].append(node)
-        return found
+        nodes = self.graph.of_type(NAME)
+        return _grouped(self.graph.document[nodes].tolist(), nodes.tolist())
 
-    def augment(
-        self, pieces: list[tuple[int, str]], budget: int, measure: Callable[[str], int] = len
-    ) -> Augmented:
-        """The texts of (node, text) pairs, and before them the functions that they call, and those that these call.
+    def augment(self, node: int, text: str, budget: int) -> Augmented:
+        """The text of an IMPL or BLOCK, and before it the functions that it calls, and those that these call.
 
-        A node is an IMPL or BLOCK, its text what pruning left of it. `budget` limits all that is put before the texts, in
-        what `measure` counts: characters, or the tokens of a model's own tokenizer. Functions come whole or not at all,
-        nearest calls first.
+        `text` is what pruning left of the node. `budget` limits the characters put before it. Functions come whole or
+        not at all, nearest calls first.
         """
         added: dict[int, str] = {}
         defined: dict[str, str] = {}
         left_out: dict[str, str] = {}
-        waiting = deque(
-            call for node, text in pieces for call in self._wanted(text, self._around(node), left_out)
-        )
-        there = {impl for node, _ in pieces for _, impl in self._around(node)}
+        around = self._around(node)
+        there = {impl for _, impl in around}
+        waiting = deque(self._wanted(text, around, left_out))
         while waiting:
             name, impl = waiting.popleft()
             helper = textwrap.dedent(self.graph.payload(impl)) + "\n\n\n"
@@ -100,56 +92,53 @@ class Calls:
             if name in defined:  # the same again, or a namesake that would hide the first
                 if defined[name] != helper:
                     left_out[name] = AMBIGUOUS
-            elif measure(helper) > budget:
+            elif len(helper) > budget:
                 left_out[name] = TOO_LONG
             else:
-                budget -= measure(helper)
+                budget -= len(helper)
                 added[impl] = defined[name] = helper
                 waiting += self._wanted(helper, self._around(impl), left_out)
         order = tuple(reversed(added))
-        text = "".join(added[i] for i in order) + "\n\n".join(text for _, text in pieces)
-        return Augmented(text, order, left_out)
+        return Augmented("".join(added[i] for i in order) + text, order, left_out)
 
     def _wanted(
         self, text: str, around: list[tuple[int, int]], left_out: dict[str, str]
     ) -> list[tuple[str, int]]:
         """(name, IMPL node) of the calls in a text, in the order of the text; notes which could not be resolved."""
-        tree, found = parsed(text), []
-        if tree is None:
-            return found
-        inside = bindings(tree)
-        for (name, method), calls in calls_of(tree).items():
+        tree, resolved = parsed(text), []
+        inside = bindings(tree) if tree else Scope()
+        for (name, method), calls in calls_of(tree).items() if tree else ():
             if method or not {name} & (inside.functions | inside.others):
                 nodes = self._methods(name, around) if method else self._functions(name, around, calls)
                 impls = self._distinct(nodes)
                 if len(impls) == 1:
-                    found.append((name, impls[0]))
+                    resolved.append((name, impls[0]))
                 elif nodes is not None:
                     left_out.setdefault(name, AMBIGUOUS if impls else UNKNOWN)
-        return found
+        return resolved
 
     def _around(self, node: int) -> list[tuple[int, int]]:
         """(NAME, IMPL) of the function that a node belongs to and of the functions around that, innermost first."""
         graph = self.graph
         while graph.parent[node] >= 0:
             node = int(graph.parent[node])
-        first, last = graph.first[node], graph.last[node]
-        outer = [
-            n
-            for n in self._of_document[int(graph.document[node])]
-            if graph.first[n] <= first and graph.last[n] >= last
-        ]
+        outer = [n for n in self._of_document[int(graph.document[node])] if self._within(node, n)]
         return [(n, self._impl(n)) for n in sorted(outer, key=lambda n: (graph.last[n] - graph.first[n], -n))]
 
     def _impl(self, name: int) -> int:
         return int(self.graph.children(name)[0])
 
+    def _here(self, name: str, around: list[tuple[int, int]]) -> list[int]:
+        """The NAME nodes of a name in the document of the text."""
+        document = self.graph.document[around[0][0]]
+        return [n for n in self._named.get(name, ()) if self.graph.document[n] == document]
+
     def _functions(self, name: str, around: list[tuple[int, int]], calls: list[ast.Call]) -> list[int] | None:
         """NAME nodes that a plain name may mean; None where it is bound to something that is no function of the graph."""
-        document = int(self.graph.document[around[0][0]])
-        here = [n for n in self._named.get(name, ()) if self.graph.document[n] == document]
+        here = self._here(name, around)
         for outer, impl in around:
-            scope = self._scope(impl)
+            function = _function(self.graph.payload(impl))
+            scope = bindings(function) if function else Scope()
             if name in scope.others:
                 return None
             if name in scope.functions:
@@ -160,15 +149,12 @@ class Calls:
         return [n for n in self._named.get(name, ()) if self._indent(n) == 0 and self._takes(n, calls)]
 
     def _methods(self, name: str, around: list[tuple[int, int]]) -> list[int]:
-        document = int(self.graph.document[around[0][0]])
-        here = (n for n in self._named.get(name, ()) if self.graph.document[n] == document)
-        return [n for n in here if self._indent(n) > 0 and self._first_parameter(n) in ("self", "cls")]
+        """NAME nodes of this name with `self` or `cls` as first parameter in the document of the text."""
+        return [n for n in self._here(name, around) if self._indent(n) > 0 and self._is_method(n)]
 
     def _within(self, node: int, outer: int) -> bool:
-        return (
-            self.graph.first[outer] <= self.graph.first[node]
-            and self.graph.last[node] <= self.graph.last[outer]
-        )
+        first, last = self.graph.first, self.graph.last
+        return bool(first[outer] <= first[node] and last[node] <= last[outer])
 
     def _distinct(self, names: Iterable[int] | None) -> list[int]:
         """IMPL nodes of NAME nodes, the first of each text."""
@@ -179,19 +165,21 @@ class Calls:
         text = self.graph.payload(self._impl(name))
         return len(text) - len(text.lstrip(" \t\f"))
 
-    def _scope(self, impl: int) -> Scope:
-        tree = parsed(self.graph.payload(impl))
-        function = _function(tree)
-        return bindings(function) if function else Scope(frozenset(), frozenset())
-
-    def _first_parameter(self, name: int) -> str:
-        function = _function(parsed(self.graph.payload(self._impl(name))))
+    def _is_method(self, name: int) -> bool:
+        function = _function(self.graph.payload(self._impl(name)))
         arguments = [*function.args.posonlyargs, *function.args.args] if function else []
-        return arguments[0].arg if arguments else ""
+        return bool(arguments) and arguments[0].arg in ("self", "cls")
 
     def _takes(self, name: int, calls: list[ast.Call]) -> bool:
-        function = _function(parsed(self.graph.payload(self._impl(name))))
+        function = _function(self.graph.payload(self._impl(name)))
         return function is not None and all(takes(function.args, call) for call in calls)
+
+
+def _grouped(keys: Iterable, values: Iterable[int]) -> dict:
+    groups = defaultdict(list)
+    for key, value in zip(keys, values, strict=True):
+        groups[key].append(value)
+    return groups
 
 
 @lru_cache(maxsize=512)
@@ -212,8 +200,9 @@ def parsed(text: str) -> ast.Module | None:
     return None
 
 
-def _function(tree: ast.Module | None) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The function that an IMPL's tree is, whether wrapped or not."""
+def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The syntax tree of an IMPL's text."""
+    tree = parsed(payload)
     first = tree.body[0] if tree and tree.body else None
     first = first.body[0] if isinstance(first, ast.If) else first
     return first if isinstance(first, _FUNCTION) else None
@@ -244,17 +233,17 @@ def bindings(tree: ast.AST) -> Scope:
 
 def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
     """(name, whether it is a method of self or cls) -> its calls, in the order of the text."""
-    found: dict[tuple[str, bool], list[ast.Call]] = defaultdict(list)
+    named: dict[tuple[str, bool], list[ast.Call]] = defaultdict(list)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
     for call in sorted(
         calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno or 0, c.end_col_offset or 0)
     ):
         match call.func:
             case ast.Name(id=name):
-                found[name, False].append(call)
+                named[name, False].append(call)
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-                found[name, True].append(call)
-    return found
+                named[name, True].append(call)
+    return named
 
 
 def takes(parameters: ast.arguments, call: ast.Call) -> bool:

@@ -1,25 +1,66 @@
-"""Which columns a corpus offers, and the knowledge behind them.
+"""The columns of Tables 1 to 4, and which of them a corpus offers. A new column is one entry of COLUMNS.
 
-code       None, BM25, Dense, Func-BM25, Func-PKG, Block-PKG   Tables 1 and 2
-text       None, BM25, Dense, JSON-PKG                         Tables 3 and 4
-published  None, Dense, Func-BM25, Func-PKG, Block-PKG         Tables 1 and 2 with the authors' own contexts
+Only names stand here: what retrieves is loaded when a column is asked for its contexts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Retriever, Task, UserError
 from pkg_lib.data import corpora, published
 
 if TYPE_CHECKING:
     from pkg_lib.retrieval.retrievers import Knowledge
 
-Columns = dict[str, Callable[["Knowledge"], Retriever]]
-# The names of all columns stand here, so that whoever only asks for them loads no retriever.
-ALL = ("None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", "JSON-PKG")
+EVERY = ("*",)  # a column that needs every column that the corpus offers
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the tables. `kinds` are those of the corpora that offer it, `unit` is what it retrieves.
+
+    A column without a retriever chooses among the solutions of the columns that it `needs`.
+    """
+
+    name: str
+    retriever: Callable[[Knowledge], Retriever] | None = None
+    kinds: tuple[str, ...] = ("code", "published")
+    unit: str = ""
+    published_as: str = ""
+    needs: tuple[str, ...] = ()
+
+
+def _class(name: str, module: str = "retrievers") -> Callable[[Knowledge], Retriever]:
+    """A class of a module of this folder, loaded at the first call."""
+    return lambda knowledge: getattr(import_module(f"pkg_lib.retrieval.{module}"), name)(knowledge)
+
+
+ROWS, ANY = ("code", "text"), ("code", "text", "published")
+COLUMNS: Registry[Column] = Registry(
+    "column",
+    (
+        Column("None", _class("NoRetrieval"), ANY),
+        Column("BM25", _class("BM25Rows"), ROWS, "row"),
+        Column("Dense", _class("DenseRows"), ANY, "row", published_as="VoyageEmb"),
+        Column("Func-BM25", _class("FuncBM25"), unit="function"),
+        Column("Func-PKG", _class("FuncPKG"), unit="function"),
+        Column("Block-PKG", _class("BlockPKG"), unit="block"),
+        Column("JSON-PKG", _class("JsonPKG", "text_columns"), ("text",), "path-value"),
+        Column("Reranked", kinds=ANY, needs=EVERY),
+        Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
+    ),
+)
+
+
+def retrieved() -> list[str]:
+    """The columns that retrieve, in the order in which they are shown."""
+    return [c.name for c in COLUMNS.values() if c.retriever]
 
 
 class PublishedContexts:
@@ -31,43 +72,31 @@ class PublishedContexts:
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order, empty where none was published; UserError for a task that they did not have."""
         names = {t.id: published.context_id(self.column, t.id) for t in tasks}
-        strange = next((i for i, name in names.items() if name not in self.texts), None)
-        if strange:
-            raise UserError(
-                f"corpus published has no {self.column} context for {strange}; it is for humaneval and mbpp"
-            )
+        for task, name in names.items():
+            if name not in self.texts:
+                raise UserError(
+                    f"corpus published has no {self.column} context for {task}; it is for humaneval and mbpp"
+                )
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
 
 
-def _published(column: str) -> Callable[[Knowledge], Retriever]:
-    return lambda knowledge: PublishedContexts(knowledge, column)
-
-
-@cache
-def _published_columns() -> Columns:
-    from pkg_lib.retrieval.retrievers import RETRIEVERS
-
-    return {"None": RETRIEVERS["None"]} | {c: _published(c) for c in published.FILES}
-
-
-def columns_of(corpus: str) -> Columns:
+def columns_of(corpus: str) -> dict[str, Callable[[Knowledge], Retriever]]:
     """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
-    from pkg_lib.retrieval.retrievers import RETRIEVERS
-    from pkg_lib.retrieval.text_columns import TEXT_RETRIEVERS
-
-    if corpus == corpora.PUBLISHED:
-        return _published_columns()
-    return TEXT_RETRIEVERS if corpora.is_text(corpus) else RETRIEVERS
+    kind = corpora.kind_of(corpus)
+    offered = {c.name: c.retriever for c in COLUMNS.values() if c.retriever and kind in c.kinds}
+    if kind == "published":
+        offered |= {c: partial(PublishedContexts, column=c) for c in published.FILES}
+    return offered
 
 
 def knowledge_of(corpus: str) -> Knowledge:
     """A corpus' documents, ready for its columns."""
     from pkg_lib.retrieval.retrievers import Knowledge
-    from pkg_lib.retrieval.text_columns import TextKnowledge
 
     documents = corpora.load_corpus(corpus)
     if not corpora.is_text(corpus):
         return Knowledge(documents)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code
+    from pkg_lib.retrieval.text_columns import TextKnowledge
 
     return TextKnowledge(documents, structure=partial(json_of, corpus))

@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from pkg_lib.core import hub
 from pkg_lib.core.models import cache_dir
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Embedder:
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
         if name not in EMBEDDERS:
-            raise UserError(f"unknown embedder '{name}'; choose from: {', '.join(EMBEDDERS)}")
+            raise unknown("embedder", name, EMBEDDERS)
         self.name = name
         instead = f"choose {DEFAULT}, which needs none"
         self.revision = hub.commit(HUB[name], f"embedder {name}", otherwise=instead) if name in HUB else None

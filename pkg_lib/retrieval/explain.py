@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
-from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG
+from pkg_lib.graph.schema import NODE_TYPES, PKG
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import choices, prune
-from pkg_lib.retrieval.retrievers import GraphNodes, Knowledge, Options
+from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
 
-UNITS = {"function": (IMPL, "Func-PKG"), "block": (BLOCK, "Block-PKG")}
+UNITS: Registry[type[GraphNodes]] = Registry("unit", {"function": FuncPKG, "block": BlockPKG})
 HITS, LINE = 10, 100  # ranked nodes; characters of a line
 
 
@@ -82,16 +83,14 @@ def explain(
 
     UserError for an unknown unit, an empty query or a corpus without such nodes.
     """
-    if unit not in UNITS:
-        raise UserError(f"unknown unit '{unit}'; choose from: {', '.join(UNITS)}")
+    column = UNITS.get_or_fail(unit)
     if not query.strip():
         raise UserError("the query is empty; write what the code should do")
-    kind, column = UNITS[unit]
-    retriever = GraphNodes(knowledge, column, kind, Options(guarded=guarded, calls=calls))
+    retriever = column(knowledge, guarded, calls)
     (context,) = retriever.retrieve([Task("query", "", query, "", "", "")])
     graph, embedder = knowledge.graph, knowledge.embedder
     (vector,) = embedder.encode([query])
-    nodes = graph.of_type(kind)
+    nodes = graph.of_type(column.kind)
     positions, scores = FlatIndex(embedder.encode(graph.payloads(nodes))).search(vector[None], HITS)
     # Twins are in no particular order in the index; the first of the corpus is taken, as the column does.
     ranked = sorted(zip((-scores[0]).tolist(), nodes[positions[0]].tolist(), strict=True))

@@ -1,8 +1,7 @@
 """Nearest neighbours by cosine (Equation 5): FAISS inner product over unit vectors, exact or by a graph (HNSW).
 
-Both are made by `make_index` and searched alike: `search(queries [q, d], k)` gives (positions int64 [q, k], cosines
-float32 [q, k]), best first. HNSW is for graphs of hundreds of thousands of nodes, where a query takes less than a
-millisecond; how many of its answers are the exact ones is measured by `recall`.
+`search(queries [q, d], k)` gives (positions int64 [q, k], cosines float32 [q, k]), best first. HNSW is for graphs of
+hundreds of thousands of nodes, where a query takes less than a millisecond.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Protocol
 import faiss
 import numpy as np
 
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 
 LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
@@ -98,23 +98,12 @@ def _contents(path: Path) -> bytes:
     return data[start + 32 :]
 
 
-INDEXES: dict[str, Callable[[np.ndarray], Index]] = {"flat": FlatIndex, "hnsw": HNSWIndex}
+INDEXES: Registry[Callable[[np.ndarray], Index]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})
 
 
 def make_index(kind: str, vectors: np.ndarray) -> Index:
     """The index of that name over unit vectors [n, d]; UserError for an unknown name or no vectors."""
-    if kind not in INDEXES:
-        raise UserError(f"unknown index '{kind}'; choose from: {', '.join(INDEXES)}")
+    make = INDEXES.get_or_fail(kind)
     if not len(vectors):
         raise UserError("there are no vectors to search in; choose another corpus")
-    return INDEXES[kind](vectors)
-
-
-def recall(index: Index, exact: Index, queries: np.ndarray, k: int = 1) -> float:
-    """Share of the k exact neighbours that `index` finds, over all queries: 1 for the exact index itself.
-
-    A neighbour whose cosine equals that of the exact k-th counts too: twins have no order.
-    """
-    bar = exact.search(queries, k)[1][:, -1:]
-    positions, cosines = index.search(queries, k)
-    return float(((cosines >= bar - 1e-6) & (positions >= 0)).mean())
+    return make(vectors)

@@ -1,11 +1,4 @@
-"""The columns of Tables 1 and 2, each a Retriever over the same corpus (Section 5, RQ1).
-
-    None       nothing
-    BM25       BM25 over rows
-    Dense      embeddings of rows (the paper's VoyageEmb)
-    Func-BM25  BM25 over extracted functions
-    Func-PKG   embeddings of IMPL nodes, pruned
-    Block-PKG  embeddings of BLOCK nodes, pruned
+"""The columns of Tables 1 and 2, each a Retriever over the same corpus (Section 5, RQ1): rows, functions, graph nodes.
 
 A context longer than CONTEXT_CHARS is cut at a line end: rows of a source corpus are whole files, far longer than the
 answers of PythonAlpaca (349 tokens on average in Table 9).
@@ -14,18 +7,17 @@ answers of PythonAlpaca (349 tokens on average in Table 9).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from pkg_lib.core.types import Context, Document, Retriever, Task, UserError
+from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG, build
 from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import INDEXES, FlatIndex, Index, make_index
+from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
 
 log = logging.getLogger(__name__)
@@ -44,8 +36,8 @@ class Knowledge:
         graph = build(self.documents)
         if graph.skipped:
             log.warning(
-                "%d of %d documents gave the graph no or not all of their functions (first: %s, %s); all are named in the "
-                "columns' .meta.json",
+                "%d of %d documents gave the graph not all of their functions (first: %s, %s); "
+                "all are named in the columns' .meta.json",
                 len({d for d, _ in graph.skipped}),
                 len(self.documents),
                 *graph.skipped[0],
@@ -56,10 +48,6 @@ class Knowledge:
     def calls(self) -> Calls:
         return Calls(self.graph)
 
-    @cached_property
-    def rows(self) -> list[Document]:
-        return [d for d in self.documents if d.unit == "row"]
-
 
 def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
     """The text up to the last line end within `limit` characters, and whether anything was cut."""
@@ -69,189 +57,12 @@ def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
     return text[: end if end > 0 else limit], True
 
 
-def fitting(texts: list[str], limit: int = CONTEXT_CHARS) -> list[str]:
-    """The first text, and those after it that together with the blank lines between them stay within `limit`."""
-    size, count = len(texts[0]), 1
-    while count < len(texts) and size + 2 + len(texts[count]) <= limit:
-        size += 2 + len(texts[count])
-        count += 1
-    return texts[:count]
-
-
-def _require(units: int, column: str, kind: str) -> None:
+def require(units: int, column: str, kind: str) -> None:
+    """UserError where the corpus has nothing for a column to retrieve."""
     if not units:
         raise UserError(
             f"the corpus has no {kind}, so column {column} has nothing to retrieve; choose another --corpus"
         )
-
-
-class _Rows:
-    """Contexts from rows: subclasses say which row is best for each task."""
-
-    column = ""
-    unit = "rows"
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self.knowledge = knowledge
-        self.units = [(d.id, d.text) for d in knowledge.rows]
-
-    def best(self, tasks: list[Task]) -> list[tuple[int, float]]:
-        raise UserError(f"column {self.column} has no search")
-
-    def retrieve(self, tasks: list[Task]) -> list[Context]:
-        _require(len(self.units), self.column, self.unit)
-        return [self._context(t, i, s) for t, (i, s) in zip(tasks, self.best(tasks), strict=True)]
-
-    def _context(self, task: Task, i: int, score: float) -> Context:
-        source, text = self.units[i]
-        text, truncated = cut(text)
-        return Context(task.id, self.column, text, source, score, truncated=truncated)
-
-
-class BM25Rows(_Rows):
-    """BM25 over rows, no preprocessing of the corpus."""
-
-    column = "BM25"
-
-    def best(self, tasks: list[Task]) -> list[tuple[int, float]]:
-        positions, scores = BM25([t for _, t in self.units]).search([t.prompt for t in tasks])
-        return [(int(p[0]), float(s[0])) for p, s in zip(positions, scores, strict=True)]
-
-    def _context(self, task: Task, i: int, score: float) -> Context:
-        # A score of 0 means that no word of the task is in the corpus: the position says nothing.
-        return super()._context(task, i, score) if score > 0 else Context(task.id, self.column, "")
-
-
-class FuncBM25(BM25Rows):
-    """BM25 over extracted functions."""
-
-    column = "Func-BM25"
-    unit = "functions"
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        graph = knowledge.graph
-        nodes = graph.of_type(IMPL)
-        self.units = [(graph.where(v), t) for v, t in zip(nodes, graph.payloads(nodes), strict=True)]
-
-
-class DenseRows(_Rows):
-    """Cosine between the task and whole rows."""
-
-    column = "Dense"
-
-    def best(self, tasks: list[Task]) -> list[tuple[int, float]]:
-        encode = self.knowledge.embedder.encode
-        positions, scores = FlatIndex(encode([t for _, t in self.units])).search(
-            encode([t.prompt for t in tasks])
-        )
-        return [(int(p[0]), float(s[0])) for p, s in zip(positions, scores, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a graph column retrieves; the defaults are the paper's (Section 3.2).
-
-    `top_k` nodes, none inside another and no text twice, are put together as far as they fit into CONTEXT_CHARS, the first
-    always. A node whose cosine is below `threshold` is left out (all of them: an empty context). `guarded` lets the whole
-    node compete in pruning. `calls` characters at most are spent on the functions that the text calls (augment.py), or as many of
-    what `measure` counts: the tokens of a model's own tokenizer, for instance. `index` is a name of INDEXES: "hnsw" trades
-    a little recall for speed on large graphs.
-    """
-
-    top_k: int = 1
-    threshold: float | None = None
-    guarded: bool = False
-    calls: int = 0
-    index: str = "flat"
-    measure: Callable[[str], int] = len
-
-    def __post_init__(self) -> None:
-        if self.top_k < 1 or self.calls < 0 or not -1 <= (self.threshold or 0) <= 1:
-            raise UserError(
-                f"{self}: top_k is at least 1, calls at least 0 and threshold a cosine between -1 and 1"
-            )
-        if self.index not in INDEXES:
-            raise UserError(f"unknown index '{self.index}'; choose from: {', '.join(INDEXES)}")
-
-
-Hit = tuple[int, float]  # a node and its cosine
-
-
-class GraphNodes:
-    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9).
-
-    `augmented` says by task which called functions were added and which could not be, where the options ask for calls.
-    """
-
-    def __init__(self, knowledge: Knowledge, column: str, kind: int, options: Options | None = None) -> None:
-        self.knowledge, self.column, self.kind = knowledge, column, kind
-        self.options = options or Options()
-        self.augmented: dict[str, Augmented] = {}
-
-    def retrieve(self, tasks: list[Task]) -> list[Context]:
-        graph, embedder = self.knowledge.graph, self.knowledge.embedder
-        nodes = graph.of_type(self.kind)
-        # One node a text, the first of the corpus: HNSW links twins badly, and misses what lies beyond them.
-        nodes = nodes[np.sort(np.unique(graph.text[nodes], return_index=True)[1])]
-        _require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
-        queries = embedder.encode([t.prompt for t in tasks])
-        index = make_index(self.options.index, embedder.encode(graph.payloads(nodes)))
-        hits = (
-            self._best(index, nodes, queries)
-            if self.options.top_k == 1
-            else [self._apart(index, nodes, q) for q in queries]
-        )
-        return [self._context(t, h, q) for t, h, q in zip(tasks, hits, queries, strict=True)]
-
-    def _best(self, index: Index, nodes: np.ndarray, queries: np.ndarray) -> list[list[Hit]]:
-        positions, scores = index.search(queries)
-        return [[(int(nodes[p]), float(s))] for p, s in zip(positions[:, 0], scores[:, 0], strict=True)]
-
-    def _apart(self, index: Index, nodes: np.ndarray, query: np.ndarray) -> list[Hit]:
-        """The best nodes, none inside another and no text twice; the search widens until there are enough."""
-        width, chosen = self.options.top_k, []
-        while len(chosen) < self.options.top_k and width < 4 * len(nodes):
-            positions, scores = index.search(query[None], width)
-            chosen = []
-            # FAISS leaves twins in no particular order; the first of the corpus is taken, as with top_k = 1.
-            there = positions[0] >= 0  # an approximate search may find fewer than it is asked for
-            for score, node in sorted(
-                zip((-scores[0][there]).tolist(), nodes[positions[0][there]].tolist(), strict=True)
-            ):
-                if not any(self._alike(node, other) for other, _ in chosen):
-                    chosen.append((node, -score))
-            width *= 4
-        return chosen[: self.options.top_k]
-
-    def _alike(self, a: int, b: int) -> bool:
-        """Whether two nodes share lines or text."""
-        graph = self.knowledge.graph
-        shared = (
-            graph.document[a] == graph.document[b]
-            and graph.first[a] <= graph.last[b]
-            and graph.first[b] <= graph.last[a]
-        )
-        return bool(shared) or graph.payload(a) == graph.payload(b)
-
-    def _context(self, task: Task, hits: list[Hit], query: np.ndarray) -> Context:
-        graph, options = self.knowledge.graph, self.options
-        nodes = [v for v, score in hits if options.threshold is None or score >= options.threshold]
-        if not nodes:
-            return Context(task.id, self.column, "", score=hits[0][1])
-        pruned = [prune(graph, v, query, self.knowledge.embedder, options.guarded) for v in nodes]
-        first, truncated = cut(pruned[0].text)
-        texts = fitting([first, *(p.text for p in pruned[1:])])
-        text, source = "\n\n".join(texts), " + ".join(graph.where(v) for v in nodes[: len(texts)])
-        if options.calls:
-            room = min(options.calls, CONTEXT_CHARS - len(text)) if options.measure is len else options.calls
-            done = self.knowledge.calls.augment(list(zip(nodes, texts, strict=False)), room, options.measure)
-            self.augmented[task.id] = done
-            text = done.text
-            source += "".join(f" calls {graph.where(v)}" for v in done.added)
-        branches = (
-            f"{graph.first[p.branch]}-{graph.last[p.branch]}" for p in pruned[: len(texts)] if p.branch >= 0
-        )
-        return Context(task.id, self.column, text, source, hits[0][1], " + ".join(branches), truncated)
 
 
 class NoRetrieval:
@@ -259,15 +70,107 @@ class NoRetrieval:
 
     column = "None"
 
+    def __init__(self, knowledge: Knowledge | None = None) -> None:
+        """It needs no knowledge."""
+
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         return [Context(t.id, self.column, "") for t in tasks]
 
 
-RETRIEVERS: dict[str, Callable[[Knowledge], Retriever]] = {
-    "None": lambda k: NoRetrieval(),
-    "BM25": BM25Rows,
-    "Dense": DenseRows,
-    "Func-BM25": FuncBM25,
-    "Func-PKG": lambda k: GraphNodes(k, "Func-PKG", IMPL),
-    "Block-PKG": lambda k: GraphNodes(k, "Block-PKG", BLOCK),
-}
+class BM25Rows:
+    """BM25 over rows, no preprocessing of the corpus."""
+
+    column, unit = "BM25", "rows"
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+        self.units = [(d.id, d.text) for d in knowledge.documents if d.unit == "row"]
+
+    def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """(positions, scores) [q, 1] of the best text for each query."""
+        return BM25(texts).search(queries)
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """One context a task, in order; UserError for a corpus without such units."""
+        require(len(self.units), self.column, self.unit)
+        positions, scores = self.search([text for _, text in self.units], [t.prompt for t in tasks])
+        best = zip(tasks, positions[:, 0].tolist(), scores[:, 0].tolist(), strict=True)
+        return [self._context(*b) for b in best]
+
+    def _context(self, task: Task, position: int, score: float) -> Context:
+        if self.column != "Dense" and score <= 0:
+            return Context(task.id, self.column, "")  # no word of the task is in the corpus
+        source, text = self.units[position]
+        text, truncated = cut(text)
+        return Context(task.id, self.column, text, source, score, truncated=truncated)
+
+
+class FuncBM25(BM25Rows):
+    """BM25 over extracted functions."""
+
+    column, unit = "Func-BM25", "functions"
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        graph = knowledge.graph
+        nodes = graph.of_type(IMPL)
+        self.units = [(graph.where(v), t) for v, t in zip(nodes, graph.payloads(nodes), strict=True)]
+
+
+class DenseRows(BM25Rows):
+    """Cosine between the task and whole rows (the paper's VoyageEmb)."""
+
+    column = "Dense"
+
+    def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        encode = self.knowledge.embedder.encode
+        return FlatIndex(encode(texts)).search(encode(queries))
+
+
+class GraphNodes:
+    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9).
+
+    `guarded` lets the whole node compete in pruning. `calls` characters at most are spent on the functions that the text
+    calls (augment.py); `augmented` says by task which were added and which could not be.
+    """
+
+    column, kind = "", -1
+
+    def __init__(self, knowledge: Knowledge, guarded: bool = False, calls: int = 0) -> None:
+        if calls < 0:
+            raise UserError(f"calls is {calls}; give 0 or more characters")
+        self.knowledge, self.guarded, self.calls = knowledge, guarded, calls
+        self.augmented: dict[str, Augmented] = {}
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """One context a task, in order; UserError for a corpus without such nodes."""
+        graph, embedder = self.knowledge.graph, self.knowledge.embedder
+        nodes = graph.first_of_each_text(self.kind)
+        require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
+        queries = embedder.encode([t.prompt for t in tasks])
+        positions, scores = FlatIndex(embedder.encode(graph.payloads(nodes))).search(queries)
+        best = zip(tasks, queries, nodes[positions[:, 0]].tolist(), scores[:, 0].tolist(), strict=True)
+        return [self._context(*b) for b in best]
+
+    def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
+        graph = self.knowledge.graph
+        pruned = prune(graph, node, query, self.knowledge.embedder, self.guarded)
+        text, truncated = cut(pruned.text)
+        source = graph.where(node)
+        if self.calls:
+            done = self.knowledge.calls.augment(node, text, min(self.calls, CONTEXT_CHARS - len(text)))
+            self.augmented[task.id], text = done, done.text
+            source += "".join(f" calls {graph.where(v)}" for v in done.added)
+        lines = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}" if pruned.branch >= 0 else ""
+        return Context(task.id, self.column, text, source, score, lines, truncated)
+
+
+class FuncPKG(GraphNodes):
+    """Embeddings of IMPL nodes, pruned."""
+
+    column, kind = "Func-PKG", IMPL
+
+
+class BlockPKG(GraphNodes):
+    """Embeddings of BLOCK nodes, pruned."""
+
+    column, kind = "Block-PKG", BLOCK

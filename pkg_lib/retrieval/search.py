@@ -5,38 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
-from pkg_lib.graph.disk import directory as store
-from pkg_lib.graph.disk.vectors import Encoder, payloads_digest
+from pkg_lib.graph import disk
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.index import HNSWIndex, make_index
 
-UNITS = {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE}  # a leaf of a text's JSON
+UNITS = Registry("unit", {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE})  # a leaf of a text's JSON
 
 
 def search(
-    folder: Path, query: str, encoder: Encoder, unit: str = "function", index: str = "flat", top: int = 10
+    folder: Path,
+    query: str,
+    encoder: disk.Encoder,
+    unit: str = "function",
+    index: str = "flat",
+    top: int = 10,
 ) -> Iterator[str]:
     """The `top` nearest nodes, best first: cosine, place, first line. Vectors and HNSW index are kept in the directory.
 
     UserError for an unknown unit or index, a directory without a graph, or a graph without such nodes.
     """
-    if unit not in UNITS:
-        raise UserError(f"unknown unit '{unit}'; choose from: {', '.join(UNITS)}")
-    graph = store.load(folder)
-    nodes = graph.of_type(UNITS[unit])
-    nodes = nodes[
-        np.sort(np.unique(graph.text[nodes], return_index=True)[1])
-    ]  # one a text, as in the columns
+    kind = UNITS.get_or_fail(unit)
+    graph = disk.load(folder)
+    nodes = graph.first_of_each_text(kind)
     if not len(nodes):
         raise UserError(
             f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}"
         )
-    vectors = store.encode(folder, encoder)[graph.text[nodes]]
-    path = folder / f"index-{payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
+    vectors = disk.encode(folder, encoder)[graph.text[nodes]]
+    path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
     kept = index == "hnsw" and path.exists()
     searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
     if isinstance(searcher, HNSWIndex) and not kept:

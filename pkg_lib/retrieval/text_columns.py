@@ -1,10 +1,4 @@
-"""The columns of Tables 3 and 4 over a text corpus (Section 5, RQ2).
-
-    None, BM25, Dense  as for code: nothing, and whole rows
-    JSON-PKG           embeddings of PATHVALUE leaves (Equation 5); the context is the leaf's payload (Equation 8)
-
-All three read the same documents. JSON trees are not pruned: pruning is for code (Section 3.2).
-"""
+"""JSON-PKG, the column of Tables 3 and 4 that has a graph (Section 5, RQ2); JSON trees are not pruned."""
 
 from __future__ import annotations
 
@@ -13,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from pkg_lib.core.types import Context, Document, Retriever, Task, UserError
+from pkg_lib.core.types import Context, Document, Task
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.index import FlatIndex
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge, cut
+from pkg_lib.retrieval.retrievers import Knowledge, cut, require
 
 log = logging.getLogger(__name__)
 
@@ -53,16 +47,11 @@ class JsonPKG:
         """One context a task, in order; UserError when the corpus gave no leaves."""
         graph, embedder = self.knowledge.graph, self.knowledge.embedder
         nodes = graph.of_type(PATHVALUE)
-        if not len(nodes):
-            raise UserError(
-                "the corpus has no PATHVALUE nodes, so column JSON-PKG has nothing to retrieve; choose a text corpus"
-            )
+        require(len(nodes), self.column, "PATHVALUE nodes")
         index = FlatIndex(embedder.encode(graph.payloads(nodes)))
         positions, scores = index.search(embedder.encode([t.prompt for t in tasks]))
-        return [
-            self._context(t, int(nodes[p[0]]), float(s[0]))
-            for t, p, s in zip(tasks, positions, scores, strict=True)
-        ]
+        best = zip(tasks, nodes[positions[:, 0]].tolist(), scores[:, 0].tolist(), strict=True)
+        return [self._context(*b) for b in best]
 
     def _context(self, task: Task, node: int, score: float) -> Context:
         graph = self.knowledge.graph
@@ -70,9 +59,3 @@ class JsonPKG:
         text, truncated = cut(payload)
         source = f"{graph.documents[graph.document[node]]}#{deserialize(payload)[0]}"
         return Context(task.id, self.column, text, source, score, truncated=truncated)
-
-
-TEXT_RETRIEVERS: dict[str, Callable[[Knowledge], Retriever]] = {
-    **{column: RETRIEVERS[column] for column in ("None", "BM25", "Dense")},
-    JsonPKG.column: JsonPKG,
-}

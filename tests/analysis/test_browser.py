@@ -19,6 +19,7 @@ from pkg_lib.analysis.tables import CODE, single, table1
 from pkg_lib.core.store import slug, write_jsonl
 from pkg_lib.experiment.study import NOTEBOOKS
 from pkg_lib.papers.claims import claim_report, claims
+from pkg_lib.papers.pkg import task_pages
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM"
@@ -39,7 +40,7 @@ def page(tmp_path_factory):
         wanted = {"return None": False, "canonical solution": True}
         controls = {n: pd.Series(v, verdicts.index, dtype="boolean") for n, v in wanted.items()}
         table = table1({model: verdicts}, controls, benchmark, "textbook+stdlib")
-        stem = f"m{number}.rq1"
+        stem = f"{MODEL}.{benchmark}.corpus-{number}.rq1"
         table.save(results / "tables" / stem)
         figure = pass_rates(verdicts, model, benchmark) if number == 1 else Figure((3, 2))
         save_figure(figure, results / "figures" / f"{stem}.rates")
@@ -63,14 +64,12 @@ def page(tmp_path_factory):
     for column in single(CODE):
         corpus = "none" if column == "None" else "corpus-1"
         write_jsonl(results / "evaluations" / MODEL / "mbpp" / corpus / f"{slug(column)}.jsonl", rows)
-    return report.build_report(results)
+    return report.build_report(results, task_pages.build)
 
 
 def ledger():
     """As many columns and as long sentences as the claim ledger has."""
-    return claim_report.ledger(
-        [claims.Assessed(c, (), "verdicts of all models on it") for c in claims.load()]
-    ).html()
+    return claim_report.ledger([claims.Assessed(c, ()) for c in claims.load()]).html()
 
 
 def pages(first):

@@ -198,37 +198,3 @@ def test_own_function_counts_what_was_looked_at_and_keeps_the_rest_apart_from_ze
     assert found.loc["BM25"].tolist() == [3, 2, 1]
     assert found.at["Dense", "known"] == 0
     assert found.at["Dense", "defining"] is pd.NA
-
-
-RANKED = np.array([[0.9, 0.5, 0.1], [0.2, 0.8, 0.4], [0.3, 0.3, 0.3]])
-FIRST_ANSWERS = np.array([[True, False, False], [True, False, False], [False, True, False]])
-
-
-def test_ranks_by_hand_and_a_tie_counts_against_the_answer():
-    assert metrics.rank_of(RANKED, FIRST_ANSWERS).tolist() == [1, 3, 3]
-    twins = FIRST_ANSWERS | np.array([[False] * 3, [False, True, False], [False] * 3])
-    assert metrics.rank_of(RANKED, twins).tolist() == [1, 1, 3]  # either twin answers the second query
-
-
-def test_mrr_and_recall_by_hand():
-    ranks = np.array([1, 2, 5, 11])
-    assert metrics.mrr_at(ranks, 10) == pytest.approx((1 + 1 / 2 + 1 / 5) / 4)
-    assert metrics.mrr_at(ranks, 1) == metrics.recall_at(ranks, 1) == 0.25
-    assert metrics.recall_at(ranks, 5) == 0.75
-
-
-def test_reciprocal_rank_fusion_by_hand():
-    a, b = np.array([[3.0, 2.0, 1.0]]), np.array([[0.0, 5.0, 0.0]])
-    fused = metrics.reciprocal_rank_fusion([a, b])
-    assert fused[0].tolist() == pytest.approx(
-        [1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 63]
-    )  # a tie shares rank 3
-
-
-def test_weighted_fusion_by_hand_and_a_flat_system_says_nothing():
-    a, b = np.array([[0.5, 0.25, 0.0]]), np.array([[0.0, 10.0, 5.0]])
-    assert metrics.weighted_fusion([a, b], [0.75, 0.25])[0].tolist() == pytest.approx(
-        [0.75, 0.375 + 0.25, 0.125]
-    )
-    flat = np.full((1, 3), 7.0)
-    assert metrics.weighted_fusion([a, flat], [1, 1])[0].tolist() == pytest.approx([1, 0.5, 0])

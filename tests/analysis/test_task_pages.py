@@ -4,66 +4,50 @@ import pytest
 from test_report import Links, broken
 
 from pkg_lib.analysis import report
+from pkg_lib.analysis.contents import Section
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import UserError
+from pkg_lib.papers.pkg import task_pages
 
 MODELS = ("m", "n")
 SECRET = "AssertionError | failing: assert secret"
 
 
 def row(task, solution, status="passed", error="", detail=""):
-    return {
-        "task_id": task,
-        "solution": solution,
-        "status": status,
-        "error": error,
-        "detail": detail,
-        "sha256": "x",
-    }
+    about = {"status": status, "error": error, "detail": detail, "sha256": "x"}
+    return {"task_id": task, "solution": solution} | about
 
 
 def save(results, model, benchmark, **columns):
+    folder = results / "evaluations" / model / benchmark
     for column, rows in columns.items():
         corpus = "none" if column == "none" else "stdlib"
-        write_jsonl(
-            results / "evaluations" / model / benchmark / corpus / f"{column.replace('_', '-')}.jsonl", rows
-        )
+        write_jsonl(folder / corpus / f"{column.replace('_', '-')}.jsonl", rows)
     about = {"model": model, "benchmark": benchmark, "corpus": "stdlib", "tasks": 2}
-    section = report.Section(
-        f"{model}.{benchmark}.stdlib.rq1_code_pkg", model, {}, [], {}, about, {"None": ["50.0", ""]}
-    )
-    report.save_section(results, section)
+    stem = f"{model}.{benchmark}.stdlib.rq1_code_pkg"
+    report.save_section(results, Section(stem, model, {}, [], {}, about, {"None": ("50.0", "")}))
+
+
+def build(results):
+    report.build_report(results, task_pages.build)
 
 
 @pytest.fixture
 def results(tmp_path):
     first = "def f(x):\n    '''Doc.'''\n    y = x\n    z = y\n    return z"
-    save(
-        tmp_path,
-        "m",
-        "mbpp",
-        none=[
-            row("MBPP/1", first),
-            row("MBPP/2", "</pre><script>bad()</script>", "failed", "NameError", "NameError: no f"),
-        ],
-        bm25=[
-            row("MBPP/1", first.replace("return z", "return 2 * z")),
-            row("MBPP/2", "pass", "not_measured"),
-        ],
-        block_pkg=[row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "AssertionError", SECRET)],
-        reranked=[{"task_id": "MBPP/1", "chosen": "BM25"}],
-    )
-    save(
-        tmp_path,
-        "n",
-        "mbpp",
-        none=[row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x")],
-    )
+    markup, twice = "</pre><script>bad()</script>", first.replace("return z", "return 2 * z")
+    columns = {
+        "none": [row("MBPP/1", first), row("MBPP/2", markup, "failed", "NameError", "NameError: no f")],
+        "bm25": [row("MBPP/1", twice), row("MBPP/2", "pass", "not_measured")],
+        "block_pkg": [row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "AssertionError", SECRET)],
+        "reranked": [{"task_id": "MBPP/1", "chosen": "BM25"}],
+    }
+    save(tmp_path, "m", "mbpp", **columns)
+    other = [row("MBPP/1", first), row("MBPP/2", "def g(): 1", "failed", "TypeError", "TypeError: x")]
+    save(tmp_path, "n", "mbpp", none=other)
     kept = {"task_id": "MBPP/1", "source": "stdlib/a.py:1-2", "text": "kept text"}
-    write_jsonl(
-        tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl",
-        [kept, kept | {"task_id": "MBPP/2", "text": None}],
-    )
+    contexts = [kept, kept | {"task_id": "MBPP/2", "text": None}]
+    write_jsonl(tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl", contexts)
     return tmp_path
 
 
@@ -72,7 +56,7 @@ def page(results, number):
 
 
 def test_every_task_has_a_page_that_its_experiments_lead_to(results):
-    report.build_report(results)
+    build(results)
     for built in results.rglob("*.html"):
         assert broken(built) == []
     for model in MODELS:
@@ -83,7 +67,7 @@ def test_every_task_has_a_page_that_its_experiments_lead_to(results):
 
 
 def test_a_solution_stands_once_with_all_who_made_it(results):
-    report.build_report(results)
+    build(results)
     text = page(results, 1)
     assert text.count("<pre id=") == 2
     assert "m: None, Block-PKG (stdlib) · n: None" in text
@@ -92,19 +76,18 @@ def test_a_solution_stands_once_with_all_who_made_it(results):
 
 
 def test_verdicts_differ_by_what_was_executed_and_the_unmeasured_is_no_failure(results):
-    report.build_report(results)
+    build(results)
     text = page(results, 2)
     assert "None NameError" in text and "None TypeError" in text and "BM25 –" in text
-    assert (
-        text.count("<pre id=") == 2
-    )  # the same solution failed in two ways: it is one with its first verdict
+    # The same solution failed in two ways: it is one, with its first verdict.
+    assert text.count("<pre id=") == 2
     grid = (results / "site" / "m.mbpp.stdlib.html").read_text("utf8")
     assert "<td class=p>✓</td><td class=p>✓</td><td class=p>✓</td>" in grid
     assert "<td class=f>✗</td><td>–</td><td class=f>✗</td>" in grid
 
 
 def test_nothing_that_may_not_be_copied_and_no_markup_of_a_model_gets_in(results):
-    report.build_report(results)
+    build(results)
     assert "secret" not in page(results, 2)
     assert "<script>bad" not in page(results, 2) and "&lt;/pre&gt;" in page(results, 2)
     assert "not copied into results/" in page(results, 1)
@@ -112,27 +95,27 @@ def test_nothing_that_may_not_be_copied_and_no_markup_of_a_model_gets_in(results
 
 def test_a_published_task_shows_its_text(tmp_path):
     save(tmp_path, "m", "humaneval", none=[row("HumanEval/10", "def f(): 1")])
-    report.build_report(tmp_path)
+    build(tmp_path)
     text = (tmp_path / "site" / "tasks" / "humaneval" / "humaneval-10.html").read_text("utf8")
     assert "make_palindrome" in text and "not copied" not in text
 
 
 def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
-    report.build_report(results)
+    build(results)
     path = results / "site" / "tasks" / "mbpp" / "mbpp-2.html"
     path.write_text("left alone")
-    report.build_report(results)
+    build(results)
     assert path.read_text() == "left alone"
     stored = results / "evaluations" / "n" / "mbpp" / "none" / "none.jsonl"
     write_jsonl(stored, [r | {"error": "IndexError"} for r in read_rows(stored)])
-    report.build_report(results)
+    build(results)
     assert "None IndexError" in page(results, 2)
 
 
 def test_a_damaged_file_is_named_and_the_pages_that_are_there_stay(results):
-    report.build_report(results)
+    build(results)
     (results / "evaluations" / "m" / "mbpp" / "stdlib" / "bm25.jsonl").write_text("{\n")
     with pytest.raises(UserError, match="bm25"):
-        report.build_report(results)
+        build(results)
     assert "None NameError" in page(results, 2)
     assert broken(results / "index.html") == []

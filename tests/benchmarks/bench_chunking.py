@@ -1,11 +1,13 @@
-"""Chunks per second against the authors' package astchunk on the same files, and whether the chunks' texts are the same.
+"""Chunks per second against the authors' package astchunk on the same files, and whether the chunks' texts
+are the same.
 
     python tests/benchmarks/bench_chunking.py [--tree DIR ...] [--npm] [--processes 2] [--repeat 3]
 
-Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript sources, fetched
-by `npm pack`. astchunk takes text, so files that are not UTF-8 are left out of the comparison, and counted. Both read the
-same bytes from memory; `ratio` is of processor time in one process, `ratio_processes` of wall time with --processes against
-astchunk in one, since it has no more. `parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
+Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript
+sources, fetched by `npm pack`. astchunk takes text, so files that are not UTF-8 are left out of the
+comparison, and counted. Both read the same bytes from memory; `ratio` is of processor time in one process,
+`ratio_processes` of wall time with --processes against astchunk in one, since it has no more. `parse_share`
+is tree-sitter's part of astchunk's time, which bounds `ratio`.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from importlib.metadata import version
 from pathlib import Path
 
 from astchunk import ASTChunkBuilder
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
-from pkg_lib.chunking.account import Ledger
+from benchmarks.clock import rounded, timed
+from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.languages import language_of, parse
 from pkg_lib.chunking.trees import chunk_files, walk
@@ -63,27 +65,16 @@ def fetch(folder: Path) -> list[Path]:
     return [folder]
 
 
-def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Ledger]:
+def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Accounts]:
     """Language -> (name, bytes) of every source file below the roots."""
     found: dict[str, list[tuple[str, bytes]]] = {}
-    ledger = Ledger()
+    ledger = Accounts()
     for root in roots:
         for name, data in walk(root, ledger):
             if name.startswith("site-packages/"):  # the standard library's own files only
                 continue
             found.setdefault(language_of(name), []).append((name, data))
     return found, ledger
-
-
-def timed(work, repeat: int) -> tuple[float, float, list]:
-    """Best processor and wall seconds of `repeat` runs, and the last answer."""
-    cpu, wall, answer = [], [], []
-    for _ in range(repeat):
-        start = time.process_time(), time.perf_counter()
-        answer = work()
-        cpu.append(time.process_time() - start[0])
-        wall.append(time.perf_counter() - start[1])
-    return min(cpu), min(wall), answer
 
 
 def theirs(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
@@ -107,36 +98,38 @@ def measure(
     whole = [(n, d) for n, d in files if decoded(d) is not None]
     texts = [decoded(d) for _, d in whole]
     published, lossless = Chunker(mode="as-published", max_size=limit), Chunker(max_size=limit)
-    peer_cpu, peer_wall, peer = timed(lambda: theirs(texts, language, limit), repeat)
-    cpu, _, made = timed(lambda: list(chunk_files(whole, published)), repeat)
-    lossless_cpu, _, kept = timed(lambda: list(chunk_files(whole, lossless)), repeat)
-    parse_cpu, _, _ = timed(
-        lambda: [parse(d, "tsx" if language == "typescript" else language) for _, d in whole], repeat
-    )
-    wall = timed(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
+    peer_cpu, peer_wall, peer = best(lambda: theirs(texts, language, limit), repeat)
+    cpu, _, made = best(lambda: list(chunk_files(whole, published)), repeat)
+    lossless_cpu, _, kept = best(lambda: list(chunk_files(whole, lossless)), repeat)
+    grammar = "tsx" if language == "typescript" else language
+    parse_cpu, _, _ = best(lambda: [parse(d, grammar) for _, d in whole], repeat)
+    wall = best(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
     chunks = sum(len(m.chunks) for m in made)
     broken = sum(b"".join(c.data for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True))
-    found = {
+    figures = {
         "files": len(files),
         "not_utf8": len(files) - len(whole),
         "bytes": sum(len(d) for _, d in whole),
         "chunks": chunks,
-    }
-    found |= {"astchunk_chunks_per_s": chunks / peer_cpu, "chunks_per_s": chunks / cpu}
-    found |= {"lossless_chunks_per_s": sum(len(m.chunks) for m in kept) / lossless_cpu}
-    found |= {
+        "astchunk_chunks_per_s": chunks / peer_cpu,
+        "chunks_per_s": chunks / cpu,
+        "lossless_chunks_per_s": sum(len(m.chunks) for m in kept) / lossless_cpu,
         "ratio": peer_cpu / cpu,
         "ratio_without_parsing": (peer_cpu - parse_cpu) / max(cpu - parse_cpu, 1e-9),
-    }
-    found |= {
         "parse_share": parse_cpu / peer_cpu,
         "processes": processes,
         "ratio_processes": peer_wall / wall,
+        "bytes_lost_as_published": sum(m.account.bytes_lost for m in made),
+        "leaves_over_the_limit": sum(m.account.leaves_over for m in made),
+        "lossless_broken": broken,
     }
-    found = {k: round(v, 3) if isinstance(v, float) else v for k, v in found.items()}
-    found["bytes_lost_as_published"] = sum(m.account.bytes_lost for m in made)
-    found["leaves_over_the_limit"] = sum(m.account.leaves_over for m in made)
-    return found | {"lossless_broken": broken} | compared(made, peer)
+    return rounded(figures, 3) | compared(made, peer)
+
+
+def best(work, repeat: int) -> tuple[float, float, list]:
+    """Best processor and wall seconds of `repeat` runs, and the last answer."""
+    runs = [timed(work) for _ in range(repeat)]
+    return min(r[1] for r in runs), min(r[0] for r in runs), runs[-1][2]
 
 
 def decoded(data: bytes) -> str | None:
@@ -170,23 +163,15 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/chunking.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        roots = [
-            Path(sysconfig.get_paths()["stdlib"]),
-            *options.tree,
-            *(fetch(Path(folder)) if options.npm else []),
-        ]
-        files, ledger = sources(roots)
+        npm = fetch(Path(folder)) if options.npm else []
+        files, accounts = sources([Path(sysconfig.get_paths()["stdlib"]), *options.tree, *npm])
     found = {
         "load_before": round(os.getloadavg()[0], 2),
         "processors": os.cpu_count(),
         "npm": list(NPM) if options.npm else [],
-    }
-    found |= {
         "versions": {p: version(p) for p in PACKAGES},
-        "skipped": {r: len(n) for r, n in ledger.skipped.items()},
-    }
-    found["languages"] = {
-        k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())
+        "skipped": {r: len(n) for r, n in accounts.skipped.items()},
+        "languages": {k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())},
     }
     write_json(options.output or results_dir() / "benchmarks" / "chunking.json", found)
     print(json.dumps(found, indent=1))

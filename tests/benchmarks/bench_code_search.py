@@ -1,17 +1,19 @@
 """Code search: MBPP's task text -> its reference solution among functions of installed source.
 
-    python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5] [--output FILE]
+    python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5] [--output
+    FILE]
 
-The query is the task text alone, without the signature that the study's prompts add. Candidates are the reference solutions
-of all the tasks asked, and distinct functions: those of the textbook and the standard library, then of the installed
-packages, files in sorted order. A function whose text is a reference solution is left out; two tasks with one solution
-are both answered by either. Ties count against the answer.
+The query is the task text alone, without the signature that the study's prompts add. Candidates are the
+reference solutions of all the tasks asked, and distinct functions: those of the textbook and the standard
+library, then of the installed packages, files in sorted order. A function whose text is a reference solution
+is left out; two tasks with one solution are both answered by either. Ties count against the answer.
 
-MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them: reciprocal ranks (constant 60), and scores scaled to
-0..1 for each query, BM25's with `--weight`, MiniLM's with the rest. Neither constant is fitted to these tasks. `paired` says for
-each of the others on how many tasks its rank is better and worse than MiniLM's, and McNemar's exact p of the first places.
-`variations` says how the figures move with the set of candidates, which no two measurements share: all of MBPP's reference
-solutions among them, half of the distractors, distractors without their docstrings (BM25 alone).
+MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them: reciprocal ranks (constant 60),
+and scores scaled to 0..1 for each query, BM25's with `--weight`, MiniLM's with the rest. Neither constant is
+fitted to these tasks. `paired` says for each of the others on how many tasks its rank is better and worse
+than MiniLM's, and McNemar's exact p of the first places. `variations` says how the figures move with the set
+of candidates, which no two measurements share: all of MBPP's reference solutions among them, half of the
+distractors, distractors without their docstrings (BM25 alone).
 
 What is not in the vector cache is encoded first: on two cores about 75 functions a second.
 """
@@ -28,22 +30,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from pkg_lib.analysis.stats import (
-    mcnemar,
-    mrr_at,
-    rank_of,
-    recall_at,
-    reciprocal_rank_fusion,
-    weighted_fusion,
-)
+from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.data.corpora import PREFIXES, load_corpus
+from pkg_lib.data.corpora import load_corpus
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
@@ -60,7 +56,7 @@ def query_of(task: Task) -> str:
 def documents() -> Iterator[Document]:
     """Installed source in a fixed order; packages are read one file at a time."""
     yield from load_corpus("textbook+stdlib")
-    yield from PREFIXES["source"](sysconfig.get_paths()["purelib"])
+    yield from load_corpus(f"source:{sysconfig.get_paths()['purelib']}")
 
 
 def distractors(count: int, solutions: set[str]) -> list[str]:
@@ -103,6 +99,23 @@ def dense_scores(texts: list[str], queries: list[str], embedder: Any) -> np.ndar
     return (embedder.encode(queries) @ embedder.encode(texts).T).astype(np.float64)
 
 
+def rank_of(scores: np.ndarray, relevant: np.ndarray) -> np.ndarray:
+    """The rank (1: first) of the best relevant text of each query; a tie counts against it."""
+    best = np.where(relevant, scores, -np.inf).max(axis=1, keepdims=True)
+    return 1 + ((scores >= best) & ~relevant).sum(axis=1)
+
+
+def by_ranks(systems: list[np.ndarray]) -> np.ndarray:
+    """Reciprocal rank fusion (Cormack et al., 2009); equal scores share the worst of their ranks."""
+    return sum(1 / (RRF + rankdata(-scores, method="max", axis=1)) for scores in systems)
+
+
+def scaled(scores: np.ndarray) -> np.ndarray:
+    """Each query's scores from 0 to 1."""
+    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
+    return (scores - low) / np.where(high > low, high - low, 1)
+
+
 def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) -> dict[str, Any]:
     """MRR@10, recall@1 and recall@5 of each method, and each against MiniLM."""
     texts, queries = [t.solution for t in tasks] + others, [query_of(t) for t in tasks]
@@ -112,8 +125,8 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
     found = {
         MINILM: dense,
         LEXICAL: lexical,
-        RANKS: reciprocal_rank_fusion([dense, lexical], RRF),
-        SCORES: weighted_fusion([dense, lexical], [1 - weight, weight]),
+        RANKS: by_ranks([dense, lexical]),
+        SCORES: (1 - weight) * scaled(dense) + weight * scaled(lexical),
     }
     ranks = {name: rank_of(scores, relevant) for name, scores in found.items()}
     return {
@@ -126,7 +139,8 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
 def variations(
     tasks: list[Task], others: list[str], every: list[str], embedder: Any
 ) -> dict[str, dict[str, Any]]:
-    """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference solutions."""
+    """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference
+    solutions."""
     own, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
     half = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]]
     sets = {
@@ -146,7 +160,8 @@ def variations(
 
 
 def without_docstring(function: str) -> str:
-    """The function's source without the lines of its docstring; as it is where there is none, or it does not stand alone."""
+    """The function's source without the lines of its docstring; as it is where there is none, or it does not
+    stand alone."""
     try:
         node = ast.parse(function).body[0]
     except SyntaxError:
@@ -158,22 +173,17 @@ def without_docstring(function: str) -> str:
 
 
 def figures(ranks: np.ndarray) -> dict[str, float]:
-    found = {
-        "mrr_at_10": mrr_at(ranks, 10),
-        "recall_at_1": recall_at(ranks, 1),
-        "recall_at_5": recall_at(ranks, 5),
-    }
-    return {name: round(value, 4) for name, value in found.items()}
+    """A rank beyond ten counts 0 in the mean reciprocal rank."""
+    recalls = {f"recall_at_{k}": (ranks <= k).mean() for k in (1, 5)}
+    found = {"mrr_at_10": np.where(ranks <= 10, 1 / ranks, 0).mean()} | recalls
+    return {name: round(float(value), 4) for name, value in found.items()}
 
 
 def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     first, other = ranks == 1, reference == 1
     p = mcnemar(int((first & ~other).sum()), int((~first & other).sum()))
-    return {
-        "better": int((ranks < reference).sum()),
-        "worse": int((ranks > reference).sum()),
-        "p_first": round(p, 6),
-    }
+    better, worse = int((ranks < reference).sum()), int((ranks > reference).sum())
+    return {"better": better, "worse": worse, "p_first": round(p, 6)}
 
 
 def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str, Any]:
@@ -216,12 +226,7 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
-    print(
-        json.dumps(
-            {k: found[k] for k in ("configuration", "candidates", "methods", "paired", "variations")},
-            indent=1,
-        )
-    )
+    print(json.dumps({k: v for k, v in found.items() if k != "versions"}, indent=1))
     return 0
 
 

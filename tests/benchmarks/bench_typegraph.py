@@ -1,10 +1,12 @@
-"""The type graph of many Java files: seconds with one and two processes, after one change, and beside Listing 1 of the paper.
+"""The type graph of many Java files: seconds with one and two processes, after one change, and beside Listing
+1 of the paper.
 
     python tests/benchmarks/bench_typegraph.py SOURCE [--files 5000] [--peer 500] [--output FILE]
 
-SOURCE is a directory or zip archive, such as the JDK's src.zip; its first files in sorted order are copied into a temporary
-directory. `ratio` is the processor time of Listing 1 (tree-sitter's own queries; it parses a file again for each of its types)
-over that of the same graph here, one process, on the first --peer files in the same run.
+SOURCE is a directory or zip archive, such as the JDK's src.zip; its first files in sorted order are copied
+into a temporary directory. `ratio` is the processor time of Listing 1 (tree-sitter's own queries; it parses a
+file again for each of its types) over that of the same graph here, one process, on the first --peer files in
+the same run.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ if __name__ == "__main__":
 
 from typegraph.listing import listing
 
+from benchmarks.clock import rounded
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.graph.types.build import build
 from pkg_lib.graph.types.scan import scan
@@ -55,6 +58,7 @@ def measure(source: Path, files: int, peer: int) -> dict[str, Any]:
         changed.write_bytes(changed.read_bytes() + b"\n// changed\n")
         again = build(root, store=store)
         ratio = _peer(dict(list(found.items())[:peer]), Path(folder, "peer"))
+    times = {"one_process_s": one, "two_processes_s": two, "one_change_s": again}
     figures = {
         "source": source.name,
         "files": len(found),
@@ -62,19 +66,13 @@ def measure(source: Path, files: int, peer: int) -> dict[str, Any]:
         "nodes": len(one.graph.nodes),
         "edges": len(one.graph.edges),
         "same_graph": one.graph == two.graph,
-        "one_process_s": _rounded(one.seconds),
-        "two_processes_s": _rounded(two.seconds),
-        "one_change_s": _rounded(again.seconds),
+        **{name: rounded(built.seconds, 2) for name, built in times.items()},
         "one_change_parsed": again.parsed,
         "processors": os.cpu_count(),
         "load_before": round(load, 2),
         "versions": versions(),
     }
     return figures | ratio
-
-
-def _rounded(seconds: dict[str, float]) -> dict[str, float]:
-    return {step: round(s, 2) for step, s in seconds.items()}
 
 
 def _peer(files: dict[str, bytes], root: Path) -> dict[str, Any]:
@@ -108,11 +106,8 @@ def main() -> int:
     found = measure(options.source, options.files, options.peer)
     print(json.dumps(found, indent=1))
     write_json(options.output or results_dir() / "benchmarks" / "typegraph.json", found)
-    return (
-        0
-        if found["two_processes_s"]["total"] < 20 and found["same_graph"] and found["same_as_listing"]
-        else 1
-    )
+    same = found["same_graph"] and found["same_as_listing"]
+    return 0 if same and found["two_processes_s"]["total"] < 20 else 1
 
 
 if __name__ == "__main__":

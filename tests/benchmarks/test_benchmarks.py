@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
 from benchmarks import (
@@ -22,19 +21,6 @@ from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 
 
-def test_the_names_are_listed_sooner_than_pandas_alone_is_imported():
-    """A list of names loads nothing that computes: three starts of each, the fastest of them."""
-
-    def seconds(*arguments: str) -> float:
-        begins = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-        return time.perf_counter() - begins
-
-    tries = [(seconds("-m", "pkg_lib", "list"), seconds("-c", "import pandas")) for _ in range(3)]
-    listed, peer = (min(times) for times in zip(*tries, strict=True))
-    assert listed < 1.5 * peer
-
-
 def test_bm25_small():
     found = bench_bm25.measure(functions=600, queries=30)
     assert (found["functions"], found["queries"]) == (600, 30)
@@ -43,14 +29,9 @@ def test_bm25_small():
 
 
 def test_chunking_small():
-    deep = b"x = " + b"a + " * 2000 + b"a\n"
-    wide = b"x = 1; " * 1500 + b"\n"
-    files = [
-        ("a.py", b"def f(): pass\n" * 300),
-        ("deep.py", deep),
-        ("wide.py", wide),
-        ("latin.py", b"# \xe9\n"),
-    ]
+    deep, wide = b"x = " + b"a + " * 2000 + b"a\n", b"x = 1; " * 1500 + b"\n"
+    texts = {"a.py": b"def f(): pass\n" * 300, "deep.py": deep, "wide.py": wide, "latin.py": b"# \xe9\n"}
+    files = list(texts.items())
     found = bench_chunking.measure(files, "python", processes=1, repeat=1)
     assert (found["files"], found["not_utf8"], found["same_texts"], found["lossless_broken"]) == (4, 1, 1, 0)
     assert {k: v.split()[0] for k, v in found["differences"].items()} == {
@@ -132,3 +113,41 @@ def test_typegraph_small():
     found = bench_typegraph.measure(Path(__file__).parent.parent / "data" / "shop", files=30, peer=20)
     assert (found["files"], found["peer_files"], found["one_change_parsed"]) == (30, 20, 1)
     assert found["same_graph"] and found["same_as_listing"] and found["ratio"] > 0
+
+
+RANKED = np.array([[0.9, 0.5, 0.1], [0.2, 0.8, 0.4], [0.3, 0.3, 0.3]])
+FIRST_ANSWERS = np.array([[True, False, False], [True, False, False], [False, True, False]])
+
+
+def test_ranks_by_hand_and_a_tie_counts_against_the_answer():
+    assert bench_code_search.rank_of(RANKED, FIRST_ANSWERS).tolist() == [1, 3, 3]
+    twins = FIRST_ANSWERS | np.array([[False] * 3, [False, True, False], [False] * 3])
+    assert bench_code_search.rank_of(RANKED, twins).tolist() == [
+        1,
+        1,
+        3,
+    ]  # either twin answers the second query
+
+
+def test_mrr_and_recall_by_hand():
+    ranks = np.array([1, 2, 5, 11])
+    assert bench_code_search.mrr_at(ranks, 10) == pytest.approx((1 + 1 / 2 + 1 / 5) / 4)
+    assert bench_code_search.mrr_at(ranks, 1) == bench_code_search.recall_at(ranks, 1) == 0.25
+    assert bench_code_search.recall_at(ranks, 5) == 0.75
+
+
+def test_reciprocal_rank_fusion_by_hand():
+    a, b = np.array([[3.0, 2.0, 1.0]]), np.array([[0.0, 5.0, 0.0]])
+    fused = bench_code_search.reciprocal_rank_fusion([a, b])
+    assert fused[0].tolist() == pytest.approx(
+        [1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 63]
+    )  # a tie shares rank 3
+
+
+def test_weighted_fusion_by_hand_and_a_flat_system_says_nothing():
+    a, b = np.array([[0.5, 0.25, 0.0]]), np.array([[0.0, 10.0, 5.0]])
+    assert bench_code_search.weighted_fusion([a, b], [0.75, 0.25])[0].tolist() == pytest.approx(
+        [0.75, 0.375 + 0.25, 0.125]
+    )
+    flat = np.full((1, 3), 7.0)
+    assert bench_code_search.weighted_fusion([a, flat], [1, 1])[0].tolist() == pytest.approx([1, 0.5, 0])

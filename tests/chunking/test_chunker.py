@@ -1,4 +1,5 @@
-"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk writes."""
+"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk
+writes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.chunker import METHODS, Chunker
 from pkg_lib.chunking.languages import GRAMMARS, language_of
-from pkg_lib.core.types import Document, UserError
+from pkg_lib.chunking.source import Source
+from pkg_lib.core.types import UserError
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
 SAMPLES = {p.name: p.read_bytes() for p in sorted(DATA.iterdir())}
@@ -28,9 +30,7 @@ def theirs(text: str, language: str, limit: int) -> list[str]:
     return [window["content"] for window in builder.chunkify(text)]
 
 
-def check_lossless(
-    data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None
-) -> None:
+def check_lossless(data: bytes, name: str, limit: int, method: str = "cast", language: str | None = None):
     made = Chunker(method, "lossless", limit).chunk(data, name, language)
     assert b"".join(c.data for c in made.chunks) == data
     assert [c.start for c in made.chunks] == [0, *(c.stop for c in made.chunks[:-1])][: len(made.chunks)]
@@ -59,40 +59,11 @@ def test_as_published_is_what_astchunk_writes(name):
         assert made.account.balanced
 
 
-pieces = st.sampled_from(
-    [
-        "def f(a):\n",
-        "    return a\n",
-        "class A:\n",
-        "x = 1\n",
-        "\t",
-        " ",
-        "\r\n",
-        "\n",
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        '"',
-        "'''",
-        "é",
-        "# c\n",
-        "if x:\n",
-        "  y()\n",
-        "\\\n",
-        ";",
-        "\ufeff",
-        "\x0c",
-        "\0",
-        "@",
-        "int f() { return 1; }\n",
-        "日本語 = 2\n",
-        "=>",
-        "`${a}`",
-    ]
+PIECES = (
+    "def f(a):\n|    return a\n|class A:\n|x = 1\n|if x:\n|  y()\n|# c\n|int f() { return 1; }\n|日本語 = 2\n|=>|`${a}`"
+    "|\t| |\r\n|\n|(|)|[|]|{|}|\"|'''|é|\\\n|;|\ufeff|\x0c|\0|@"
 )
+pieces = st.sampled_from(PIECES.split("|"))
 
 
 @given(
@@ -139,7 +110,8 @@ def test_lossless_for_2000_installed_files():
 
 
 def test_as_published_is_what_astchunk_writes_for_installed_files():
-    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to astchunk."""
+    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to
+    astchunk."""
     over = 0
     for path in installed()[::40]:
         made = Chunker(mode="as-published").chunk(path.read_bytes(), path.name)
@@ -190,20 +162,14 @@ def test_files_that_do_not_parse_are_counted():
 
 def test_empty_files_have_no_chunks_without_loss_and_one_as_published():
     assert Chunker().chunk(b"", "a.py").chunks == []
-    assert (
-        [c.text for c in Chunker(mode="as-published").chunk(b"", "a.py").chunks]
-        == theirs("", "python", 2000)
-        == [""]
-    )
+    published = Chunker(mode="as-published").chunk(b"", "a.py").chunks
+    assert [c.text for c in published] == theirs("", "python", 2000) == [""]
 
 
 def test_fixed_size_takes_lines_and_overlaps_as_published():
     data = "".join(f"{i}\n" for i in range(7)).encode() + b"end"
-    assert [(c.first, c.last) for c in Chunker("fixed-size", lines=3).chunk(data, "a.py").chunks] == [
-        (1, 3),
-        (4, 6),
-        (7, 8),
-    ]
+    made = Chunker("fixed-size", lines=3).chunk(data, "a.py")
+    assert [(c.first, c.last) for c in made.chunks] == [(1, 3), (4, 6), (7, 8)]
     made = Chunker("fixed-size", "as-published", lines=4, overlap=2).chunk(data, "a.py")
     assert [(c.first, c.last) for c in made.chunks] == [(1, 4), (3, 6), (5, 8)]
     assert made.account.bytes_twice == 8 and made.account.balanced
@@ -220,34 +186,30 @@ def test_a_chain_of_20000_operators_is_no_recursion():
     check_lossless(("x = " + "a + " * 20_000 + "a\n").encode(), "a.py", 2000)
 
 
-def test_documents_are_chunked_by_suffix_and_as_python_without_one():
-    made = Chunker(max_size=30).documents(
-        [Document("a/B.java", "class B { int f() { return 1; } }"), Document("row", "x = 1\n")]
-    )
-    assert [m.account.language for m in made] == ["java", "python"]
-    rows = [c.as_document() for m in made for c in m.chunks]
-    assert {d.kind for d in rows} == {"text"} and len({d.id for d in rows}) == len(rows)
-
-
 @pytest.mark.parametrize(
     ("options", "word"),
-    [
-        ({"method": "nosuch"}, "split-only"),
-        ({"mode": "loss"}, "as-published"),
-        ({"max_size": 0}, "max_size"),
-        ({"overlap": 1}, "overlap"),
-    ],
+    [({"method": "nosuch"}, "split-only"), ({"max_size": 0}, "max_size"), ({"overlap": 1}, "overlap")],
 )
 def test_mistakes_are_named(options, word):
     with pytest.raises(UserError, match=word):
         Chunker(**options)
 
 
-def test_an_unknown_language_is_named():
+def test_the_language_is_the_suffixes_and_an_unknown_one_is_named():
+    made = Chunker().chunk(b"const a = <b>{c}</b>;\nexport default (x) => x ?? 1;\n", "a.jsx")
+    assert (made.account.language, made.account.parse_errors) == ("javascript", 0)
     with pytest.raises(UserError, match="unknown language 'cobol'; choose from: python"):
         Chunker().chunk(b"", "a.py", "cobol")
     with pytest.raises(UserError, match=r"a\.txt: no language"):
         Chunker().chunk(b"", "a.txt")
+
+
+@given(st.binary(max_size=300))
+def test_sums_are_the_same_with_and_without_numpy(data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pkg_lib.chunking.source.SMALL", 0)
+        summed = Source(data).bytes_before, Source(data).characters_before
+    assert [*map(list, summed)] == [list(Source(data).bytes_before), list(Source(data).characters_before)]
 
 
 def test_indentation_and_blank_lines_stay_with_their_lines():

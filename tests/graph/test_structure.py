@@ -7,11 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.graph.text.compose import compose, free_key
+from pkg_lib.graph.text.compose import compose
 from pkg_lib.graph.text.documents import tree
 from pkg_lib.graph.text.rst import Event
 from pkg_lib.graph.text.sections import cut, events
-from pkg_lib.graph.text.structure import deterministic, structured
+from pkg_lib.graph.text.structure import structured
 
 RST = """\
 .. _tut-lists:
@@ -108,7 +108,7 @@ LISTS = {
 
 
 def headings(text: str, kind: str):
-    (found,) = deterministic("headings").structure([Document("d", text, kind)])
+    (found,) = structured([Document("d", text, kind)], "headings")
     return found.value or found.reason
 
 
@@ -219,7 +219,6 @@ def test_titles_twice_and_reserved():
         "A (3)": {},
         "": {"explanation": "x"},
     }
-    assert free_key(["explanation (2)"], "explanation") == "explanation (3)"
 
 
 def test_only_the_paragraph_before_the_code_explains_it():
@@ -295,19 +294,14 @@ def test_sections_with_an_overline_are_cut_above_it():
     assert cut(page, "rst", 20)[1] == ("Second", "------\nSecond\n------\n\ntext\n")
 
 
-def test_the_registry():
-    with pytest.raises(
-        UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings, llm"
-    ):
-        deterministic("nosuch")
-    documents = [
-        Document("a/f", "f()\n\nDoes it.", "docstring"),
-        Document("b", "T\n=\n\nx\n", "rst"),
-        Document("c", "x = 1"),
+def test_each_document_goes_to_the_structurer_of_its_kind():
+    documents = [Document("a/f", "f()\n\nDoes it.", "docstring"), Document("b", "T\n=\n\nx\n", "rst")]
+    found = structured([*documents, Document("c", "x = 1")])
+    assert [(s.document, s.value) for s in found] == [
+        ("a/f", {"f": {"signature": "f()", "summary": "Does it."}}),
+        ("b", {"T": {"explanation": "x"}}),
+        ("c", None),
     ]
-    found = structured(documents)
-    assert [s.document for s in found] == ["a/f", "b", "c"]
-    assert found[0].value == {"f": {"signature": "f()", "summary": "Does it."}} and found[1].value == {
-        "T": {"explanation": "x"}
-    }
     assert found[2].reason == "no tutorial: kind python"
+    with pytest.raises(UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings"):
+        structured(documents, "nosuch")

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from pkg_lib.papers.dkb.splitter import chunks_of, split
 
 HERE = Path(__file__).parent
-STORED = json.loads(
-    (HERE / "data" / "splitter.json").read_text("utf8")
-)  # made with the package, see "made_with"
+STORED = json.loads((HERE / "data" / "splitter.json").read_text("utf8"))  # see "made_with"
 SHOP = HERE.parent / "data" / "shop"
 
 
@@ -39,8 +37,7 @@ texts = st.lists(st.sampled_from(["a", "word", " ", "\n", "\n\n", "  ", "x" * 30
 
 @given(texts, st.integers(1, 40), st.integers(0, 39))
 def test_nothing_but_white_space_is_lost(text, size, overlap):
-    overlap = min(overlap, size - 1)
-    spans = split(text, size, overlap)
+    spans = split(text, size, min(overlap, size - 1))
     held = {i for a, b in spans for i in range(a, b)}
     assert all(text[i].isspace() for i in set(range(len(text))) - held)
     assert all(0 < b - a <= size for a, b in spans)

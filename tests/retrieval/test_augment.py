@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 
-import numpy as np
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NAME, build
 from pkg_lib.retrieval.augment import AMBIGUOUS, TOO_LONG, UNKNOWN, Calls, parsed, takes
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options, fitting
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, BlockPKG, FuncPKG, Knowledge
 
 MANY = 10_000
 
@@ -24,9 +23,9 @@ def impl(graph, name: str, document: int = 0) -> int:
     return int(graph.children(found)[0])
 
 
-def augmented(graph, name: str, budget: int = MANY, **kwargs):
+def augmented(graph, name: str, budget: int = MANY):
     node = impl(graph, name)
-    return Calls(graph).augment([(node, graph.payload(node))], budget, **kwargs)
+    return Calls(graph).augment(node, graph.payload(node), budget)
 
 
 def names(graph, found) -> list[str]:
@@ -58,24 +57,14 @@ def test_a_block_does_not_bring_the_function_around_it():
         "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n\ndef one(): return 1\n"
     )
     block = int(graph.of_type(BLOCK)[0])
-    found = Calls(graph).augment([(block, graph.payload(block))], MANY)
+    found = Calls(graph).augment(block, graph.payload(block), MANY)
     assert names(graph, found) == ["one"] and found.left_out == {}
 
 
 def test_not_even_by_a_detour():
     graph = graph_of("def f(n):\n    if n:\n        return g(n)\n    return n\n\ndef g(n): return f(n - 1)\n")
     block = int(graph.of_type(BLOCK)[0])
-    assert names(graph, Calls(graph).augment([(block, graph.payload(block))], MANY)) == ["g"]
-
-
-def test_several_texts_share_what_they_call():
-    graph = graph_of("def a(): return b() + c()\n\ndef b(): return c()\n\ndef c(): return 1\n")
-    nodes = [impl(graph, "a"), impl(graph, "b")]
-    found = Calls(graph).augment([(v, graph.payload(v)) for v in nodes], MANY)
-    assert names(graph, found) == ["c"]
-    assert found.text == "\n".join(
-        ["def c(): return 1", "", "", "def a(): return b() + c()", "", "def b(): return c()"]
-    )
+    assert names(graph, Calls(graph).augment(block, graph.payload(block), MANY)) == ["g"]
 
 
 def test_the_same_document_goes_before_the_others():
@@ -131,7 +120,7 @@ def test_a_variable_of_the_function_around_a_block_or_a_local_function():
         "def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n", "def b(): return 1\n"
     )
     for v in (*graph.of_type(BLOCK), impl(graph, "c")):
-        assert Calls(graph).augment([(int(v), graph.payload(v))], MANY).added == ()
+        assert Calls(graph).augment(int(v), graph.payload(v), MANY).added == ()
 
 
 def test_builtins_are_looked_for_in_the_same_document_only():
@@ -143,11 +132,11 @@ def test_a_local_function_that_pruning_took_away_or_a_block_needs():
     source = "def a(xs):\n    def b(x):\n        return x + 1\n    while xs:\n        xs = b(xs)\n    return b(xs)\n"
     graph = graph_of(source, "def b(x): return 'another'\n")
     whole = impl(graph, "a")
-    assert Calls(graph).augment([(whole, source)], MANY).added == ()
+    assert Calls(graph).augment(whole, source, MANY).added == ()
     rest = "def a(xs):\n    while xs:\n        xs = b(xs)\n    return b(xs)"
     loop = int(graph.of_type(BLOCK)[1])
     for node, text in ((whole, rest), (loop, graph.payload(loop))):
-        found = Calls(graph).augment([(node, text)], MANY)
+        found = Calls(graph).augment(node, text, MANY)
         assert found.added == (impl(graph, "b"),)
         assert found.text == "def b(x):\n    return x + 1\n\n\n" + text
 
@@ -184,8 +173,6 @@ def test_the_budget_counts_whole_functions():
     found = augmented(graph, "a", len(c))
     assert found.text == c + "def a(): return b() + c()" and found.left_out == {"b": TOO_LONG}
     assert augmented(graph, "a", len(c) - 1).left_out == {"b": TOO_LONG, "c": TOO_LONG}
-    words = augmented(graph, "a", 4, measure=lambda text: len(text.split()))
-    assert names(graph, words) == ["c"]
 
 
 def test_two_namesakes_never_stand_in_one_context():
@@ -202,13 +189,13 @@ def test_two_namesakes_never_stand_in_one_context():
 )
 def test_texts_that_are_no_module(text):
     graph = graph_of("def a(): pass\n", "def b(): return 1\n")
-    assert Calls(graph).augment([(impl(graph, "a"), text)], MANY).added == (impl(graph, "b", 1),)
+    assert Calls(graph).augment(impl(graph, "a"), text, MANY).added == (impl(graph, "b", 1),)
 
 
 @pytest.mark.parametrize("text", ["def a(:", "", "x = '\0'"])
 def test_broken_texts_stay_as_they_are(text):
     graph = graph_of("def a(): pass\n")
-    assert Calls(graph).augment([(impl(graph, "a"), text)], MANY).text == text
+    assert Calls(graph).augment(impl(graph, "a"), text, MANY).text == text
 
 
 @pytest.mark.parametrize(
@@ -240,7 +227,7 @@ def test_the_textbook_within_the_budget(textbook):
     calls, added = Calls(graph), 0
     for v in map(int, graph.of_type(IMPL)):
         text = graph.payload(v)
-        found = calls.augment([(v, text)], 800)
+        found = calls.augment(v, text, 800)
         assert found.text.endswith(text) and len(found.text) - len(text) <= 800
         head = found.text[: len(found.text) - len(text)]
         assert found.added == () or parsed(head) is not None
@@ -249,8 +236,6 @@ def test_the_textbook_within_the_budget(textbook):
         added += len(found.added)
     assert added > 100
 
-
-# The retriever's options.
 
 SOURCES = (
     "def is_prime(number):\n    for divisor in range(2, number):\n        if divides(divisor, number):\n            return 0\n",
@@ -269,54 +254,15 @@ def knowledge(embedder):
     return Knowledge([Document(f"d{i}", s) for i, s in enumerate(SOURCES)], embedder)
 
 
-def test_the_options_defaults_change_nothing(knowledge):
-    assert GraphNodes(knowledge, "c", IMPL).retrieve(TASKS) == GraphNodes(
-        knowledge, "c", IMPL, Options()
-    ).retrieve(TASKS)
-
-
-def test_top_k_takes_distinct_nodes_within_the_limit(knowledge):
-    one, two, nine = (
-        GraphNodes(knowledge, "c", IMPL, Options(top_k=k)).retrieve(TASKS)[0] for k in (1, 2, 9)
-    )
-    assert one.source == "d0:1-4" and two.source == "d0:1-4 + d1:1-3" and two.pruned == "2-4 + 2-3"
-    assert two.text == one.text + "\n\ndef divides(divisor, number):\n    pass"
-    assert nine.source == "d0:1-4 + d1:1-3 + d3:1-3"  # d2 is d0's twin
-    (block,) = GraphNodes(knowledge, "c", BLOCK, Options(top_k=3)).retrieve(TASKS[:1])
-    assert "d0:3-4" not in block.source  # inside d0:2-4
-
-
-def test_threshold_leaves_out_what_is_too_far(knowledge):
-    plain = GraphNodes(knowledge, "c", IMPL).retrieve(TASKS)
-    found = GraphNodes(knowledge, "c", IMPL, Options(threshold=0.3)).retrieve(TASKS)
-    assert found[0] == plain[0] and plain[0].score >= 0.3
-    assert (found[1].text, found[1].source, found[1].pruned) == ("", "", "") and found[1].score == plain[
-        1
-    ].score < 0.3
-    exact = GraphNodes(knowledge, "c", IMPL, Options(top_k=4, threshold=plain[0].score)).retrieve(TASKS)
-    assert exact[0] == plain[0]
-
-
 def test_calls_are_added_and_named(knowledge):
-    retriever = GraphNodes(knowledge, "c", BLOCK, Options(calls=200, guarded=True))
+    retriever = BlockPKG(knowledge, guarded=True, calls=200)
     found, _ = retriever.retrieve(TASKS)
     assert found.source == "d0:2-4 calls d1:1-3" and found.text.startswith(
         "def divides(divisor, number):\n    if number"
     )
     assert retriever.augmented["T/0"].left_out == {} and found.pruned == ""
-    (short,) = GraphNodes(knowledge, "c", BLOCK, Options(calls=20, guarded=True)).retrieve(TASKS[:1])
+    (short,) = BlockPKG(knowledge, guarded=True, calls=20).retrieve(TASKS[:1])
     assert short.source == "d0:2-4"
-
-
-def test_calls_have_a_budget_in_tokens_where_a_tokenizer_counts(knowledge):
-    def words(text):
-        return len(text.split())
-
-    helper = "def divides(divisor, number):\n    if number"
-    for budget, added in ((3, False), (40, True)):
-        options = Options(calls=budget, guarded=True, measure=words)
-        (found,) = GraphNodes(knowledge, "c", BLOCK, options).retrieve(TASKS[:1])
-        assert found.text.startswith(helper) is added
 
 
 def test_contexts_never_grow_over_the_limit(textbook, embedder):
@@ -324,33 +270,11 @@ def test_contexts_never_grow_over_the_limit(textbook, embedder):
     knowledge.graph = textbook[1]
     names = textbook[1].payloads(textbook[1].of_type(NAME)[::60])
     tasks = [Task(f"T/{i}", "made-up", name, "f", "", "") for i, name in enumerate(names)]
-    for options in (Options(top_k=5), Options(calls=1500), Options(top_k=3, calls=MANY)):
-        found = GraphNodes(knowledge, "Func-PKG", IMPL, options).retrieve(tasks)
+    for calls in (0, 1500, MANY):
+        found = FuncPKG(knowledge, calls=calls).retrieve(tasks)
         assert max(len(c.text) for c in found) <= CONTEXT_CHARS
 
 
-@pytest.mark.parametrize("top_k", [1, 5])
-def test_an_approximate_index_gives_what_the_exact_one_does_on_a_small_graph(knowledge, top_k):
-    options = (Options(top_k=top_k, index=name) for name in ("flat", "hnsw"))
-    exact, hnsw = (GraphNodes(knowledge, "c", IMPL, o).retrieve(TASKS) for o in options)
-    assert [c.text for c in exact] == [c.text for c in hnsw]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"top_k": 0}, {"calls": -1}, {"threshold": 1.5}, {"threshold": float("nan")}]
-)
-def test_wrong_options_are_a_users_error(wrong):
-    with pytest.raises(UserError, match="top_k is at least 1"):
-        Options(**wrong)
-
-
-def test_an_unknown_index_is_a_users_error():
-    with pytest.raises(UserError, match="unknown index 'tree'; choose from: flat, hnsw"):
-        Options(index="tree")
-
-
-def test_fitting():
-    assert fitting(["abc", "de", "f"], 7) == ["abc", "de"]
-    assert fitting(["abc", "de", "f"], 6) == ["abc"]
-    assert fitting(["abc"], 1) == ["abc"]
-    assert np.all([len(fitting(["a"] * 9, n)) == max(1, (n + 2) // 3) for n in range(1, 25)])
+def test_a_wrong_budget_is_a_users_error(knowledge):
+    with pytest.raises(UserError, match="calls is -1"):
+        FuncPKG(knowledge, calls=-1)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
-from pkg_lib.retrieval.columns import ALL, columns_of, knowledge_of
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
-from pkg_lib.retrieval.text_columns import TEXT_RETRIEVERS, TextKnowledge
-
-
-def test_all_names_every_retriever():
-    assert set(ALL) == {*RETRIEVERS, *TEXT_RETRIEVERS}
+from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of, knowledge_of, retrieved
+from pkg_lib.retrieval.retrievers import Knowledge, NoRetrieval
+from pkg_lib.retrieval.text_columns import TextKnowledge
 
 
 @pytest.fixture
@@ -56,8 +54,8 @@ def task(i, benchmark="humaneval"):
 def test_columns_by_corpus():
     assert list(columns_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
     assert list(columns_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
-    assert columns_of("textbook+stdlib") is RETRIEVERS
-    assert set(ALL) == {*RETRIEVERS, "JSON-PKG"}
+    code = ["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
+    assert list(columns_of("textbook+stdlib")) == code and retrieved() == [*code, "JSON-PKG"]
     with pytest.raises(UserError, match="mixes code and text"):
         columns_of("textbook+tutorials")
     with pytest.raises(UserError, match="joined with no other"):
@@ -94,3 +92,14 @@ def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
     (tmp_path / "contexts" / f"{published.FILES['Dense']['mbpp']}.jsonl").unlink()
     with pytest.raises(UserError, match=r"cannot read .*voyage_code_relevant_context_mbpp"):
         load_corpus("published")
+
+
+def test_a_column_is_one_entry(monkeypatch):
+    monkeypatch.setitem(COLUMNS, "Toy", Column("Toy", NoRetrieval, ("text",)))
+    assert list(columns_of("python-docs"))[-1] == retrieved()[-1] == "Toy" not in columns_of("textbook")
+
+
+def test_names_of_columns_and_corpora_load_no_large_library():
+    code = "import sys, pkg_lib.retrieval.columns; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"numpy", "torch", "transformers", "pandas", "sklearn", "bm25s"} & set(loaded.split())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.graph.schema import BLOCK, IMPL
 from pkg_lib.retrieval.explain import explain
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, GraphNodes, Knowledge, Options
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, BlockPKG, FuncPKG, Knowledge
 
 SOURCE = """def helper(sentence):
     return sentence.strip()
@@ -33,17 +32,13 @@ def knowledge(embedder):
     return Knowledge([Document("d", SOURCE), Document("e", "def other(x):\n    return x\n")], embedder)
 
 
-@pytest.mark.parametrize(
-    ("unit", "kind", "column"), [("function", IMPL, "Func-PKG"), ("block", BLOCK, "Block-PKG")]
-)
+@pytest.mark.parametrize(("unit", "column"), [("function", FuncPKG), ("block", BlockPKG)])
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("calls", [0, 500])
-def test_context_is_the_columns_own(knowledge, unit, kind, column, guarded, calls):
+def test_context_is_the_columns_own(knowledge, unit, column, guarded, calls):
     found = explain(knowledge, QUERY, unit, guarded, calls)
     task = Task("query", "", QUERY, "", "", "")
-    assert [found.context] == GraphNodes(
-        knowledge, column, kind, Options(guarded=guarded, calls=calls)
-    ).retrieve([task])
+    assert [found.context] == column(knowledge, guarded, calls).retrieve([task])
     assert found.context.source.startswith(found.chosen.where) and len(found.context.text) <= CONTEXT_CHARS
     assert found.context.pruned == (
         "" if found.removed < 0 else next(f"{b.first}-{b.last}" for b in found.tree if b.removed)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pkg_lib.core.types import UserError
-from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex, make_index, recall
+from pkg_lib.retrieval.index import INDEXES, HNSWIndex, make_index
 
 
 def clustered(count: int, seed: int = 0, dimension: int = 32) -> np.ndarray:
@@ -37,16 +37,7 @@ def test_hnsw_finds_nearly_all(hnsw):
     flat = make_index("flat", VECTORS)
     positions, cosines = hnsw.search(QUERIES, 3)
     assert positions.shape == cosines.shape == (100, 3) and (np.diff(cosines, axis=1) <= 0).all()
-    assert recall(hnsw, flat, QUERIES) >= 0.98 and recall(hnsw, flat, QUERIES, 10) >= 0.9
-
-
-def test_recall_of_known_answers():
-    flat = FlatIndex(VECTORS)
-    assert recall(flat, flat, QUERIES, 7) == 1
-    assert recall(FlatIndex(np.roll(VECTORS, 1, axis=0)), flat, QUERIES) == 1  # the same vectors elsewhere
-    half = VECTORS[::2]
-    nearest = flat.search(QUERIES)[0][:, 0]
-    assert recall(FlatIndex(half), flat, QUERIES) == pytest.approx((nearest % 2 == 0).mean())
+    assert (positions[:, 0] == flat.search(QUERIES)[0][:, 0]).mean() >= 0.98
 
 
 def test_the_same_vectors_give_the_same_hnsw(hnsw):

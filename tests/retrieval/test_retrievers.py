@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.graph.schema import IMPL
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, RETRIEVERS, GraphNodes, Knowledge, Options, cut
+from pkg_lib.graph.schema import NAME, build
+from pkg_lib.retrieval.columns import columns_of
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge, cut
+
+RETRIEVERS = columns_of("textbook")
 
 PRIMES = """\
 def is_prime(number):
@@ -151,17 +152,7 @@ def test_cut(text, limit, expected):
     assert cut(text, limit) == expected
 
 
-def test_twins_hide_no_function_from_hnsw(embedder):
-    """HNSW over hundreds of equal vectors links them among themselves only."""
+def test_one_node_a_text_the_first_of_the_corpus():
     twin = "def total(items):\n    return sum(items)\n"
-    words = ["".join(p) for p in itertools.permutations("abcde", 4)]
-    others = [
-        Document(f"d/{i}", f"def {w}({w[::-1]}):\n    return {w[2:]}x{w[:2]}\n")
-        for i, w in enumerate(words[:40])
-    ]
-    documents = [Document(f"twin/{i}", twin) for i in range(400)] + others
-    asked = [task(i, d.text) for i, d in enumerate(others)] + [task(40, twin)]
-    knowledge = Knowledge(documents, embedder)
-    columns = [GraphNodes(knowledge, "Func-PKG", IMPL, Options(index=name)) for name in ("flat", "hnsw")]
-    exact, approximate = ([c.source for c in column.retrieve(asked)] for column in columns)
-    assert approximate == exact and exact[-1] == "twin/0:1-2"
+    graph = build([Document("a", twin), Document("b", twin), Document("c", "def other(): pass\n")])
+    assert [graph.where(v) for v in graph.first_of_each_text(NAME)] == ["a:1-2", "c:1-1"]

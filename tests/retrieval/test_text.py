@@ -6,8 +6,9 @@ import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.text.documents import Structured
+from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
-from pkg_lib.retrieval.text_columns import TEXT_RETRIEVERS, JsonPKG, TextKnowledge
+from pkg_lib.retrieval.text_columns import JsonPKG, TextKnowledge
 
 PRIMES = (
     "Primes\n======\n\nA prime number has no divisor.\n\n"
@@ -65,11 +66,11 @@ def test_the_score_is_the_cosine(knowledge, embedder):
     assert found.score == pytest.approx(float(leaf @ query), abs=1e-6)
 
 
-@pytest.mark.parametrize("column", TEXT_RETRIEVERS)
+@pytest.mark.parametrize("column", columns_of("python-docs"))
 def test_every_column_of_a_text_corpus(knowledge, column):
-    found = TEXT_RETRIEVERS[column](knowledge).retrieve(TASKS)
+    found = columns_of("python-docs")[column](knowledge).retrieve(TASKS)
     assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in TASKS]
-    assert found == TEXT_RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert found == columns_of("python-docs")[column](knowledge).retrieve(TASKS)
     if column != "None":  # all columns see the same documents
         assert [c.source.partition("#")[0] for c in found] == ["t/primes", "t/lists", "t/m.read_lines"]
 

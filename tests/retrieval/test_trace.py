@@ -8,7 +8,8 @@ import pytest
 
 from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL
-from pkg_lib.retrieval.retrievers import RETRIEVERS, Knowledge
+from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.retrieval.retrievers import Knowledge
 from pkg_lib.retrieval.text_columns import JsonPKG, TextKnowledge
 from pkg_lib.retrieval.trace import trace
 
@@ -34,7 +35,7 @@ def of(knowledge):
 
 
 def retrieved(knowledge, column, query="apple apples core"):
-    (context,) = RETRIEVERS[column](knowledge).retrieve([Task("t", "", query, "", "", "")])
+    (context,) = COLUMNS[column].retriever(knowledge).retrieve([Task("t", "", query, "", "", "")])
     return context
 
 

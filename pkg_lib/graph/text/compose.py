@@ -29,30 +29,23 @@ class _Section:
     sections: list[_Section] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        value: dict[str, Any] = {}
         if self.paragraphs:
-            found["explanation"] = self.paragraphs[0] if len(self.paragraphs) == 1 else self.paragraphs
+            value["explanation"] = self.paragraphs[0] if len(self.paragraphs) == 1 else self.paragraphs
         if self.examples:
-            found["examples"] = self.examples
+            value["examples"] = self.examples
         for section in self.sections:
-            found[free_key(found, section.title)] = section.json()
-        return found
-
-
-def free_key(taken: Iterable[str], title: str) -> str:
-    """The title, or with the first number from 2 that makes it another key than those taken or reserved."""
-    used = {*taken, "explanation", "examples"}
-    key, number = title, 1
-    while key in used:
-        number += 1
-        key = f"{title} ({number})"
-    return key
+            key, number = section.title, 1
+            while key in value or key in ("explanation", "examples"):
+                number += 1
+                key = f"{section.title} ({number})"
+            value[key] = section.json()
+        return value
 
 
 def compose(stream: Iterable[Event]) -> dict[str, Any]:
     """A stream of headings, paragraphs and code as nested sections."""
-    root = _Section("", 0)
-    stack, term, linked = [root], "", False
+    stack, term, linked = [_Section("", 0)], "", False
     for event in stream:
         if term and event.kind != "text":  # a term that nothing defines is a paragraph of its own
             stack[-1].paragraphs.append(term)
@@ -74,4 +67,4 @@ def compose(stream: Iterable[Event]) -> dict[str, Any]:
         linked = event.kind == "text"
     if term:
         stack[-1].paragraphs.append(term)
-    return root.json()
+    return stack[0].json()

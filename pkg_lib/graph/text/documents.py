@@ -1,4 +1,4 @@
-"""JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), and back without loss.
+"""JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
 
 One tree a document: its root is the whole JSON value, a PATH node with the empty path; every object or array below is a
 PATH node (payload: its path), every primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the
@@ -17,9 +17,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from pkg_lib.core.types import Document
@@ -76,11 +75,11 @@ def parse_json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         twice = next(k for k, n in Counter(k for k, _ in pairs).items() if n > 1)
         raise Rejected(f"duplicate key: {twice[:60]!a}")
-    return found
+    return value
 
 
 def _constant(name: str) -> float:
@@ -99,28 +98,20 @@ def check(value: Any) -> None:
     stack = [(value, 0)]
     while stack:
         v, depth = stack.pop()
-        _check_one(v, depth)
-        if isinstance(v, dict):
-            for key, child in v.items():
-                _check_one(key, 0)
-                stack.append((child, depth + 1))
-        elif isinstance(v, list):
-            stack += [(child, depth + 1) for child in v]
-
-
-def _check_one(v: Any, depth: int) -> None:
-    if isinstance(v, dict | list):
-        if depth >= MAX_DEPTH:
-            raise Rejected(f"nested too deep: more than {MAX_DEPTH} levels")
-        if isinstance(v, dict) and not all(isinstance(k, str) for k in v):
-            raise Rejected("a key that is no string")
-    elif isinstance(v, str):
-        if _SURROGATE.search(v):
-            raise Rejected("half a surrogate pair in a text")
-    elif isinstance(v, float) and not math.isfinite(v):
-        raise Rejected(f"not a number: {v}")
-    elif v is not None and not isinstance(v, bool | int | float):
-        raise Rejected(f"no JSON type: {type(v).__name__}")
+        if isinstance(v, dict | list):
+            if depth >= MAX_DEPTH:
+                raise Rejected(f"nested too deep: more than {MAX_DEPTH} levels")
+            if isinstance(v, dict) and not all(isinstance(k, str) for k in v):
+                raise Rejected("a key that is no string")
+            children = [*v, *v.values()] if isinstance(v, dict) else v
+            stack += [(child, depth + 1) for child in children]
+        elif isinstance(v, str):
+            if _SURROGATE.search(v):
+                raise Rejected("half a surrogate pair in a text")
+        elif isinstance(v, float) and not math.isfinite(v):
+            raise Rejected(f"not a number: {v}")
+        elif v is not None and not isinstance(v, bool | int | float):
+            raise Rejected(f"no JSON type: {type(v).__name__}")
 
 
 def extend(path: str, step: Step) -> str:
@@ -166,53 +157,12 @@ def tree(value: Any) -> list[Node]:
     stack: list[tuple[Any, str, int]] = [(value, "", -1)]
     while stack:
         v, path, parent = stack.pop()
-        children = [(child, extend(path, step), len(nodes)) for step, child in _items(v)]
-        inner = bool(children)
-        nodes.append(Node(PATH if inner else PATHVALUE, parent, path, path if inner else serialize(path, v)))
+        items = v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ()
+        children = [(child, extend(path, step), len(nodes)) for step, child in items]
+        kind, payload = (PATH, path) if children else (PATHVALUE, serialize(path, v))
+        nodes.append(Node(kind, parent, path, payload))
         stack += reversed(children)
     return nodes
-
-
-def _items(value: Any) -> Iterator[tuple[Step, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
-
-
-def rebuild(payloads: Iterable[str]) -> Any:
-    """The JSON value from the payloads of its leaves, in their order; ValueError where they belong to no one value."""
-    holder: list[Any] = []
-    for payload in payloads:
-        path, value = deserialize(payload)
-        way, node = [0, *steps(path)], holder
-        for step, following in pairwise(way):
-            node = _enter(node, step, [] if isinstance(following, int) else {})
-        if _has(node, way[-1]):
-            raise ValueError(f"path {path!r} occurs twice")
-        _enter(node, way[-1], value)
-    if not holder:
-        raise ValueError("no leaves")
-    return holder[0]
-
-
-def _has(node: Any, step: Step) -> bool:
-    return (
-        step in node
-        if isinstance(node, dict)
-        else isinstance(node, list) and isinstance(step, int) and step < len(node)
-    )
-
-
-def _enter(node: Any, step: Step, default: Any) -> Any:
-    """What stands at a step below a container; `default` is put there first where nothing does."""
-    if isinstance(node, list) and isinstance(step, int) and step <= len(node):
-        if step == len(node):
-            node.append(default)
-        return node[step]
-    if isinstance(node, dict) and isinstance(step, str):
-        return node.setdefault(step, default)
-    raise ValueError(f"no place for {step!r}")
 
 
 def build_text(
@@ -224,11 +174,15 @@ def build_text(
     are 0. Edges are JSON_CHILD, from each PATH node to its children.
     """
     columns = Columns()
-    found = {s.document: s for s in structured}
+    by_document = {s.document: s for s in structured}
     for index, document in enumerate(documents):
-        result = found.get(document.id, Structured(document.id, None, "not structured"))
+        result = by_document.get(document.id, Structured(document.id, None))
         try:
-            nodes = _nodes(result)
+            if not result.value:
+                raise Rejected(
+                    result.reason or ("not structured" if result.value is None else "nothing in it")
+                )
+            nodes = tree(result.value)
         except Rejected as e:
             columns.skipped.append((document.id, str(e)))
             continue
@@ -236,14 +190,6 @@ def build_text(
         for n in nodes:
             columns.node(n.kind, index, start + n.parent if n.parent >= 0 else -1, 0, 0, n.payload)
     return PKG.of(columns, [d.id for d in documents], meta)
-
-
-def _nodes(result: Structured) -> list[Node]:
-    if result.value is None:
-        raise Rejected(result.reason or "not structured")
-    if not result.value:
-        raise Rejected("nothing in it")
-    return tree(result.value)
 
 
 def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:

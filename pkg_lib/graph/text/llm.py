@@ -1,7 +1,7 @@
 """The paper's structurer: a language model writes a document's JSON (Section 3.1.2, "constrained prompting").
 
-The prompt demands one JSON object of a fixed shape. The answer must be strict JSON (graph/documents.py); else the model is
-asked again with the reason, at most `retries` times, and then the document is rejected with the last reason. The paper
+The prompt demands one JSON object of a fixed shape. The answer must be strict JSON (documents.py); else the model is
+asked again with the reason, at most RETRIES times, and then the document is rejected with the last reason. The paper
 prints no prompt for this step; this one is ours.
 """
 
@@ -11,15 +11,14 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pkg_lib.core.types import Document, Generation, Request, digest
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json
 
 RETRIES = 2
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it; sections have 1,200 tokens at most
-# A model's answer here is no program: no entry point, so decoding never stops early for one.
-_NO_ENTRY_POINT = "<json>"
+_NO_ENTRY_POINT = "<json>"  # the answer is no program, so decoding never stops early for one
 _FENCE = re.compile(r"^[ \t]*```(?:json|JSON)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.S | re.M)
 
 PROMPT = """\
@@ -41,73 +40,47 @@ The section:
 AGAIN = "\nYour last answer to this could not be used ({reason}). Answer again with one complete, valid JSON object only.\n"
 
 
-class Backend(Protocol):
-    """What is asked of a model: `TransformersBackend` of generation/backends.py, or anything that does the same."""
-
-    def generate(self, requests: list[Request], done: Callable[[Any, str, str], None]) -> None: ...
-
-
-class Cache(Protocol):
-    """Completions by key: `GenerationCache` of generation/cache.py."""
-
-    def __contains__(self, key: str) -> bool: ...
-    def __getitem__(self, key: str) -> Generation: ...
-    def append(self, name: str, generation: Generation) -> None: ...
-
-
 @dataclass
 class LLM:
-    """The structurer `llm`. `model`, `revision` and `style` stand in the cache's keys; lines go to `file` of the cache.
+    """The structurer `llm`. `generate(requests, done)` asks the model; `cache` holds its answers by key (a
+    GenerationCache), of which new ones go to `file` as soon as they are there: a stopped run goes on where it was.
 
-    Every answer is appended as soon as it is there, so a stopped run goes on where it was. `asked` counts the prompts sent
-    to the backend, `first` the documents whose first answer was valid.
+    `asked` counts the prompts that went to the model, `answers` are all answers to a document, the last one its own.
     """
 
-    backend: Backend
-    cache: Cache
+    generate: Callable[[list[Request], Callable[[Any, str, str], None]], None]
+    cache: Any
     model: str
     revision: str = ""
     style: str = "chat"
     file: str = "structured.jsonl"
-    retries: int = RETRIES
-    max_new_tokens: int = MAX_NEW_TOKENS
     asked: int = 0
-    first: int = 0
     answers: dict[str, list[Generation]] = field(default_factory=dict)
-    name: str = "llm"
 
     def structure(self, documents: list[Document]) -> list[Structured]:
-        """One entry a document, in order; rounds over all documents, so that the backend can batch them."""
-        found: dict[str, Structured] = {}
-        waiting = {d.id: (d, PROMPT.format(text=d.text.strip("\n"))) for d in documents}
-        for attempt in range(1, self.retries + 2):
-            keys = {i: self._key(prompt, attempt) for i, (_, prompt) in waiting.items()}
-            self._ask(
-                {keys[i]: Request(i, prompt, _NO_ENTRY_POINT) for i, (_, prompt) in waiting.items()}, attempt
-            )
+        """One entry a document, in order; rounds over all documents, so that the model can batch them."""
+        results: dict[str, Structured] = {}
+        prompts = {d.id: PROMPT.format(text=d.text.strip("\n")) for d in documents}
+        waiting = dict(prompts)
+        for attempt in range(1, RETRIES + 2):
+            keys = {i: self._key(prompt, attempt) for i, prompt in waiting.items()}
+            self._ask({keys[i]: Request(i, p, _NO_ENTRY_POINT) for i, p in waiting.items()}, attempt)
             for i, key in keys.items():
                 answer = self.cache[key]
                 self.answers.setdefault(i, []).append(answer)
-                found[i] = read_answer(i, answer.raw, answer.finish, attempt)
-            waiting = {
-                i: (d, self._again(d, found[i].reason))
-                for i, (d, _) in waiting.items()
-                if found[i].value is None
-            }
-            self.first += sum(found[i].value is not None for i in keys) if attempt == 1 else 0
+                results[i] = read_answer(i, answer.raw, answer.finish, attempt)
+            rejected = {i: results[i].reason for i in waiting if results[i].value is None}
+            waiting = {i: prompts[i] + AGAIN.format(reason=reason) for i, reason in rejected.items()}
             if not waiting:
                 break
-        return [found[d.id] for d in documents]
-
-    def _again(self, document: Document, reason: str) -> str:
-        return PROMPT.format(text=document.text.strip("\n")) + AGAIN.format(reason=reason)
+        return [results[d.id] for d in documents]
 
     def _key(self, prompt: str, attempt: int) -> str:
         params = {
             "attempt": attempt,
             "do_sample": False,
             "dtype": "bfloat16",
-            "max_new_tokens": self.max_new_tokens,
+            "max_new_tokens": MAX_NEW_TOKENS,
         }
         params |= {"sample": 0, "stage": "structure", "style": self.style}
         return digest(self.model, self.revision, prompt, json.dumps(params, sort_keys=True))[:32]
@@ -118,14 +91,13 @@ class LLM:
 
         def done(row: Any, raw: str, finish: Any) -> None:
             meta = {"attempt": attempt, "prompt_sha256": digest(row.request.text)}
-            answer = Generation(
-                todo[id(row.request)], row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, meta
-            )
+            key, task = todo[id(row.request)], row.request.task_id
+            answer = Generation(key, task, raw, row.tokens, finish, row.prompt_tokens, meta)
             self.cache.append(self.file, answer)
 
         self.asked += len(todo)
         if todo:
-            self.backend.generate([r for r in requests.values() if id(r) in todo], done)
+            self.generate([r for r in requests.values() if id(r) in todo], done)
 
 
 def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structured:
@@ -137,11 +109,7 @@ def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structure
         return Structured(document, None, reason, attempt)
     if not isinstance(value, dict):
         return Structured(document, None, f"no object: {type(value).__name__}", attempt)
-    return (
-        Structured(document, value, "", attempt)
-        if value
-        else Structured(document, None, "nothing in it", attempt)
-    )
+    return Structured(document, value or None, "" if value else "nothing in it", attempt)
 
 
 def json_part(raw: str) -> str:

@@ -1,9 +1,9 @@
 """reStructuredText -> a stream of headings, paragraphs and code, by docutils.
 
-Sphinx's roles and directives are more than docutils knows. A role that it does not know is its text (`~a.b.c` is c, `!x` is
-x, `title <target>` is title). A directive that it does not know is taken by what it holds: a code directive is code,
+Sphinx's roles and directives are more than docutils knows. A role that it does not know is its text (`~a.b.c` is c, `!x`
+is x, `title <target>` is title). A directive that it does not know is taken by what it holds: a code directive is code,
 an object description (`method:: list.append(x)`) a term with its text, and all others are the text inside; what only
-steers the build (`index`, `toctree`, `highlight`) is left out. Parts that docutils cannot read are kept as plain text.
+steers the build (`index`, `toctree`) is left out. Parts that docutils cannot read are kept as plain text.
 """
 
 from __future__ import annotations
@@ -17,79 +17,32 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _ROLE = re.compile(r":([A-Za-z](?:[\w.+-]*[A-Za-z0-9])?(?::[A-Za-z][\w.+-]*)?):`")
 _DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+([A-Za-z](?:[\w.+:-]*[A-Za-z0-9])?)::(?=\s|$)", re.M)
 _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
-_WITH_LANGUAGE = {"code-block", "sourcecode", "code", "prompt"}  # their argument is no part of the code
-_CODE = _WITH_LANGUAGE | {"testcode", "testoutput", "doctest", "ipython", "productionlist", "parsed-literal"}
-_STEERS = {
-    "index",
-    "toctree",
-    "currentmodule",
-    "module",
-    "sectionauthor",
-    "moduleauthor",
-    "codeauthor",
-    "highlight",
-    "testsetup",
-    "testcleanup",
-    "tabularcolumns",
-    "contents",
-    "include",
-    "literalinclude",
-    "raw",
-    "image",
-    "figure",
-    "plot",
-}
+_WITH_LANGUAGE = _names("code-block sourcecode code prompt")  # their argument is no part of the code
+_CODE = _WITH_LANGUAGE | _names("testcode testoutput doctest ipython productionlist parsed-literal")
+_STEERS = _names(
+    "index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight testsetup testcleanup "
+    "tabularcolumns contents include literalinclude raw image figure plot"
+)
 _VERSIONS = {
     "versionadded": "New in version",
     "versionchanged": "Changed in version",
     "deprecated": "Deprecated since version",
 }
-_OWN_ROLES = {
-    "code",
-    "emphasis",
-    "strong",
-    "literal",
-    "math",
-    "raw",
-    "subscript",
-    "superscript",
-    "title-reference",
-}
-_OWN_DIRECTIVES = {
-    "note",
-    "warning",
-    "tip",
-    "hint",
-    "important",
-    "caution",
-    "danger",
-    "error",
-    "attention",
-    "admonition",
-    "topic",
-    "sidebar",
-    "rubric",
-    "epigraph",
-    "highlights",
-    "pull-quote",
-    "compound",
-    "container",
-    "table",
-    "csv-table",
-    "list-table",
-    "math",
-    "replace",
-    "unicode",
-    "date",
-    "role",
-    "default-role",
-    "class",
-    "line-block",
-    "footer",
-}
+# docutils' own, which it reads itself.
+_ROLES = _names("code emphasis strong literal math raw subscript superscript title-reference")
+_DIRECTIVES = _names(
+    "note warning tip hint important caution danger error attention admonition topic sidebar rubric epigraph "
+    "highlights pull-quote compound container table csv-table list-table math replace unicode date role "
+    "default-role class line-block footer"
+)
 _SETTINGS = {
     "report_level": 5,  # nothing is written to stderr; what fails stands in the tree
     "halt_level": 6,
@@ -152,16 +105,12 @@ def _role(name: str, raw: str, text: str, *_: Any, **__: Any) -> tuple[list[node
     return [nodes.literal(raw, shown.rpartition(".")[2] if shown.startswith("~") else shown)], []
 
 
-def _learn(text: str) -> None:
-    """Registers the roles and directives that occur in the text and are none of docutils' own."""
-    for name in {n.lower() for n in _ROLE.findall(text)} - _OWN_ROLES:
-        roles.register_local_role(name, _role)
-    for name in {n.lower() for n in _DIRECTIVE.findall(text)} - _OWN_DIRECTIVES:
-        directives.register_directive(name, _Generic)
-
-
 def _tree(text: str) -> nodes.document:
-    _learn(text)
+    """The text's document; the roles and directives in it that are none of docutils' own are registered first."""
+    for name in {n.lower() for n in _ROLE.findall(text)} - _ROLES:
+        roles.register_local_role(name, _role)
+    for name in {n.lower() for n in _DIRECTIVE.findall(text)} - _DIRECTIVES:
+        directives.register_directive(name, _Generic)
     return publish_doctree(text, settings_overrides=_SETTINGS)
 
 
@@ -174,45 +123,38 @@ def headings(text: str) -> Iterator[tuple[int, int, str]]:
     """(line index of the heading with its overline, level, title) of every section, in order."""
     lines = text.split("\n")
     for section in _tree(text).findall(nodes.section):
-        level = sum(isinstance(n, nodes.section) for n in _ancestors(section)) + 1
+        level, above = 1, section.parent
+        while above is not None:
+            level, above = level + isinstance(above, nodes.section), above.parent
         first = max(section.line - 2, 0)  # docutils counts from 1 and names the underline
-        overlined = (
-            first > 0
-            and len(set(lines[first - 1].strip())) == 1
-            and lines[first - 1][:3] == lines[first + 1][:3]
-        )
+        over = lines[first - 1] if first > 0 else ""
+        overlined = len(set(over.strip())) == 1 and over[:3] == lines[first + 1][:3]
         yield first - overlined, level, _words(section[0])
-
-
-def _ancestors(node: nodes.Node) -> Iterator[nodes.Node]:
-    while node.parent is not None:
-        node = node.parent
-        yield node
 
 
 def _walk(node: nodes.Node, level: int) -> Iterator[Event]:
     for child in node.children:
-        if isinstance(child, nodes.section):
-            yield Event("heading", _words(child[0]), level + 1)
-            yield from _walk(child, level + 1)
-        elif isinstance(child, nodes.literal_block | nodes.doctest_block | nodes.math_block):
-            yield Event("code", child.astext().strip("\n"))
-        elif isinstance(child, nodes.Invisible) or (
-            isinstance(child, nodes.title) and isinstance(node, nodes.section)
-        ):
-            continue
-        elif isinstance(child, nodes.table):
-            yield Event(
-                "text", "\n".join(" | ".join(map(_words, row.children)) for row in child.findall(nodes.row))
-            )
-        elif isinstance(child, nodes.term | nodes.field_name):
-            yield Event("term", _words(child))
-        elif isinstance(child, nodes.TextElement):
-            yield Event("text", _words(child))
-        elif isinstance(child, nodes.system_message):
-            yield from (Event("text", _words(block)) for block in child.findall(nodes.literal_block))
-        else:
-            yield from _walk(child, level)
+        match child:
+            case nodes.section():
+                yield Event("heading", _words(child[0]), level + 1)
+                yield from _walk(child, level + 1)
+            case nodes.literal_block() | nodes.doctest_block() | nodes.math_block():
+                yield Event("code", child.astext().strip("\n"))
+            case nodes.Invisible():
+                continue
+            case nodes.title() if isinstance(node, nodes.section):
+                continue
+            case nodes.table():
+                rows = (" | ".join(map(_words, row.children)) for row in child.findall(nodes.row))
+                yield Event("text", "\n".join(rows))
+            case nodes.term() | nodes.field_name():
+                yield Event("term", _words(child))
+            case nodes.TextElement():
+                yield Event("text", _words(child))
+            case nodes.system_message():
+                yield from (Event("text", _words(block)) for block in child.findall(nodes.literal_block))
+            case _:
+                yield from _walk(child, level)
 
 
 def _words(node: nodes.Node) -> str:

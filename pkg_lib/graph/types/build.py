@@ -21,7 +21,7 @@ from pkg_lib.core.remarks import FEW, first_few, shown
 from pkg_lib.core.store import write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered as in_order
-from pkg_lib.graph.nodes import paused_collector
+from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.types import listing as published
 from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import VERSION, Declared, Facts, Import, Reference, facts_of

@@ -1,8 +1,8 @@
-"""What cast.ipynb shows, read from results/repo_tasks: tasks, retrieval measures, verdicts, contexts, chunk statistics."""
+"""What cast.ipynb reads of one model's stored runs, and the cells of its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,46 +11,49 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis.stats import CONFIDENCE, RESAMPLES, ControlError, Difference
-from pkg_lib.analysis.tables import HERE
+from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.stats import CONFIDENCE, RESAMPLES, ControlError, Difference, pass_at_1, wilson
+from pkg_lib.analysis.tables import DASH, HERE, interval, percent, points
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.store import read_rows
 from pkg_lib.core.types import NotAtHand
-from pkg_lib.papers.cast import cast_store as store
-from pkg_lib.papers.cast.cast_columns import COLUMNS
-from pkg_lib.papers.cast.judging import CONTROLS
-from pkg_lib.papers.cast.retrieving import load as load_retrieval
-from pkg_lib.papers.cast.retrieving import mappings
-from pkg_lib.papers.cast.verdicts import stored
-
-BASELINE = "None"
-MEASURES = ("exact", "edit", "identifiers_exact", "identifiers_f1")
+from pkg_lib.papers.cast.context_columns import COLUMNS
+from pkg_lib.papers.cast.function_benchmarks import PackageFunctions, RepoEvalFunctions, not_stored
+from pkg_lib.papers.cast.repository_functions import CONTROLS
+from pkg_lib.papers.cast.retrieval_quality import load, mappings, stored_in
 
 
 @dataclass(frozen=True)
-class Study:
-    """The stored runs of one model. UserError for an unknown model, or where no tasks are stored."""
+class CastRuns:
+    """The stored runs of one model; nothing is computed. UserError for an unknown model, or where none are stored."""
 
     results: Path
     model: str
 
     def __post_init__(self) -> None:
         model_spec(self.model)
-        check_controls(self.controls)
+        for name, wanted in CONTROLS.items():
+            verdicts = self._verdicts(self.packages.verdicts("controls", name))
+            wrong = verdicts.index[verdicts.isna() | (verdicts.fillna(not wanted) != wanted)]
+            if len(wrong):
+                where = f"{len(wrong)} tasks (first: {wrong[0]})"
+                raise ControlError(f"control row '{name}' is wrong for {where}; no table is written")
+        if not self.rows:
+            step = f"python -m pkg_lib repo-tasks --model {self.model}"
+            raise NotAtHand(f"no verdicts of {self.model} are stored: run {step}")
 
     @cached_property
-    def tasks(self) -> list[dict[str, Any]]:
-        return store.stored_rows(self.results)
+    def packages(self) -> PackageFunctions:
+        return PackageFunctions(self.results)
 
     @cached_property
     def ids(self) -> list[str]:
-        return [t["id"] for t in self.tasks]
+        return [row["id"] for row in self.packages.rows()]
 
     @cached_property
     def rows(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Column -> task -> its row of verdict and measures; columns that were judged only."""
-        found = {name: {r["task_id"]: r for r in stored(self.results, self.model, name)} for name in COLUMNS}
-        return {name: rows for name, rows in found.items() if rows}
+        rows = {name: self.packages.verdicts(self.model, name) for name in COLUMNS}
+        return {name: by_task for name, by_task in rows.items() if by_task}
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -58,83 +61,64 @@ class Study:
         return pd.DataFrame({name: self._verdicts(rows) for name, rows in self.rows.items()}, index=self.ids)
 
     def _verdicts(self, rows: Mapping[str, Mapping[str, Any]]) -> pd.Series:
-        said = [rows[i]["status"] if i in rows else "not_measured" for i in self.ids]
-        return pd.Series(
-            [pd.NA if s == "not_measured" else s == "passed" for s in said], self.ids, dtype="boolean"
-        )
+        known = {i: row["status"] == "passed" for i, row in rows.items() if row["status"] != "not_measured"}
+        return pd.Series([known.get(i, pd.NA) for i in self.ids], self.ids, dtype="boolean")
 
     def column(self, name: str) -> pd.Series:
         """A column's verdicts, all <NA> where it was not judged."""
-        return self.verdicts[name] if name in self.verdicts else pd.Series(pd.NA, self.ids, dtype="boolean")
-
-    @cached_property
-    def controls(self) -> pd.DataFrame:
-        """Boolean [task, control]."""
-        found = {c: store.load_outcomes(self.results, "controls", c) for c in CONTROLS}
-        rows = {c: {i: {"status": o.status} for i, o in own.items()} for c, own in found.items()}
-        return pd.DataFrame({c: self._verdicts(own) for c, own in rows.items()}, index=self.ids)
-
-    @cached_property
-    def retrieval(self) -> pd.DataFrame:
-        return load_retrieval(self.results)
-
-    def measure(self, ranker: str, chunking: str, metric: str, mapping: str = "") -> pd.Series:
-        """A retrieval measure of each task, as a fraction; empty where it was not measured."""
-        rows, mapping = self.retrieval, mapping or mappings(chunking)[0]
-        own = rows[(rows["ranker"] == ranker) & (rows["chunking"] == chunking) & (rows["mapping"] == mapping)]
-        return own.set_index("task_id")[metric].dropna()
+        return self._verdicts(self.rows.get(name, {}))
 
     def matches(self, name: str, measure: str) -> pd.Series:
-        """One of MEASURES for each completion of a column; empty where it was not judged."""
-        own = self.rows.get(name, {})
-        return pd.Series({i: own[i][measure] for i in self.ids if i in own}, dtype=float)
+        """How far the bodies of a column are the reference's; empty where it was not judged."""
+        rows = self.rows.get(name, {})
+        return pd.Series({i: rows[i][measure] for i in self.ids if i in rows}, dtype=float)
+
+    def repoeval_matches(self, name: str, measure: str) -> pd.Series:
+        """The same of the sample of RepoEval; empty where it was not completed."""
+        rows = RepoEvalFunctions(self.results).verdicts(self.model, name)
+        return pd.Series({i: row[measure] for i, row in rows.items()}, dtype=float)
 
     @cached_property
-    def contexts(self) -> dict[str, list[dict[str, Any]]]:
-        """Column -> what stood in the prompts of its tasks."""
-        paths = {name: store.context_file(self.results, name) for name in COLUMNS}
-        return {
-            name: read_rows(p, ("task_id", "chunks", "tokens", "holds_body"))
-            for name, p in paths.items()
-            if p.exists()
-        }
+    def retrieval(self) -> dict[str, pd.DataFrame]:
+        """Benchmark -> its retrieval measures; RepoEval's where they are stored."""
+        names = [
+            n for n in ("packages", "repoeval") if n == "packages" or stored_in(self.results, n).exists()
+        ]
+        return {name: load(self.results, name) for name in names}
+
+    def measure(
+        self, ranker: str, chunking: str, metric: str, mapping: str = "", benchmark: str = "packages"
+    ) -> pd.Series:
+        """A retrieval measure of each task, as a fraction; empty where it was not measured."""
+        if benchmark not in self.retrieval:
+            return pd.Series(dtype=float)
+        wanted = {"ranker": ranker, "chunking": chunking, "mapping": mapping or mappings(chunking)[0]}
+        rows = self.retrieval[benchmark]
+        for name, value in wanted.items():
+            rows = rows[rows[name] == value]
+        return rows.set_index("task_id")[metric].dropna()
 
     @cached_property
     def chunk_statistics(self) -> pd.DataFrame:
-        path = store.home(self.results) / "chunk_statistics.csv"
+        path = self.packages.home / "chunk_statistics.csv"
         if not path.exists():
-            raise store.missing("chunk statistics", "chunks")
+            raise not_stored("chunk statistics", "chunks")
         return pd.read_csv(path)
 
-    @cached_property
-    def meta(self) -> dict[str, Any]:
-        """How the tasks were chosen, and what the parts were made with."""
-        return store.load_meta(self.results, "tasks.meta.json")
-
-    def made_with(self) -> dict[str, Any]:
-        """The settings of the model's run."""
-        columns = [c for c in COLUMNS if store.context_file(self.results, c).exists()]
-        path = store.context_file(self.results, columns[0]) if columns else None
-        return store.load_meta(self.results, f"contexts/{path.stem}.meta.json") if path else {}
+    def provenance(self) -> dict[str, Any]:
+        """What the stored runs were made from."""
+        column = next((c for c in COLUMNS if self.packages.context_file(c).exists()), "None")
+        stem = self.packages.context_file(column).stem
+        parts = {name: self.packages.meta(name) for name in ("tasks", "retrieval", "chunk_statistics")}
+        return {"generator": self.packages.meta(f"contexts/{stem}"), **parts}
 
 
-def check_controls(controls: pd.DataFrame) -> None:
-    """ControlError unless the canonical bodies pass every task and the empty ones none."""
-    for name, wanted in CONTROLS.items():
-        verdicts = controls[name]
-        wrong = verdicts.index[verdicts.isna() | (verdicts.fillna(not wanted) != wanted)]
-        if len(wrong):
-            raise ControlError(
-                f"control row '{name}' is wrong for {len(wrong)} tasks (first: {wrong[0]}); no table is written"
-            )
-
-
-def mean_interval(values: Sequence[float] | pd.Series, seed: int = 0) -> Difference | None:
+def mean_interval(values: Sequence[float] | pd.Series) -> Difference | None:
     """The mean over tasks with its percentile bootstrap interval; None without any."""
     known = np.asarray(values, float)
     if not len(known):
         return None
-    drawn = np.random.default_rng(seed).integers(0, len(known), (RESAMPLES, len(known)))
+    drawn = np.random.default_rng(0).integers(0, len(known), (RESAMPLES, len(known)))
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(known[drawn].mean(axis=1), [tail, 1 - tail])
     return Difference(len(known), float(known.mean()), float(low), float(high))
@@ -146,27 +130,46 @@ def mean_difference(a: pd.Series, b: pd.Series) -> Difference | None:
     return mean_interval(a.loc[joint] - b.loc[joint])
 
 
+def mean_cell(values: pd.Series) -> str:
+    """A mean in percent with its 95 % interval; a dash without values."""
+    mean = mean_interval(values)
+    return f"{percent(mean.value)} ({percent(mean.low)}{DASH}{percent(mean.high)})" if mean else DASH
+
+
+def pass_cell(verdicts: pd.Series) -> str:
+    """pass@1 in percent with its Wilson interval, and n where not every task was measured."""
+    rate = pass_at_1(verdicts)
+    bounds = wilson(rate.passed, rate.measured)
+    if rate.value is None or bounds is None:
+        return DASH
+    partial = f", n={rate.measured}" if rate.measured < rate.total else ""
+    return f"{percent(rate.value)} ({percent(bounds[0])}{DASH}{percent(bounds[1])}{partial})"
+
+
+def difference_cells(difference: Difference | None) -> list[str]:
+    """n, the difference in points and its interval."""
+    if difference is None:
+        return [DASH] * 3
+    return [str(difference.n), points(difference.value), interval(difference.low, difference.high)]
+
+
 def reference(name: str) -> pd.DataFrame:
     """A published table as text, numbers as printed."""
     return pd.read_csv(HERE / "reference" / f"cast_{name}.csv", dtype=str, keep_default_na=False)
 
 
-def published(frame: pd.DataFrame, value: str, **wanted: str) -> str:
-    """The one printed number of the rows that have these values; "" where there is none. R@k is Recall@k there."""
-    rows = frame
+def published(name: str, value: str = "", **wanted: str) -> str:
+    """The one printed number (of the last column, if not named) of the rows with these values; a dash for none."""
+    rows = reference(name)
     for column, text in wanted.items():
         rows = rows[rows[column] == (f"Recall{text[1:]}" if text.startswith("R@") else text)]
-    return rows[value].iloc[0] if len(rows) else ""
+    return rows[value or rows.columns[-1]].iloc[0] if len(rows) else DASH
 
 
-def judged(study: Study, names: Iterable[str]) -> list[str]:
-    """Those of the columns that have verdicts."""
-    return [n for n in names if n in study.verdicts]
-
-
-def require_columns(study: Study) -> None:
-    """UserError where no column was judged for the model."""
-    if not study.rows:
-        raise NotAtHand(
-            f"no verdicts of {study.model} are stored: run python -m pkg_lib repo-tasks --model {study.model}"
-        )
+def grid(
+    title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[Any], index: str, *notes: str
+) -> Grid:
+    """Rows of text by name as a table; columns that are pairs have a group."""
+    frame = pd.DataFrame.from_dict({name: list(row) for name, row in rows.items()}, orient="index")
+    names = pd.MultiIndex.from_tuples(columns) if isinstance(columns[0], tuple) else list(columns)
+    return Grid(title, frame.set_axis(names, axis=1).rename_axis(index), notes)

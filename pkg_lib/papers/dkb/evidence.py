@@ -5,17 +5,17 @@ A type is reached, in three readings from strict to lenient:
     listed  the same, or [ONTOLOGY INFO] names its node            (the reading that the tables use first)
     named   its simple name stands in the context as a word, wherever
 
-Recall: the share of a question's needed types that are reached. Precision: the share of the reached types that are needed,
-where a nested type counts as the type around it. The graph that says where types are declared is the resolved one of the whole
-repository, the same for all pipelines, whatever graph a pipeline itself uses.
+Recall: the share of a question's needed types that are reached. Precision: the share of the reached types that are
+needed, where a nested type counts as the type around it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,13 +25,13 @@ from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb.pipelines import Gathered, Pipeline
 
 READINGS = ("source", "listed", "named")
+READING = "listed"
 RESAMPLES = 10_000
-EXACT = 16  # non-zero differences up to which all changes of sign are tried
 
 
 @dataclass(frozen=True)
 class Judge:
-    """The repository's resolved graph, and what a context reaches of it."""
+    """What a context reaches of a repository, by the resolved graph, whatever graph a pipeline itself uses."""
 
     graph: TypeGraph
 
@@ -41,30 +41,29 @@ class Judge:
             name = outer
         return name
 
+    def needed(self, question: Question) -> list[str]:
+        return gold(question, self.graph)
+
     def reached(self, gathered: Gathered, reading: str) -> set[str]:
         """The types that a context reaches, by their full names; nested ones beside those around them."""
+        nodes = self.graph.nodes.values()
         if reading == "named":
             words = set(re.findall(r"[^\W\d][\w$]*", gathered.text))
-            return {n.name for n in self.graph.nodes.values() if n.simple in words}
-        found = set()
+            return {n.name for n in nodes if n.simple in words}
+        types = set()
         for e in gathered.excerpts:
-            here = self.graph.by_path.get(e.path, [])
-            found |= {n.name for n in here if n.first <= e.last and e.first <= n.last}
+            declared = self.graph.by_path.get(e.path, [])
+            types |= {n.name for n in declared if n.first <= e.last and e.first <= n.last}
         if reading == "listed":
-            found |= {full for name in gathered.listed for full in self._meant(name, gathered)}
-        return found
-
-    def _meant(self, name: str, gathered: Gathered) -> list[str]:
-        """A listed node's type: by its full name, or all of that simple name for graphs that are keyed so."""
-        return (
-            [name]
-            if name in self.graph.nodes
-            else [n.name for n in self.graph.nodes.values() if n.simple == name]
-        )
+            # In a graph that is keyed by simple names, a listed name means all types that have it.
+            listed = set(gathered.listed)
+            simple = listed - self.graph.nodes.keys()
+            types |= {n.name for n in nodes if n.name in listed or n.simple in simple}
+        return types
 
     def scores(self, question: Question, gathered: Gathered, reading: str) -> tuple[float, float]:
         """(recall, precision); precision is NaN where nothing is reached."""
-        reached, needed = self.reached(gathered, reading), gold(question, self.graph)
+        reached, needed = self.reached(gathered, reading), self.needed(question)
         whole, wanted = {self.outermost(n) for n in reached}, {self.outermost(n) for n in needed}
         recall = sum(n in reached for n in needed) / len(needed)
         return recall, len(whole & wanted) / len(whole) if whole else float("nan")
@@ -76,27 +75,17 @@ def table(judge: Judge, questions: Sequence[Question], pipelines: Sequence[Pipel
     for pipeline in pipelines:
         for q in questions:
             gathered = pipeline.gather(q.id)
+            size = len(gathered.text), len(gathered.excerpts)
             for reading in READINGS:
-                recall, precision = judge.scores(q, gathered, reading)
-                rows.append(
-                    [
-                        pipeline.column,
-                        q.id,
-                        q.kind,
-                        reading,
-                        recall,
-                        precision,
-                        len(gathered.text),
-                        len(gathered.excerpts),
-                    ]
-                )
+                scores = judge.scores(q, gathered, reading)
+                rows.append([pipeline.column, q.id, q.kind, reading, *scores, *size])
     columns = ["pipeline", "question", "kind", "reading", "recall", "precision", "characters", "excerpts"]
     return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
-    """A mean paired difference over `n` questions with its 95 % bootstrap interval and the sign-flip test's p (two-sided)."""
+class PairedMean:
+    """A mean paired difference over `n` questions, its 95 % bootstrap interval, the sign-flip test's p (two-sided)."""
 
     n: int
     value: float
@@ -105,37 +94,60 @@ class Paired:
     p: float
 
 
-def paired(a: Sequence[float], b: Sequence[float], seed: int = 0) -> Paired:
+def paired(a: Sequence[float], b: Sequence[float], seed: int = 0) -> PairedMean:
     """a - b, question by question; those where either is NaN are left out. All NaN where none is left.
 
-    The p is exact: the share of all changes of sign of the differences with a mean as far from 0, for up to EXACT differences
-    that are not 0; of 100,000 random changes beyond.
+    The p is exact for up to 16 questions: the share of all changes of sign of the differences with a mean as far
+    from 0; of 100,000 random changes beyond.
     """
     d = np.asarray(a, float) - np.asarray(b, float)
     d = d[~np.isnan(d)]
     if not len(d):
-        return Paired(0, *[float("nan")] * 4)
+        return PairedMean(0, *[float("nan")] * 4)
     rng = np.random.default_rng(seed)
     means = d[rng.integers(0, len(d), (RESAMPLES, len(d)))].mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
-    return Paired(len(d), float(d.mean()), float(low), float(high), _sign_flip(d, rng))
+    changed = d[d != 0]
+    exact = np.array(list(product((-1, 1), repeat=len(changed)))) if len(changed) <= 16 else None
+    signs = rng.choice((-1, 1), (100_000, len(changed))) if exact is None else exact
+    # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
+    p = (np.abs(signs @ changed) >= abs(changed.sum()) - 1e-12).mean()
+    return PairedMean(len(d), float(d.mean()), float(low), float(high), float(p))
 
 
-def _sign_flip(d: np.ndarray, rng: np.random.Generator) -> float:
-    d = d[d != 0]
-    if not len(d):
-        return 1.0
-    exact = len(d) <= EXACT
-    signs = (
-        np.array(list(product((-1, 1), repeat=len(d)))) if exact else rng.choice((-1, 1), (100_000, len(d)))
-    )
-    sums = np.abs(signs @ d)
-    return float((sums >= abs(d.sum()) - 1e-12).mean())
+@dataclass
+class ContextEvidence:
+    """Evidence of several pipelines (k chunks, depth d), measured now or read; rows and variants as `table` gives."""
+
+    name: str
+    k: int
+    depth: int
+    rows: pd.DataFrame
+    variants: pd.DataFrame
+
+    def values(
+        self, pipeline: str, value: str, kinds: Sequence[str] = (), reading: str = READING
+    ) -> pd.Series:
+        """A value by question, of the questions of these kinds (all where none is given)."""
+        rows = self.rows[(self.rows["pipeline"] == pipeline) & (self.rows["reading"] == reading)]
+        return (rows[rows["kind"].isin(kinds)] if kinds else rows).set_index("question")[value]
+
+    def against(self, a: str, b: str, kinds: Sequence[str] = ()) -> PairedMean:
+        """The difference in recall, a - b, over the questions of these kinds."""
+        return paired(self.values(a, "recall", kinds), self.values(b, "recall", kinds))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(self.rows["pipeline"]))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [k for k in dict.fromkeys(self.rows["kind"]) if k]
 
 
-def mean_of(
-    frame: pd.DataFrame, value: str, keep: Callable[[pd.DataFrame], pd.Series] | None = None
-) -> pd.Series:
-    """Mean of a value by pipeline, in the order of the frame."""
-    part = frame[keep(frame)] if keep else frame
-    return part.groupby("pipeline", sort=False)[value].mean()
+def read_evidence(name: str, stored: Mapping[str, Any] | None) -> ContextEvidence | None:
+    """The evidence of evidence.json, for where the repository's source is not at hand."""
+    if stored is None:
+        return None
+    frames = (pd.DataFrame(stored[p]["data"], columns=stored[p]["columns"]) for p in ("rows", "variants"))
+    return ContextEvidence(name, stored["k"], stored["depth"], *frames)

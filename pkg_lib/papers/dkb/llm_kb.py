@@ -1,41 +1,82 @@
-"""LLM-KB's graph (Sections 6.2, 6.5.3 and C.2): a model lists each file's class and dependencies, batch by batch.
+"""LLM-KB (Sections 6.2, 6.5.3, C.2): a model lists each file's class and dependencies, batch by batch.
 
-Files are cut at 15,000 characters. A file of a batch is processed when the answer names it, by path or else by file name; the
-rest is "SKIPPED/MISSED by LLM" (Listing 3). So a file can be processed and have no record, when the answer gives it no class, or
-names another file of its name: records, not processed files, make the graph. An answer that is not JSON names no file, so its
-whole batch is missed. The paper prints neither the batch size nor retries; both are options here.
+Files are cut at 15,000 characters. A file of a batch is processed when the answer names it, by path or else by file
+name; the rest is "SKIPPED/MISSED by LLM" (Listing 3). So a file can be processed and have no record, when the answer
+gives it no class: records make the graph. The paper prints neither the batch size nor retries; both are options here.
+The prompts are those of Appendix B (Listings 4 to 7) without the PDF's spaces around punctuation; the PDF shows no
+indentation, so that of the schema is ours. "Gemini" is kept, whatever model made the graph.
 """
 
 from __future__ import annotations
 
 import json
-import posixpath
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import basename, normpath
 from typing import Any
 
 from pkg_lib.core.types import Generation
 from pkg_lib.generation.asking import Asker
 from pkg_lib.graph.text.llm import json_part
-from pkg_lib.papers.dkb.dkb_prompts import EXTRACTION, fill
+from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 
 TRUNCATED_AT = 15_000  # characters of a file, Listing 3
 BATCH = 4  # files a prompt
 MAX_NEW_TOKENS = 700  # a record has about 60 tokens; a small model that repeats itself is cut here
 
-NOT_JSON, CUT_OFF, NO_RESULTS = "no JSON", "cut off", 'no list "results"'
-NO_RECORD, NO_FILE, NOT_IN_BATCH, NO_CLASS = (
-    "no object",
-    "names no file",
-    "names a file not in the batch",
-    "names no class",
-)
+NOT_JSON, CUT_OFF, NO_RESULTS, NO_RECORD = "no JSON", "cut off", 'no list "results"', "no object"
+NO_FILE, NOT_IN_BATCH, NO_CLASS = "names no file", "names a file not in the batch", "names no class"
 TWICE = "names a file again"
+
+_QUESTION = """
+
+Context:
+{context}
+
+Question: {question}
+"""
+NO_GRAPH_PROMPT = "You are a Senior Java Engineer. Answer based on the code provided." + _QUESTION
+DKB_PROMPT = (
+    "You are a Senior Java Engineer. Answer based on the code provided.\n"
+    "Use the [ONTOLOGY INFO] to understand the architecture." + _QUESTION
+)
+LLM_KB_PROMPT = (
+    "You are a Senior Java Architect. Answer the question based on the provided Code Context.\n"
+    "The context includes the main classes found via vector search, AND their dependencies from the "
+    "Gemini-generated Knowledge Graph." + _QUESTION
+)
+EXTRACTION_PROMPT = """\
+You are a static code analyzer. Analyze the provided batch of Java files.
+For EACH file, identify the Class Name and any Custom Dependencies (other classes in the project that are used).
+Ignore standard libraries (java.*, spring framework, etc.).
+
+Return a JSON object with a single key "results" containing a list of objects, one for each file.
+
+Schema:
+{
+  "results": [
+    {
+      "file_path": "path/to/File.java",
+      "class_name": "NameOfClass",
+      "dependencies": ["OtherClass1", "OtherClass2"]
+    }
+  ]
+}
+
+Input Files:
+{batch_content}
+"""
+
+
+def fill(template: str, **values: str) -> str:
+    """The template with its values; any other brace, in the template or in a value, stays as it is."""
+    return re.sub(r"\{(context|question|batch_content)\}", lambda place: values[place[1]], template)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FileRecord:
     """What a model said of one file. `path` is the file's own, however the model wrote it."""
 
     path: str
@@ -45,14 +86,14 @@ class Record:
 
 @dataclass
 class Extraction:
-    """A repository's records by path; files that answers `named`; faults of answers and records by reason; what it cost.
+    """A repository's records by path; files that answers `named`; faults of answers and records; what it cost.
 
     `truncated` files were longer than what the model was shown; `by_name` records named a file by its last part only;
     `told_apart` files were named by their path, or by a file name that no other one of the batch has.
     """
 
     files: list[str]
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, FileRecord] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     told_apart: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
@@ -67,19 +108,34 @@ class Extraction:
         return [f for f in self.files if f not in self.named]
 
     @property
-    def success_rate(self) -> float | None:
+    def success_rate(self) -> float:
         """Equation 6, over file names as the paper counts them: skipped files with the same name are one."""
-        names = {posixpath.basename(f) for f in self.skipped}
-        return (len(self.files) - len(names)) / len(self.files) if self.files else None
+        return (len(self.files) - len(set(map(basename, self.skipped)))) / len(self.files)
 
     @property
-    def success_by_path(self) -> float | None:
-        """The share of the files that answers name so that no other file of the batch is meant; never above Equation 6."""
-        return len(self.told_apart) / len(self.files) if self.files else None
+    def success_by_path(self) -> float:
+        """The share of files that answers name so that no other of the batch is meant; never above Equation 6."""
+        return len(self.told_apart) / len(self.files)
 
     @property
     def seconds(self) -> float:
         return sum(a.meta["seconds"] for a in self.answers)
+
+    @property
+    def dependencies(self) -> set[tuple[str, str]]:
+        """(class, dependency) as the model named them."""
+        return {(r.class_name, d) for r in self.records.values() for d in r.dependencies}
+
+    def graph(self) -> TypeGraph:
+        """Nodes are extracted class names; of two with one name the first counts. A dependency that no record has is
+        left out (the paper's "graph cleaning", which it does not describe), so that every node has a file."""
+        nodes: dict[str, TypeNode] = {}
+        for path in filter(self.records.get, self.files):
+            name = self.records[path].class_name
+            nodes.setdefault(name, TypeNode(name, "class", path))
+        return ordered(
+            "llm-kb", nodes, {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
+        )
 
 
 def batches(paths: Sequence[str], size: int) -> list[tuple[str, ...]]:
@@ -90,102 +146,70 @@ def batches(paths: Sequence[str], size: int) -> list[tuple[str, ...]]:
 def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
     """The published prompt over a batch of files (Listings 3 and 6)."""
     content = "".join(f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n" for path in batch)
-    return fill(EXTRACTION, batch_content=content)
+    return fill(EXTRACTION_PROMPT, batch_content=content)
 
 
 def extract(texts: Mapping[str, str], asker: Asker, batch: int = BATCH, retries: int = 0) -> Extraction:
     """Asks for every file, then up to `retries` times, one file a prompt, for those that were skipped."""
-    found = Extraction(list(texts), truncated=[p for p, t in texts.items() if len(t) > TRUNCATED_AT])
-    _round(found, texts, batches(found.files, batch), asker)
-    for attempt in range(1, retries + 1):
-        skipped = found.skipped
-        found.retried += len(skipped)
+    extraction = Extraction(list(texts), truncated=[p for p, t in texts.items() if len(t) > TRUNCATED_AT])
+    for attempt in range(retries + 1):
+        parts = batches(extraction.skipped, 1 if attempt else batch)
+        extraction.retried += len(parts) if attempt else 0
         # Greedy decoding answers the same prompt in the same way, so a second retry says which it is.
-        _round(found, texts, batches(skipped, 1), asker, "" if attempt == 1 else f"\nAttempt {attempt}.\n")
-    return found
+        more = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
+        answers = asker.ask({part[0]: prompt_of(part, texts) + more for part in parts})
+        for part in parts:
+            extraction.answers.append(answers[part[0]])
+            read(extraction, part, answers[part[0]].raw, answers[part[0]].finish)
+    return extraction
 
 
-def _round(
-    found: Extraction, texts: Mapping[str, str], parts: list[tuple[str, ...]], asker: Asker, more: str = ""
-) -> None:
-    asked = {part[0]: (part, prompt_of(part, texts) + more) for part in parts}
-    answers = asker.ask({name: prompt for name, (_, prompt) in asked.items()})
-    for name, (part, _) in asked.items():
-        found.answers.append(answers[name])
-        read(found, part, answers[name].raw, answers[name].finish)
-
-
-def read(found: Extraction, batch: Sequence[str], raw: str, finish: str = "end") -> None:
-    """Takes one answer's records into `found`, and counts what cannot be taken."""
-    results = _results(raw)
-    if isinstance(results, str):
-        found.faults[CUT_OFF if results == NOT_JSON and finish == "length" else results] += 1
-        return
-    found.named |= _named(batch, results)
-    found.told_apart |= _told_apart(batch, results)
-    for value in results:
-        if fault := _take(found, batch, value):
-            found.faults[fault] += 1
-
-
-def _results(raw: str) -> list[Any] | str:
-    """The list "results" of an answer, or what is wrong with the answer."""
+def read(extraction: Extraction, batch: Sequence[str], raw: str, finish: str = "end") -> None:
+    """Takes one answer's records into the extraction, and counts what cannot be taken."""
     try:
         value = json.loads(json_part(raw))
     except (ValueError, RecursionError):
-        return NOT_JSON
+        extraction.faults[CUT_OFF if finish == "length" else NOT_JSON] += 1
+        return
     results = value.get("results") if isinstance(value, dict) else None
-    return results if isinstance(results, list) else NO_RESULTS
+    if not isinstance(results, list):
+        extraction.faults[NO_RESULTS] += 1
+        return
+    paths = {path for value in results if (path := _path(value))}
+    names, namesakes = set(map(basename, paths)), Counter(map(basename, batch))
+    for path in batch:
+        exact, name = _normal(path) in paths, basename(path)
+        if exact or name in names:
+            extraction.named.add(path)
+            extraction.told_apart |= {path} if exact or namesakes[name] == 1 else set()
+    extraction.faults += Counter(filter(None, [_take(extraction, batch, value) for value in results]))
 
 
-def _named(batch: Sequence[str], results: Sequence[Any]) -> set[str]:
-    """The files of the batch that the answer names: Listing 3's two steps, whatever else it says of them."""
-    normal = _paths(results)
-    names = {posixpath.basename(p) for p in normal}
-    return {p for p in batch if _normal(p) in normal or posixpath.basename(p) in names}
-
-
-def _told_apart(batch: Sequence[str], results: Sequence[Any]) -> set[str]:
-    normal, names = _paths(results), Counter(map(posixpath.basename, batch))
-    return {p for p in _named(batch, results) if _normal(p) in normal or names[posixpath.basename(p)] == 1}
-
-
-def _paths(results: Sequence[Any]) -> set[str]:
-    paths = [v.get("file_path") for v in results if isinstance(v, dict)]
-    return {_normal(p) for p in paths if isinstance(p, str) and p.strip()}
+def _path(value: Any) -> str:
+    """The path that one of the results gives, "" for none."""
+    path = value.get("file_path") if isinstance(value, dict) else None
+    return _normal(path) if isinstance(path, str) and path.strip() else ""
 
 
 def _normal(path: str) -> str:
-    return posixpath.normpath(path.strip().replace("\\", "/"))
+    return normpath(path.strip().replace("\\", "/"))
 
 
-def _take(found: Extraction, batch: Sequence[str], value: Any) -> str:
-    if not isinstance(value, dict):
-        return NO_RECORD
-    named = value.get("file_path")
-    if not isinstance(named, str) or not named.strip():
-        return NO_FILE
-    path, exact = _match(_normal(named), batch)
-    if path is None:
+def _take(extraction: Extraction, batch: Sequence[str], value: Any) -> str:
+    """Takes one of the results; says what is wrong with it."""
+    path = _path(value)
+    if not path:
+        return NO_FILE if isinstance(value, dict) else NO_RECORD
+    exact = [p for p in batch if _normal(p) == path]
+    meant = next(iter(exact or [p for p in batch if basename(p) == basename(path)]), None)
+    if meant is None:
         return NOT_IN_BATCH
     name, needs = value.get("class_name"), value.get("dependencies")
     if not isinstance(name, str) or not name.strip():
         return NO_CLASS
-    if path in found.records:
+    if meant in extraction.records:
         return TWICE
-    found.by_name += not exact
-    texts = (
-        tuple(dict.fromkeys(d.strip() for d in needs if isinstance(d, str)))
-        if isinstance(needs, list)
-        else ()
-    )
-    found.records[path] = Record(path, name.strip(), texts)
+    extraction.by_name += not exact
+    texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
+    extraction.records[meant] = FileRecord(meant, name.strip(), tuple(dict.fromkeys(texts)))
     return ""
-
-
-def _match(normal: str, batch: Sequence[str]) -> tuple[str | None, bool]:
-    """(the file of the batch that a record is of, whether by its whole path)."""
-    for path in batch:
-        if _normal(path) == normal:
-            return path, True
-    return next((p for p in batch if posixpath.basename(p) == posixpath.basename(normal)), None), False

@@ -1,15 +1,17 @@
 """The recursive character splitter (Section 6.1): chunks of at most 1,000 characters that overlap by at most 100.
 
-The same chunks as `RecursiveCharacterTextSplitter` of langchain-text-splitters gives by default, as spans of the text, so that
-each chunk's lines are known. Text is cut at blank lines, where that is too coarse at line ends, then spaces, then anywhere.
+The same chunks as `RecursiveCharacterTextSplitter` of langchain-text-splitters gives by default, as spans of the
+text, so that each chunk's lines are known. Text is cut at blank lines, where that is too coarse at line ends, then
+spaces, then anywhere.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 SIZE, OVERLAP = 1000, 100
 SEPARATORS = ("\n\n", "\n", " ", "")
@@ -17,34 +19,35 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A part of a file; `first` and `last` are its lines, from 1; `number` its place in the file, from 0."""
+class TextChunk:
+    """A part of a file; `first` and `last` are its lines, from 1; `id` names the file and the place in it, from 0."""
 
     path: str
-    number: int
+    id: str
     text: str
     first: int
     last: int
 
-    @property
-    def id(self) -> str:
-        return f"{self.path}#{self.number}"
 
-
-def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Chunk]:
+def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[TextChunk]:
     """A file's chunks; none where it holds only white space."""
     ends = [m.start() for m in re.finditer("\n", text)]
-    spans = split(text, size, overlap)
-    lines = [(bisect_right(ends, a - 1) + 1, bisect_right(ends, b - 2) + 1) for a, b in spans]
-    return [Chunk(path, n, text[a:b], *at) for n, ((a, b), at) in enumerate(zip(spans, lines, strict=True))]
+    chunks = []
+    for n, (start, end) in enumerate(split(text, size, overlap)):
+        first, last = bisect_right(ends, start - 1) + 1, bisect_right(ends, end - 2) + 1
+        chunks.append(TextChunk(path, f"{path}#{n}", text[start:end], first, last))
+    return chunks
 
 
 def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Span]:
-    """(start, end) of each chunk, white space around it left out. ValueError where the overlap is not below the size."""
+    """(start, end) of each chunk, white space around it left out. ValueError: the overlap is not below the size."""
     if not 0 <= overlap < size:
         raise ValueError(f"overlap {overlap} is not below the size {size}")
-    found = (_stripped(text, span) for span in _recurse(text, (0, len(text)), SEPARATORS, size, overlap))
-    return [(a, b) for a, b in found if a < b]
+    spans = []
+    for start, end in _recurse(text, (0, len(text)), SEPARATORS, size, overlap):
+        part = text[start:end]
+        spans.append((start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())))
+    return [(start, end) for start, end in spans if start < end]
 
 
 def _recurse(text: str, span: Span, separators: tuple[str, ...], size: int, overlap: int) -> Iterator[Span]:
@@ -54,46 +57,28 @@ def _recurse(text: str, span: Span, separators: tuple[str, ...], size: int, over
         if piece[1] - piece[0] < size:
             small.append(piece)
             continue
-        yield from _merged(text, small, size, overlap)
+        yield from _merged(small, size, overlap)
         small = []
-        if finer:
-            yield from _recurse(text, piece, finer, size, overlap)
-        else:
-            yield piece
-    yield from _merged(text, small, size, overlap)
+        yield from _recurse(text, piece, finer, size, overlap) if finer else [piece]
+    yield from _merged(small, size, overlap)
 
 
 def _pieces(text: str, span: Span, separator: str) -> Iterator[Span]:
     """The text cut before each separator, which stays at the start of what follows."""
-    start, end = span
-    if not separator:
-        yield from ((i, i + 1) for i in range(start, end))
-        return
-    at = text.find(separator, start, end)
-    while at >= 0:
-        if at > start:
-            yield start, at
-        start, at = at, text.find(separator, at + len(separator), end)
-    if start < end:
-        yield start, end
+    places = (m.start() for m in re.compile(re.escape(separator)).finditer(text, *span))
+    cuts = [span[0], *(p for p in places if span[0] < p < span[1]), span[1]]
+    yield from pairwise(cuts)
 
 
-def _merged(text: str, pieces: Iterable[Span], size: int, overlap: int) -> Iterator[Span]:
-    """Neighbouring pieces joined up to the size; the next chunk begins with as many of them as fit into the overlap."""
+def _merged(pieces: list[Span], size: int, overlap: int) -> Iterator[Span]:
+    """Neighbouring pieces joined up to the size; the next chunk begins with those of them that fit the overlap."""
     current: list[Span] = []
-    for piece in pieces:
-        length = piece[1] - piece[0]
-        if current and piece[1] - current[0][0] > size:
-            yield current[0][0], current[-1][1]
-            while current and (
-                current[-1][1] - current[0][0] > overlap or current[-1][1] - current[0][0] + length > size
-            ):
+    for start, end in pieces:
+        if current and end - current[0][0] > size:
+            last = current[-1][1]
+            yield current[0][0], last
+            while current and (last - current[0][0] > overlap or end - current[0][0] > size):
                 del current[0]
-        current.append(piece)
+        current.append((start, end))
     if current:
         yield current[0][0], current[-1][1]
-
-
-def _stripped(text: str, span: Span) -> Span:
-    part = text[slice(*span)]
-    return span[0] + len(part) - len(part.lstrip()), span[1] - len(part) + len(part.rstrip())

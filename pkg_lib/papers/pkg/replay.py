@@ -20,7 +20,7 @@ from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, benchmark_digest, load_benchmark, named_protocol
 from pkg_lib.data.evaluate import evaluate
 from pkg_lib.execution.sandbox import Limits
-from pkg_lib.experiment.oracle import ideal
+from pkg_lib.experiment.select import ideal
 
 IDEAL = "ideal"
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own

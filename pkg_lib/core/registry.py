@@ -1,0 +1,68 @@
+"""What can be chosen by name: models, corpora, columns, benchmarks and the like.
+
+PKG_PLUGINS names Python files of the user's own, joined by ":"; each registers entries, and is loaded once.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pkg_lib.core.types import UserError
+
+Entry = TypeVar("Entry")
+
+
+def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:
+    """The error for a name that is none of the choices."""
+    return UserError(f"unknown {kind} '{name}'; choose from: {', '.join(map(str, choices))}")
+
+
+class Registry(dict[str, Entry]):
+    """Entries by name, in the order in which they are listed. A plug-in file adds its own with `register`."""
+
+    def __init__(self, kind: str, entries: Iterable[Any] | Mapping[str, Entry] = ()) -> None:
+        """`kind` is the word of error messages. Entries of an iterable have an attribute `name`."""
+        super().__init__()
+        self.kind = kind
+        pairs = entries.items() if isinstance(entries, Mapping) else ((e.name, e) for e in entries)
+        for name, entry in pairs:
+            self.register(entry, name)
+
+    def register(self, entry: Entry, name: str = "") -> Entry:
+        """Adds an entry under its name. Raises UserError for a name that is taken."""
+        name = name or entry.name
+        if name in self:
+            raise UserError(f"{self.kind} {name} is registered twice; give one of them another name")
+        self[name] = entry
+        return entry
+
+    def get_or_fail(self, name: str) -> Entry:
+        """The entry of a name. Raises UserError with the names to choose from."""
+        if name not in self:
+            raise unknown(self.kind, name, self)
+        return self[name]
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raises UserError for the first name that has no entry."""
+        for name in names:
+            self.get_or_fail(name)
+
+
+def load_plugins() -> None:
+    """Runs the files that PKG_PLUGINS names, each once. Raises UserError for one that is not there."""
+    for name in filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep)):
+        _load(Path(name).expanduser().resolve())
+
+
+@cache
+def _load(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(
+            f"PKG_PLUGINS names {path}, which is not there; name Python files, joined by '{os.pathsep}'"
+        )
+    runpy.run_path(str(path), run_name="pkg_lib_plugin")

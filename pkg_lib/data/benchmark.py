@@ -1,0 +1,118 @@
+"""What a benchmark is: tasks, the prompt, the solution in a model's text, and the job that judges it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from abc import ABC, abstractmethod
+
+from pkg_lib.core.types import Task, UserError, digest
+from pkg_lib.execution.sandbox import Job
+from pkg_lib.generation.extraction import extract
+from pkg_lib.generation.prompts import TEMPLATES
+
+# How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own way.
+PROTOCOLS = ("pkg-paper", "standard")
+
+
+class Benchmark(ABC):
+    """Tasks that ask for one Python function. A new benchmark is a subclass in a file of its own, and an entry in BENCHMARKS.
+
+    `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same prompt to
+    the same task id, so that they share completions. `seconds` limits one test process.
+    """
+
+    name: str
+    title: str
+    prompts: str
+    seconds: float
+    copyable = False
+    home = ""  # where the tasks come from, in words for `doctor`
+    asks_hub = False  # whether `tasks` would ask the hub here
+    controls = ("return None", "canonical solution")  # must solve no task, and every task
+
+    @abstractmethod
+    def tasks(self) -> list[Task]:
+        """All tasks in the benchmark's own order. BenchmarkMissing where they cannot be had here."""
+
+    @abstractmethod
+    def program(self, task: Task, solution: str) -> str:
+        """What stands before the tests."""
+
+    @abstractmethod
+    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
+        """The tests, one text a process."""
+
+    def prompt(self, task: Task, context: str, style: str) -> str:
+        """Format(q, C(q)), Equation 10, before the model's own chat template."""
+        return TEMPLATES[style](task.prompt, context)
+
+    def solution(self, task: Task, raw: str) -> str:
+        """The solution in a model's text."""
+        return extract(raw, task.entry_point)
+
+    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job:
+        """The job that judges a solution; UserError for an unknown protocol."""
+        if protocol not in PROTOCOLS:
+            raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
+        tests = self.tests(task, protocol)
+        return Job(task.id, self.program(task, solution), tests, task.entry_point, self.seconds)
+
+    def control(self, task: Task, name: str) -> str:
+        """What a control row answers, as a model's text."""
+        return (
+            "```python\n    return None\n```"
+            if name == "return None"
+            else f"```python\n{task.solution.rstrip()}\n```"
+        )
+
+    def control_job(self, task: Task, solution: str, protocol: str) -> Job:
+        """The job of a control row's solution; a benchmark may need another protocol than for a model's."""
+        return self.job(task, solution, protocol)
+
+    def untested(self, task: Task, solution: str) -> str:
+        """The program without any test, for the re-ranker's runtime check (Section 3.3).
+
+        What chooses among solutions may see no test, and a model that is shown one copies it. So assertions that repeat a
+        test of the task are left out.
+        """
+        return self.program(task, solution)
+
+    def sanity_job(self, task: Task, solution: str) -> Job:
+        """The job that only executes the solution."""
+        return Job(task.id, self.untested(task, solution), (), task.entry_point, self.seconds)
+
+    def mark(self, task: Task, solution: str) -> str:
+        """Identifies what is executed: the solution with all tests."""
+        return "\n".join([self.program(task, solution), *self.tests(task, "standard")])
+
+
+def digest_of(tasks: list[Task]) -> str:
+    """Identifies the exact tasks that a result was measured on."""
+    return digest(*(part for t in tasks for part in (t.id, t.prompt, t.test, t.solution)))
+
+
+def without_copies(program: str, tests: str) -> str:
+    """A program without the assertions that stand in `tests` too; as it is where there are none, or where it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree, known = ast.parse(program), ast.parse(tests)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program
+    copies = _Copies({ast.dump(n.test) for n in known.body if isinstance(n, ast.Assert)})
+    tree = copies.visit(tree)
+    return ast.unparse(tree) if copies.count else program
+
+
+class _Copies(ast.NodeTransformer):
+    """Puts `pass` where an assertion is one of the tests."""
+
+    def __init__(self, tests: set[str]) -> None:
+        self.tests, self.count = tests, 0
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        if ast.dump(node.test) not in self.tests:
+            return node
+        self.count += 1
+        return ast.Pass()

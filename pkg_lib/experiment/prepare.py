@@ -1,0 +1,228 @@
+"""Makes what a run lacks, and is the only one that does: contexts, completions, verdicts, selections, control rows.
+
+Every stage resumes from its files. A stored verdict is used again only for the very same solution, tests and protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from pkg_lib.core.store import read_json, read_rows, versions, write_json, write_jsonl
+from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Request, Task, UserError
+from pkg_lib.data import corpora
+from pkg_lib.data.benchmark import digest_of
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.execution.sandbox import Job, run_jobs
+from pkg_lib.experiment.run import VERDICT, Run, natural_order
+from pkg_lib.experiment.select import Candidate, rerank
+from pkg_lib.generation.extraction import defines
+from pkg_lib.generation.generator import Backend, Prompt
+from pkg_lib.retrieval import embed
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
+
+
+class Preparer:
+    """Prepares a run. `fresh` takes nothing that is stored: contexts, completions and verdicts are made again.
+
+    The stored files keep their lines until then; a completion made again is appended and wins. UserError where weights,
+    corpus or tasks cannot be had.
+    """
+
+    def __init__(self, run: Run, fresh: bool = False, backend: Backend | None = None) -> None:
+        self.run, self.fresh = run, fresh
+        self._retrieved: dict[str, list[Context]] = {}
+        if fresh and run.why:
+            raise BenchmarkMissing(run.why)
+        if fresh:
+            run.cache.rows.clear()
+        run.generator.backend = backend
+
+    def prepare(self, columns: list[str]) -> int:
+        """Makes what is missing for the columns, judges all that is there, and returns how many completions were made."""
+        if self.run.why:
+            return 0
+        count = self.generate(columns)
+        for column in self.run.retrievers:
+            self._judge(self.run.file("evaluations", column), self.run.solutions(column), self.run.rules.job)
+        self._rerank()
+        for name in self.run.rules.controls:
+            solutions = self.run.control_solutions(name)
+            self._judge(self.run.control_file(name), solutions, self.run.rules.control_job)
+        self.fresh = False  # from here on what is stored is what was made now
+        return count
+
+    def missing(self, column: str) -> Iterator[tuple[Task, Context | None]]:
+        """Tasks without a completion that could be made here, with their context; None where none is retrieved yet."""
+        if self.run.why:
+            return
+        contexts, have = {c.task_id: c for c in self._known(column)}, self.run.completions(column)
+        for task in self.run.tasks:
+            context = Context(task.id, column, "") if column == "None" else contexts.get(task.id)
+            if task.id not in have and not (context and self.run.unpublished(column, context)):
+                yield task, context
+
+    def generate(self, columns: list[str]) -> int:
+        """Completes what is missing in the columns and returns how many prompts that was; resumes after any stop."""
+        if not any(True for c in columns for _ in self.missing(c)):
+            return 0
+        if self.run.generator.backend is None:
+            self.run.generator.weights()  # weights that cannot be had are told before retrieval, which takes minutes
+        prompts = [p for c in columns for p in self.prompts(c)]
+        return self.run.generator.complete(prompts, f"on {self.run.benchmark}")
+
+    def prompts(self, column: str) -> list[Prompt]:
+        """The prompts of a column that have no completion. Retrieves what is not retrieved yet."""
+        run, contexts = self.run, self.contexts(column)
+        have = run.completions(column)
+        todo = [c for c in contexts if c.task_id not in have and not run.unpublished(column, c)]
+        if any(c.text is None for c in todo):
+            contexts = self._with_texts(column, contexts)
+            todo = [c for c in contexts if c.task_id in {t.task_id for t in todo}]
+        tasks, settings = {t.id: t for t in run.tasks}, run.generator.key("")
+        file = str(run.file("generations", column).relative_to(run.results / "generations" / run.model))
+        prompts = []
+        for c in todo:
+            task = tasks[c.task_id]
+            request = Request(task.id, run.prompt(task, c), task.entry_point)
+            prompts.append(Prompt(request, file, {"settings": settings, "context_sha256": c.sha256}))
+        return prompts
+
+    # Contexts
+
+    def contexts(self, column: str) -> list[Context]:
+        """What the column retrieves for each task: stored where that covers the tasks, else retrieved now."""
+        known = self._known(column)
+        return known if len(known) == len(self.run.tasks) else self._retrieve(column)
+
+    def _known(self, column: str) -> list[Context]:
+        contexts = self.run.contexts(column)  # names an unknown column
+        return self._retrieved.get(column, []) if self.fresh else contexts
+
+    def _retrieve(self, column: str) -> list[Context]:
+        tasks = self.run.tasks
+        retriever = self.run.retrievers[column](self.run.knowledge if column != "None" else None)
+        contexts = [
+            replace(c, defines_task=defines(c.text, t.entry_point))
+            for c, t in zip(retriever.retrieve(tasks), tasks, strict=True)
+        ]
+        self._store(column, contexts)
+        self._retrieved[column] = self.run._contexts[column] = contexts
+        return contexts
+
+    def _with_texts(self, column: str, stored: list[Context]) -> list[Context]:
+        """Retrieves again where stored contexts lack their text; the digests must agree."""
+        contexts = self.run.retrievers[column](self.run.knowledge).retrieve(self.run.tasks)
+        changed = [c.task_id for c, s in zip(contexts, stored, strict=True) if c.sha256 != s.sha256]
+        if changed:
+            raise UserError(
+                f"corpus {self.run.corpus} retrieves other contexts for {column} than the stored ones "
+                f"({len(changed)} tasks, first {changed[0]}): run with --fresh to replace them"
+            )
+        return contexts
+
+    def _store(self, column: str, contexts: list[Context]) -> None:
+        """Writes the contexts; a limited run replaces its own tasks' and keeps the others', where they are of one corpus."""
+        path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
+        about = self._provenance(column)
+        same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
+        keep = self.run.limit and same and path.exists()
+        rows = {r["task_id"]: r for r in read_rows(path, ("task_id",))} if keep else {}
+        with_text = column == "None" or corpora.redistributable(self.run.corpus)
+        for c in contexts:
+            row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
+            rows[c.task_id] = row if with_text or not c.text else row | {"text": None}
+        write_jsonl(path, rows.values())
+        write_json(meta, about)
+
+    def _provenance(self, column: str) -> dict[str, Any]:
+        whole = digest_of(load_benchmark(self.run.benchmark))
+        about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
+        if column == "None":
+            return about
+        documents = self.run.knowledge.documents
+        about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
+        about |= {"documents": len(documents), "embedder": embed.DEFAULT, "context_chars": CONTEXT_CHARS}
+        if column.endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
+            graph = self.run.knowledge.graph
+            about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
+        return about
+
+    # Verdicts
+
+    def _judge(self, path: Path, solutions: dict[str, str], job: Callable[[Task, str, str], Job]) -> None:
+        """Executes the solutions whose verdicts do not stand in the file, and stores them there."""
+        run = self.run
+        # A fault of the harness is no verdict: it is tried again at the next run.
+        current = {} if self.fresh else run.current_verdicts(path, solutions)
+        known = {i for i, outcome in current.items() if outcome.status != "not_measured"}
+        todo = [t for t in run.tasks if t.id in solutions and t.id not in known]
+        if not todo:
+            return
+        rows = {r["task_id"]: r for r in (read_rows(path, VERDICT) if path.exists() else [])}
+        outcomes = self._execute(path.stem, [job(t, solutions[t.id], run.protocol) for t in todo])
+        for task, outcome in zip(todo, outcomes, strict=True):
+            row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
+            mark = run.verdict_mark(task, solutions[task.id])
+            rows[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark}
+        write_jsonl(path, (rows[i] for i in sorted(rows, key=natural_order)))
+
+    def _execute(self, what: str, jobs: list[Job]) -> list[Outcome]:
+        with tqdm(total=len(jobs), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
+            return list(run_jobs(jobs, self.run.limits, progress=lambda done: bar.update(done - bar.n)))
+
+    def _rerank(self) -> None:
+        """Chooses where the solutions are others than when it was last chosen."""
+        run, file = self.run, self.run.file("evaluations", "candidates", ".json")
+        candidates = list(run.retrievers) if self.fresh else run.candidates
+        known = {} if self.fresh else run.selections()
+        todo = {i: about for i, about in run.selection_marks(candidates).items() if i not in known}
+        if todo or (known and not file.exists()):
+            write_json(file, {"columns": candidates})
+        if not todo:
+            return
+        rows = run._rows("evaluations", "reranked", ()) | {
+            r["task_id"]: r for r in self._chosen(todo, candidates)
+        }
+        # In the order of this run's tasks, then those of others.
+        order = {t.id: number for number, t in enumerate(run.tasks)}
+        write_jsonl(
+            run.file("evaluations", "reranked"),
+            sorted(rows.values(), key=lambda r: order.get(r["task_id"], len(order))),
+        )
+
+    def _chosen(
+        self, todo: dict[str, tuple[Task, dict[str, str], str]], candidates: list[str]
+    ) -> Iterator[dict[str, Any]]:
+        runs, encode = self._runs_through(todo), embed.Embedder().encode
+        # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
+        encode([text for task, solutions, _ in todo.values() for text in (task.prompt, *solutions.values())])
+        for task, solutions, mark in tqdm(
+            todo.values(), desc="reranking", unit="task", disable=len(todo) < 20
+        ):
+            similarity = encode(list(solutions.values())) @ encode([task.prompt])[0]
+            scored = [
+                Candidate(c, s, self.run.rules.program(task, s), runs[task.id, s], float(x))
+                for (c, s), x in zip(solutions.items(), similarity, strict=True)
+            ]
+            best = rerank([c for c in scored if c.column in candidates])
+            about = {
+                c.column: {"cosine": round(c.similarity, 6), "parses": c.parses, "runs": c.runs}
+                for c in scored
+            }
+            chosen = best.column if best else ""
+            yield {"task_id": task.id, "chosen": chosen, "candidates": about, "sha256": mark}
+
+    def _runs_through(self, todo: dict[str, tuple[Task, dict[str, str], str]]) -> dict[tuple[str, str], bool]:
+        """R(c) of every distinct solution: whether the program without its tests runs through."""
+        distinct = {
+            (t.id, s): self.run.rules.sanity_job(t, s)
+            for t, solutions, _ in todo.values()
+            for s in solutions.values()
+        }
+        outcomes = self._execute("runtime sanity", list(distinct.values()))
+        return {pair: o.status == "passed" for pair, o in zip(distinct, outcomes, strict=True)}

@@ -1,0 +1,423 @@
+"""One run of the study: model x benchmark x corpus, as it is stored. Reading computes and writes nothing.
+
+    results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl             what was retrieved; COLUMN.meta.json: from what
+    results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
+    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    extracted solution and verdict of each task
+    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  what was chosen, among which scores
+    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose among
+
+None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. `Preparer` makes what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pkg_lib.core.models import model_spec
+from pkg_lib.core.registry import load_plugins
+from pkg_lib.core.store import read_json, read_rows, results_dir, slug, stem
+from pkg_lib.core.types import (
+    NOTHING,
+    BenchmarkMissing,
+    Context,
+    Generation,
+    Outcome,
+    Task,
+    UserError,
+    digest,
+)
+from pkg_lib.data import corpora
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.execution.sandbox import Limits
+from pkg_lib.experiment.select import SELECTED, ideal, selection_mark
+from pkg_lib.experiment.waterfall import TaskRecord, record
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.extraction import extract
+from pkg_lib.generation.generator import Decoding, Generator
+from pkg_lib.retrieval.columns import columns_of, knowledge_of
+from pkg_lib.retrieval.retrievers import Knowledge
+
+# Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
+DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
+VERDICT = ("task_id", "sha256", *Outcome.__slots__)
+LEAST = 0.5  # a column with verdicts on a smaller share of the tasks counts as not measured
+
+
+class Run:
+    """Names in, stored records out; what is not stored is not measured. `limit` takes the first tasks only.
+
+    Where the benchmark's tasks cannot be had here, `why` says so: verdicts then stand as they are stored, unchecked. UserError
+    for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at hand.
+    """
+
+    limits = Limits()
+    protocol = "pkg-paper"
+
+    def __init__(
+        self,
+        model: str,
+        benchmark: str = "humaneval",
+        corpus: str = corpora.DEFAULT,
+        limit: int | None = None,
+        results: Path | None = None,
+    ) -> None:
+        load_plugins()
+        self.model, self.benchmark, self.corpus, self.limit = model, benchmark, corpus, limit
+        self.results = results or results_dir()
+        self.rules = BENCHMARKS.get_or_fail(benchmark)
+        corpora.check_name(corpus)
+        self.retrievers = columns_of(corpus)
+        self.why = ""
+        self._contexts: dict[str, list[Context]] = {}
+        model_spec(model)  # an unknown model is told before anything is read
+        self.tasks = self._load_tasks()
+        if limit and len(self.tasks) < limit:
+            self.limit = None  # a limit that takes all tasks is none
+
+    def _load_tasks(self) -> list[Task]:
+        try:
+            return load_benchmark(self.benchmark, self.limit)
+        except BenchmarkMissing as e:
+            if not (self.results / "evaluations" / slug(self.model) / slug(self.benchmark)).is_dir():
+                raise
+            self.why = str(e)
+        ids = sorted(self._rows("evaluations", "None", VERDICT), key=natural_order)
+        return [Task(i, self.benchmark, "", "", "", "") for i in ids][: self.limit]
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The model with its cache, by whose keys completions are found."""
+        decoding = Decoding(DECODING | {"style": model_spec(self.model).style})
+        return Generator(
+            self.model, decoding, GenerationCache(self.results / "generations" / self.model), self.results
+        )
+
+    @property
+    def cache(self) -> GenerationCache:
+        return self.generator.cache
+
+    @property
+    def revision(self) -> str:
+        """What stands for the weights; "" where no completion was ever made with this model here."""
+        return self.generator.revision
+
+    @property
+    def stem(self) -> str:
+        """What the files of this run start with."""
+        return stem(self.model, self.benchmark, self.corpus, self.limit)
+
+    @property
+    def heading(self) -> str:
+        """The run in words."""
+        return f"{self.model}, {self.rules.title} ({len(self.tasks)} tasks), corpus {self.corpus}"
+
+    @property
+    def narrow_heading(self) -> str:
+        """Model; benchmark and corpus: two lines for a figure of one text column."""
+        return f"{self.model}\n{self.rules.title}, corpus {self.corpus}"
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        return knowledge_of(self.corpus)
+
+    def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:
+        """The file of a stage's column."""
+        corpus = "none" if column == "None" else slug(self.corpus)
+        model = () if stage == "contexts" else (self.model,)
+        return self.results.joinpath(stage, *model, self.benchmark, corpus, slug(column) + suffix)
+
+    def place(self, stage: str, column: str) -> Path:
+        return self.file(stage, column, "").relative_to(self.results)
+
+    def control_file(self, name: str) -> Path:
+        """Where the verdicts of a control row lie."""
+        return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
+
+    def _rows(self, stage: str, column: str, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """task id -> stored row; empty where there is no file."""
+        return _by_task(self.file(stage, column), fields)
+
+    # Contexts
+
+    def contexts(self, column: str) -> list[Context]:
+        """The column's contexts as far as they are retrieved, in the order of the tasks.
+
+        A context of a corpus that may not be copied is stored without its text. UserError for an unknown column.
+        """
+        if column not in self.retrievers:
+            offered = ", ".join(self.retrievers)
+            raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
+        if column not in self._contexts:
+            stored = self.stored_contexts(column)
+            self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
+        return self._contexts[column]
+
+    known_contexts = contexts
+
+    def stored_contexts(self, column: str) -> dict[str, Context]:
+        """task id -> stored context; none of a tree, package or directory of the user's once that has changed."""
+        changeable = column != "None" and corpora.own(self.corpus)
+        if changeable and self.file("contexts", column).exists() and self._corpus_changed(column):
+            return {}
+        rows = self._rows("contexts", column, ("column", "text", "sha256"))
+        return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
+
+    def _corpus_changed(self, column: str) -> bool:
+        """Whether the corpus is another than the one that the contexts came from; not where it is gone."""
+        try:
+            digest_now = corpora.corpus_digest(self.knowledge.documents)
+        except UserError:
+            return False
+        meta = self.file("contexts", column, ".meta.json")
+        return not meta.exists() or read_json(meta).get("corpus_digest") != digest_now
+
+    def unpublished(self, column: str, context: Context) -> bool:
+        """Whether the authors published no context for the task. Its prompt would be None's, so the column is not asked."""
+        return self.corpus == corpora.PUBLISHED and column != "None" and context.sha256 == NOTHING
+
+    # Completions
+
+    def prompt(self, task: Task, context: Context) -> str:
+        """Format(q, C(q)), Equation 10, before the model's own chat template."""
+        return self.rules.prompt(task, context.text or "", self.generator.spec.style)
+
+    def completions(self, column: str) -> dict[str, Generation]:
+        """task id -> completion; a task without one is absent."""
+        contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
+        tasks = {} if self.why else {t.id: t for t in self.tasks}
+        by_context = self._by_context() if self.why or any(c.text is None for c in contexts) else {}
+        solutions = self.solutions(column) if self.why else {}
+        completions = {}
+        for c in contexts:
+            if c.task_id in tasks and c.text is not None:
+                answer = self.generator.stored(self.prompt(tasks[c.task_id], c))
+            else:
+                answer = by_context.get((c.task_id, c.sha256))
+            if answer is None and c.task_id in solutions:
+                answer = _of_solution(
+                    solutions[c.task_id], [g for (_, sha), g in by_context.items() if sha == c.sha256]
+                )
+            if answer is not None:
+                completions[c.task_id] = answer
+        return completions
+
+    def _by_context(self) -> dict[tuple[str, str], Generation]:
+        """Completions by task and digest of the context, for contexts whose text is not stored.
+
+        Benchmarks may share task ids and not prompts, so only those with the same prompts are looked at. Tasks of one prompt
+        share a completion.
+        """
+        settings = self.generator.key("")
+        folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
+        same = [g for key, g in self.cache.rows.items() if self.cache.folders[key] in folders]
+        twins = self._twins()
+        return {
+            (i, g.meta.get("context_sha256", "")): g
+            for g in same
+            if g.meta.get("settings") == settings
+            for i in twins.get(g.task_id, (g.task_id,))
+        }
+
+    def _twins(self) -> dict[str, list[str]]:
+        """task id -> the ids of all tasks with its prompt, for tasks that are not alone with theirs."""
+        by_prompt: dict[str, list[str]] = {}
+        for t in [] if self.why else load_benchmark(self.benchmark):
+            by_prompt.setdefault(t.prompt, []).append(t.id)
+        return {i: ids for ids in by_prompt.values() if len(ids) > 1 for i in ids}
+
+    def solutions(self, column: str) -> dict[str, str]:
+        """task id -> solution extracted from the completion."""
+        if self.why:
+            rows = self._rows("evaluations", column, VERDICT)
+            return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
+        tasks = {t.id: t for t in self.tasks}
+        return {i: self.rules.solution(tasks[i], g.raw) for i, g in self.completions(column).items()}
+
+    # Verdicts
+
+    def outcomes(self, column: str) -> dict[str, Outcome]:
+        """task id -> verdict on the column's completion; a task without one is not measured."""
+        verdicts = self.current_verdicts(
+            self.file("evaluations", column), None if self.why else self.solutions(column)
+        )
+        absent = Outcome("not_measured", detail="no stored verdict")
+        return {t.id: verdicts.get(t.id, absent) for t in self.tasks}
+
+    def current_verdicts(self, path: Path, solutions: dict[str, str] | None) -> dict[str, Outcome]:
+        """The stored verdicts on these very solutions, tests, protocol and packages; all where no solutions are given."""
+        rows = _by_task(path, VERDICT)
+        if solutions is None:
+            return {i: Outcome.of(row) for i, row in rows.items()}
+        known = {t.id: t for t in self.tasks if t.id in solutions and t.id in rows}
+        same = (i for i, t in known.items() if rows[i]["sha256"] == self.verdict_mark(t, solutions[i]))
+        return {i: Outcome.of(rows[i]) for i in same}
+
+    def verdict_mark(self, task: Task, solution: str) -> str:
+        """Identifies what a verdict is on."""
+        return digest(self.rules.mark(task, solution), self.protocol, self.limits.packages)
+
+    def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
+        """Boolean frame [task, column]: True passed, False failed, <NA> not measured.
+
+        The columns are those that the corpus offers, Reranked and Ideal last. One with verdicts on fewer than LEAST of
+        the tasks counts as not measured.
+        """
+        offered = [*self.retrievers, *SELECTED]
+        wanted = columns or offered
+        candidates = self.candidates if set(SELECTED) & set(wanted) else []
+        needed = [c for c in self.retrievers if c in wanted or c in candidates]
+        frame = _weighty(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
+        if candidates:
+            frame["Reranked"] = self._verdicts_of_chosen(frame[candidates])
+            frame["Ideal"] = ideal(frame[candidates])
+        return _weighty(frame[[c for c in offered if c in wanted]])
+
+    def _verdicts_of_chosen(self, candidates: pd.DataFrame) -> pd.Series:
+        """Not measured while a candidate is missing, as for the ideal."""
+        chosen, whole = self.reranked(), candidates.notna().all(axis=1)
+        values = [
+            candidates.at[i, chosen[i]] if whole[i] and chosen.get(i) else pd.NA for i in candidates.index
+        ]
+        return pd.Series(values, candidates.index, dtype="boolean")
+
+    @property
+    def candidates(self) -> list[str]:
+        """The columns that Reranked and Ideal choose among: those that the corpus offered when they were first chosen among.
+
+        So a column that is added later changes no result that is there. Without candidates.json they are all that it offers.
+        """
+        path = self.file("evaluations", "candidates", ".json")
+        stored = read_json(path)["columns"] if path.exists() else self.retrievers
+        return [c for c in stored if c in self.retrievers]
+
+    def reranked(self) -> dict[str, str]:
+        """task id -> the column that the reranker took (Section 3.3); absent where that was among other solutions."""
+        return {i: row["chosen"] for i, row in self.selections().items()}
+
+    def selections(self) -> dict[str, dict[str, Any]]:
+        """task id -> what the reranker saw and chose, for the solutions as they are."""
+        rows = self._rows("evaluations", "reranked", ("chosen", "sha256"))
+        if self.why:
+            return rows
+        return {
+            i: rows[i]
+            for i, (_, _, mark) in self.selection_marks(self.candidates).items()
+            if rows.get(i, {}).get("sha256") == mark
+        }
+
+    def selection_marks(self, candidates: list[str]) -> dict[str, tuple[Task, dict[str, str], str]]:
+        """task id -> (task, column -> solution, `selection_mark`), for tasks with a solution."""
+        solutions = {c: self.solutions(c) for c in self.retrievers}
+        marks = {}
+        for task in self.tasks:
+            of_task = {c: s[task.id] for c, s in solutions.items() if task.id in s}
+            if of_task:
+                marks[task.id] = (task, of_task, selection_mark(task, self.rules, of_task, candidates))
+        return marks
+
+    def records(self, column: str) -> list[TaskRecord]:
+        """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context stages."""
+        selections, completions = self.selections(), self.completions(column)
+        contexts = {} if column == "None" else {c.task_id: c for c in self.contexts(column)}
+        solutions, outcomes = self.solutions(column), self.outcomes(column)
+        records = []
+        for i in outcomes:
+            scored = selections.get(i, {}).get("candidates", {}).get(column, {})
+            steps = (
+                i in completions,
+                bool(solutions.get(i, "").strip()),
+                scored.get("parses", False),
+                scored.get("runs", False),
+            )
+            retrieved = i in contexts and contexts[i].sha256 != NOTHING
+            # A completion that was made with another context than the one that stands here had this one not in its prompt.
+            asked_with = (
+                completions[i].meta.get("context_sha256")
+                if i in completions
+                else contexts[i].sha256
+                if retrieved
+                else ""
+            )
+            in_prompt = retrieved and asked_with == contexts[i].sha256
+            records.append(
+                record(
+                    i, outcomes[i], *steps, *((None, None) if column == "None" else (retrieved, in_prompt))
+                )
+            )
+        return records
+
+    def own_assertions(self, column: str) -> frozenset[str]:
+        """Tasks whose solution is ended by an assertion of its own, before any test: it may be right, and counts as failed."""
+        outcomes = self.outcomes(column)
+        ended = [r.task_id for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
+        return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
+
+    def controls(self) -> dict[str, pd.Series]:
+        """Verdicts of the control rows, through the same extraction and execution as a model's text.
+
+        Anything but 0 % for `return None` and 100 % for the canonical solution means that the harness is broken.
+        """
+        series = {}
+        for name in self.rules.controls:
+            solutions = None if self.why else self.control_solutions(name)
+            verdicts = self.current_verdicts(self.control_file(name), solutions)
+            series[name] = verdict_series({t.id: verdicts[t.id] for t in self.tasks if t.id in verdicts})
+        return series
+
+    def control_solutions(self, name: str) -> dict[str, str]:
+        return {t.id: self.rules.solution(t, self.rules.control(t, name)) for t in self.tasks}
+
+    def provenance(self) -> dict[str, Any]:
+        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox, versions, commit.
+
+        Versions and commit are those of the run that retrieved; rendering again elsewhere does not change them.
+        """
+        metas = {c: self.file("contexts", c, ".meta.json") for c in self.retrievers}
+        retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
+        return {
+            "model": self.model,
+            "revision": self.revision,
+            "decoding": DECODING,
+            "benchmark": self.benchmark,
+            "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
+            "tasks": len(self.tasks),
+            "protocol": self.protocol,
+            "packages": self.limits.packages,
+            "corpus": self.corpus,
+            "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
+            "retrieved_with": [m.get("versions") for m in retrieved.values()][-1:],
+        }
+
+
+def _by_task(path: Path, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
+    return {r["task_id"]: r for r in read_rows(path, ("task_id", *fields))} if path.exists() else {}
+
+
+def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:
+    """The answer that gave a solution, for a task that shares its prompt with another; None where several fit."""
+    names = re.findall(r"def\s+(\w+)", solution) or [""]
+    fitting = {g.key: g for g in answers if any(extract(g.raw, n) == solution for n in names)}
+    return next(iter(fitting.values())) if len(fitting) == 1 else None
+
+
+def verdict_series(outcomes: dict[str, Outcome]) -> pd.Series:
+    """Boolean per task: True passed, False failed, <NA> not measured."""
+    values = [pd.NA if o.status == "not_measured" else o.status == "passed" for o in outcomes.values()]
+    return pd.Series(values, list(outcomes), dtype="boolean")
+
+
+def _weighty(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The same without the verdicts of columns that are measured on too few tasks to say anything."""
+    return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))
+
+
+def natural_order(task_id: str) -> tuple[str, int]:
+    """Sorts HumanEval/2 before HumanEval/10."""
+    name, _, number = task_id.rpartition("/")
+    return name, int(number) if number.isdigit() else 0

@@ -1,0 +1,124 @@
+"""The one way to ask a model: what is in the cache is not asked again, and every answer is kept as soon as it is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from tqdm.auto import tqdm
+
+from pkg_lib.core.models import fetch, model_spec, revision_of
+from pkg_lib.core.types import Generation, Request, digest
+from pkg_lib.generation.cache import GenerationCache, generation_key
+
+
+class Backend(Protocol):
+    """What writes: `TransformersBackend` of generation/backends.py, or anything that does the same."""
+
+    def generate(self, requests: list[Request], done: Callable[[Any, str, Any], None]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a model is asked. `parameters` are part of the cache key; the rest says how they are carried out.
+
+    `stop` says of a text so far whether nothing after it counts (None: once the solution's extraction is settled), `slots`
+    how many answers are written together, `chat` whether prompts go into the model's chat template (None: as its style has it).
+    """
+
+    parameters: dict[str, Any]
+    stop: Callable[[str], bool] | None = None
+    slots: int = 48
+    chat: bool | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt with the file of the cache that its answer goes to and what is recorded beside it."""
+
+    request: Request
+    file: str
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+class Generator:
+    """A model by name, how it decodes, and its cache. Without a backend the weights are fetched when something is to be asked.
+
+    UserError for an unknown model, or where its weights cannot be had.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        decoding: Decoding,
+        cache: GenerationCache,
+        results: Path,
+        backend: Backend | None = None,
+    ) -> None:
+        self.model, self.spec, self.decoding = model, model_spec(model), decoding
+        self.cache, self.results, self.backend = cache, results, backend
+        self.revision = revision_of(self.spec, results)
+
+    def key(self, text: str, sample: int = 0) -> str:
+        """The cache key of a prompt."""
+        return generation_key(self.model, self.revision, text, self.decoding.parameters, sample)
+
+    def stored(self, text: str, sample: int = 0) -> Generation | None:
+        """The answer in the cache; None where there is none."""
+        return self.cache.rows.get(self.key(text, sample))
+
+    def weights(self) -> Path:
+        """The model's directory; from here on keys name the revision that is loaded."""
+        self.revision = revision_of(self.spec, self.results, resolve=True)
+        return fetch(self.model, self.revision)
+
+    def complete(self, prompts: Iterable[Prompt], description: str) -> int:
+        """Asks what the cache does not hold, each prompt once, and returns how many that were.
+
+        Stopped at any time, it goes on where it was. `seconds` of an answer is the time since the one before: their sum is
+        what the model took, while rows of one batch share its steps.
+        """
+        todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
+        if not todo:
+            return 0
+        backend = self._loaded()  # from here on the revision is known, and so are the keys
+        asked = {self.key(p.request.text, p.request.sample): p for p in todo}
+        last = time.perf_counter()
+        with tqdm(total=len(asked), desc=f"{self.model}: {description}", unit="completion") as bar:
+
+            def done(row: Any, raw: str, finish: Literal["end", "settled", "length"]) -> None:
+                nonlocal last
+                key, now = self.key(row.request.text, row.request.sample), time.perf_counter()
+                made_with = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
+                about = made_with | asked[key].about | {"seconds": round(now - last, 3)}
+                answer = Generation(
+                    key, row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, about
+                )
+                self.cache.append(asked[key].file, answer)
+                last = now
+                bar.update()
+
+            backend.generate([prompt.request for prompt in asked.values()], done)
+        return len(asked)
+
+    def _loaded(self) -> Backend:
+        if self.backend is None:
+            from pkg_lib.generation.backends import (
+                TransformersBackend,
+            )  # torch is not needed where nothing is asked
+
+            chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
+            parameters = self.decoding.parameters
+            sampling = {n: parameters[n] for n in ("temperature", "top_p") if n in parameters}
+            self.backend = TransformersBackend(
+                self.weights(),
+                chat=chat,
+                slots=self.decoding.slots,
+                stop=self.decoding.stop,
+                max_new_tokens=parameters["max_new_tokens"],
+                **sampling,
+            )
+        return self.backend

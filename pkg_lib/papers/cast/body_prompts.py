@@ -1,0 +1,176 @@
+"""What the model is asked for a repository task, and the function's body in its answer.
+
+The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: the retrieved fragments as comments, each under
+its path, then the code that precedes the body; the model goes on. The second form asks the same in a chat turn.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pkg_lib.chunking.chunker import Chunk
+from pkg_lib.data.functions import first_line
+from pkg_lib.data.repoeval import RepoTask
+from pkg_lib.generation.extraction import Block
+from pkg_lib.retrieval.chunks import fill, largest
+
+CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
+LEFT_TOKENS = 500
+MAX_NEW_TOKENS = 256
+RULE = "-" * 50
+FIRST = "Complete the last function of this Python file: write its body.\n\n```python\n"
+LAST = (
+    "\n```\n\nWrite only the body of the function `{name}`, that is the lines that come next, inside one "
+    "```python code block. Do not repeat the signature or the docstring."
+)
+
+
+def context_text(
+    chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS
+) -> tuple[str, list[Chunk]]:
+    """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
+    intro = "the below code fragment can be found in:"
+    shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
+    text, used = fill(shown, limit, lambda t: measure(commented(t)))
+    return (commented(text) if used else ""), used
+
+
+def commented(text: str) -> str:
+    """Every line behind "# ", under CodeRAG-Bench's first line."""
+    title = "Here are some relevant code fragments from other files of the repo:"
+    return "".join(f"# {line}".rstrip() + "\n" for line in [title, RULE, *text.rstrip("\n").split("\n")])
+
+
+def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
+    """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
+    lines = task.prompt.rstrip("\n").split("\n")
+    head = min(task.lineno - task.def_lineno if task.def_lineno >= 0 else 1, len(lines))
+    shown = largest(head, len(lines), lambda n: measure("\n".join(lines[-n:])) <= limit)
+    return "\n".join(lines[-shown:])
+
+
+def prompt(task: RepoTask, left: str, context: str, chat: bool = False) -> str:
+    """The code to continue; with `chat` as the user's turn."""
+    code = f"{context}\n\n{left}" if context else left
+    return FIRST + code + LAST.format(name=task.function_name) if chat else code + "\n"
+
+
+def ended(text: str) -> bool:
+    """Whether a continuation has left the body: a line of code stands left of its first line."""
+    lines = text.split("\n")
+    return len(_block(lines)) < len(lines) - _leading(lines)
+
+
+def continued_body(text: str, task: RepoTask) -> str:
+    """The body at the start of a continuation, indented as the task's is; "" where the first line is no part of one.
+
+    It ends where a line of code stands left of its first line (CodeRAG-Bench's rule).
+    """
+    lines = _block(text.replace("\t", "    ").split("\n"))
+    if not lines or _indent(lines[0]) < len(task.indent):
+        return ""
+    return textwrap.indent(textwrap.dedent("\n".join(lines)).strip("\n").rstrip(), task.indent)
+
+
+def settled(text: str) -> bool:
+    """Whether nothing that follows can change the extraction: the first code block with text in it is closed."""
+    return "```" in text and code_block(text).closed
+
+
+def code_block(text: str) -> Block:
+    """The first fenced block with text in it; the whole text where there is none.
+
+    A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the first
+    fence outside a string in triple quotes.
+    """
+    opened, lines = False, list[str]()
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        if not line.lstrip().startswith("```"):
+            lines += [line] if opened else []
+        elif not opened:
+            opened, lines = True, []
+        elif not _in_string(lines) and "".join(lines).strip():
+            if line.strip() == "```" and line.endswith("\n"):
+                return Block("".join(lines), True)
+            if line.strip() == "```":  # at the text's very end: what comes next may still belong to this line
+                break
+        elif _in_string(lines):
+            lines.append(line)
+    return Block("".join(lines), False) if opened else Block(text, False)
+
+
+def _in_string(lines: Sequence[str]) -> bool:
+    """Whether a string in triple quotes is open after these lines."""
+    mark = ""
+    for quotes in re.findall(r"\"{3}|'{3}", "".join(lines)):
+        mark = "" if mark == quotes else mark or quotes
+    return bool(mark)
+
+
+def extract_body(text: str, task: RepoTask) -> str:
+    """The function's body in a model's answer, indented as the task's is; "" where there is none.
+
+    1. The first code block with text in it; without any block the whole text.
+    2. Where it defines a function of the task's name: that function's body, without a docstring.
+    3. Else its lines up to the first one that stands left of the first one (CodeRAG-Bench's rule).
+    What else the block defines or imports is left out: only a body was asked for.
+    """
+    code = code_block(text).code.replace("\t", "    ")
+    head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.function_name)}\b", code, re.M)
+    lines = _body_of_definition(code, task.function_name, head) if head else _block(code.split("\n"))
+    body = textwrap.dedent("\n".join(lines)).strip("\n")
+    return textwrap.indent(body, task.indent) if body.strip() else ""
+
+
+def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
+    definition = _dedented(code[head.start() :], head[1])
+    lines = definition.split("\n")
+    try:
+        nodes = ast.walk(ast.parse(definition))
+    except (
+        SyntaxError
+    ):  # cut off: what follows the signature, which ends with the first colon at a line's end
+        end = next(
+            (i for i, line in enumerate(lines) if line.split("#")[0].rstrip().endswith(":")), len(lines)
+        )
+        return _block(lines[end + 1 :])
+    node = next(n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name)
+    statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    if not statements:
+        return []
+    first = first_line(statements[0])
+    if first == node.lineno:
+        return [ast.get_source_segment(definition, s) or "" for s in statements]
+    return lines[first - 1 : node.end_lineno]
+
+
+def _dedented(code: str, indent: str) -> str:
+    """The lines of a definition that starts the text, up to the first one left of it, without its indentation."""
+    first, *rest = code.split("\n")
+    end = next((i for i, line in enumerate(rest) if line.strip() and not line.startswith(indent)), len(rest))
+    return "\n".join(line[len(indent) :] for line in [first, *rest[:end]])
+
+
+def _block(lines: list[str]) -> list[str]:
+    """From the first line with text up to the first one that stands left of it; comments there move to the right."""
+    start = _leading(lines)
+    kept: list[str] = []
+    for line in lines[start:]:
+        left = bool(line.strip()) and _indent(line) < _indent(lines[start])
+        if left and not line.lstrip().startswith("#"):
+            break
+        kept.append(" " * _indent(lines[start]) + line.lstrip() if left else line)
+    return kept
+
+
+def _leading(lines: list[str]) -> int:
+    """How many empty lines stand first."""
+    return next((i for i, line in enumerate(lines) if line.strip()), len(lines))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,0 +1,320 @@
+"""A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
+
+    results/repo_qa/NAME/index.json       files, chunks, graphs in both modes, seconds by step
+    results/repo_qa/NAME/ranking.json     every question's chunks by cosine, the best first; seconds of a query
+    results/repo_qa/NAME/evidence.json    recall and precision, to be read where the source is not at hand
+    results/repo_qa/NAME/answers/MODEL/extraction.jsonl   a model's answers to LLM-KB's extraction prompts
+    results/repo_qa/NAME/answers/MODEL/questions.jsonl    a model's answers to the questions, of all pipelines
+
+Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json, so that what was
+measured of one is never shown for another, nor overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pkg_lib.core.models import cache_dir, model_spec, revision_of
+from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
+from pkg_lib.core.types import Generation, UserError, digest
+from pkg_lib.data.questions import Question, gold, read_questions
+from pkg_lib.generation.asking import Asker, Backend
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.graph.types.build import Built, build, in_mode
+from pkg_lib.graph.types.scan import Tree, scan, texts
+from pkg_lib.graph.types.typegraph import TypeGraph
+from pkg_lib.papers.dkb import llm_kb
+from pkg_lib.papers.dkb.evidence import ContextEvidence, Judge, table
+from pkg_lib.papers.dkb.pipelines import DEPTH, TOP_K, GraphPipeline, NoGraph, Pipeline, RankedText
+from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
+from pkg_lib.retrieval.embed import DEFAULT, Embedder
+
+MODEL = "qwen2.5-coder-1.5b-instruct"
+ANSWER_TOKENS = 256
+KEPT = 400  # chunks of a ranking that are stored
+BASE, SAME_SIZE, OURS, LLM_KB = "No-Graph", "No-Graph, same size", "DKB", "LLM-KB"
+PROMPTS = {OURS: llm_kb.DKB_PROMPT, LLM_KB: llm_kb.LLM_KB_PROMPT}
+PROMPTS |= dict.fromkeys((BASE, SAME_SIZE), llm_kb.NO_GRAPH_PROMPT)
+JDK = "PKG_JAVA_SOURCE"
+JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
+STUDIED = ("java.net.http", "openjdk-17")  # shown as not measured where results hold none
+
+
+def folder_of(results: Path, name: str) -> Path:
+    return results / "repo_qa" / slug(name)
+
+
+def place(repository: str) -> Path:
+    """A repository by path, absolute or below the checkout; "openjdk-17" is the JDK's own source.
+
+    "openjdk-17/java.sql" is one of its modules, which is unpacked once into the cache directory.
+    """
+    name, _, module = repository.partition("/")
+    if name != "openjdk-17":
+        return ROOT / repository
+    source = Path(os.environ.get(JDK) or JDK_AT)
+    if not source.exists():
+        raise UserError(
+            f"{source} is not there; install Debian's openjdk-17-source or set {JDK} to a src.zip or directory"
+        )
+    if not module:
+        return source
+    paths = scan(source).paths
+    if module not in (modules := {p.partition("/")[0] for p in paths}):
+        raise UserError(f"{source} has no module {module}; choose from: {', '.join(sorted(modules))}")
+    if source.is_dir():
+        return source / module
+    folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
+    with Tree(source) as tree:
+        for path in paths:
+            inside = path.startswith(f"{module}/") and ".." not in path.split("/")
+            if inside and not (folder / path).exists() and isinstance(data := tree.read(path), bytes):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(data)
+    return folder / module
+
+
+class NotStored(UserError):
+    """Answers that only a model could give."""
+
+
+class _Stored:
+    """Stands in for a model that may not be loaded."""
+
+    def generate(self, requests: Sequence[Any], done: Any) -> None:
+        raise NotStored(f"{len(requests)} answers are not stored")
+
+
+@dataclass
+class RepositoryStudy:
+    """A repository's files and questions, with the sizes of its pipelines and the model that is asked about it.
+
+    UserError for an unknown model, for sizes that no pipeline can take, and for a gold list that names no type of the
+    repository: before anything is shown or written. `retries`: how often LLM-KB asked again for skipped files.
+    """
+
+    root: Path
+    results: Path
+    questions: list[Question]
+    texts: dict[str, str]
+    model: str = MODEL
+    k: int = TOP_K
+    depth: int = DEPTH
+    retries: int = 0
+    embedder: Embedder | None = None
+    _graphs: dict[str, Built] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        model_spec(self.model)
+        Pipeline(RankedText({}, {}, {}), "", self.k, self.depth)
+        if self.k > KEPT and len(self.chunks) > KEPT:
+            raise UserError(
+                f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored; give no more"
+            )
+        if self.retries < 0:
+            raise UserError(f"retries = {self.retries}: give 0 or more")
+        for question in self.questions:
+            gold(question, self.graph)
+
+    @property
+    def name(self) -> str:
+        return self.root.name
+
+    @cached_property
+    def chunks(self) -> dict[str, TextChunk]:
+        return {c.id: c for path, text in self.texts.items() for c in chunks_of(path, text)}
+
+    @cached_property
+    def source(self) -> str:
+        """A digest of the files, by path and text."""
+        return digest(*(part for path in sorted(self.texts) for part in (path, self.texts[path])))
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the chunks and questions: what a ranking is made from, with the embedder."""
+        chunks = (f"{c.id} {c.text}" for c in self.chunks.values())
+        return digest(DEFAULT, *chunks, *(q.id + " " + q.question for q in self.questions))
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where what is stored of this very source lies."""
+        home = folder_of(self.results, self.name)
+        stored = _stored(home / "index.json")
+        fits = stored is None or stored.get("source") == self.source
+        return home if fits else home.with_name(f"{home.name}-{self.source[:8]}")
+
+    def file(self, stem: str) -> Path:
+        """A file that is made from the source and the questions."""
+        path = self.folder / f"{stem}.json"
+        stored = _stored(path)
+        fits = stored is None or stored.get("digest") == self.digest
+        return path if fits else path.with_name(f"{stem}-{self.digest[:8]}.json")
+
+    @cached_property
+    def index(self) -> dict[str, Any] | None:
+        """index.json of this very source, None where it was not measured."""
+        return _stored(self.folder / "index.json")
+
+    def built(self, mode: str = "resolved") -> Built:
+        if mode not in self._graphs:
+            self._graphs[mode] = in_mode(self.built(), mode) if mode != "resolved" else build(self.root)
+        return self._graphs[mode]
+
+    @property
+    def graph(self) -> TypeGraph:
+        return self.built().graph
+
+    def covered(self, mode: str = "resolved") -> frozenset[str]:
+        """The files that a node's `path` names: what the coupled variant embeds."""
+        return frozenset(n.path for n in self.built(mode).graph.nodes.values())
+
+    def share_of_chunks(self, paths: frozenset[str]) -> float:
+        """Equation 4: the share of the chunks that are of these files."""
+        return sum(c.path in paths for c in self.chunks.values()) / len(self.chunks)
+
+    @cached_property
+    def ranked(self) -> dict[str, Any]:
+        """The content of ranking.json, made where there is none of this source and these questions."""
+        path = self.file("ranking")
+        if not path.exists():
+            embedder = self.embedder or Embedder()
+            vectors = embedder.encode([c.text for c in self.chunks.values()])
+            cosines = embedder.encode([q.question for q in self.questions]) @ vectors.T
+            ids, ranking = list(self.chunks), {}
+            for q, row in zip(self.questions, cosines, strict=True):
+                best = np.argsort(-row, kind="stable")[:KEPT]
+                ranking[q.id] = [[ids[i], round(float(row[i]), 6)] for i in best]
+            about = {"digest": self.digest, "embedder": embedder.name, "chunks": len(ids)}
+            write_json(path, about | {"ranking": ranking})
+        return read_json(path)
+
+    @cached_property
+    def repository(self) -> RankedText:
+        ranking = {q: [(c, float(s)) for c, s in row] for q, row in self.ranked["ranking"].items()}
+        return RankedText(self.texts, self.chunks, ranking)
+
+    def dkb(self, column: str = OURS, **options: Any) -> GraphPipeline:
+        """DKB, or a variant of it by what differs."""
+        options = {"k": self.k, "depth": self.depth, "graph": self.graph} | options
+        return GraphPipeline(self.repository, column, **options)
+
+    def llm_kb(self, extraction: llm_kb.Extraction, column: str = LLM_KB) -> GraphPipeline:
+        """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
+        paths = frozenset(extraction.records)
+        return self.dkb(column, graph=extraction.graph(), paths=paths, interfaces=False, summary=False)
+
+    @cached_property
+    def pipelines(self) -> list[Pipeline]:
+        """The three pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where its extraction is stored."""
+        dkb = self.dkb()
+        sizes = {q.id: len(dkb.gather(q.id).text) for q in self.questions}
+        base = NoGraph(self.repository, BASE, self.k)
+        same_size = NoGraph(self.repository, SAME_SIZE, self.k, sizes=sizes)
+        return [base, same_size, dkb, *([self.llm_kb(self.extracted)] if self.extracted else [])]
+
+    @cached_property
+    def variants(self) -> list[Pipeline]:
+        """DKB with one thing changed at a time."""
+        published = {"graph": self.built("as-published").graph, "paths": self.covered("as-published")}
+        changes: dict[str, dict[str, Any]] = {
+            OURS: {},
+            "depth 0 (interface consumers only)": {"depth": 0},
+            "depth 2": {"depth": 2},
+            "depth 3": {"depth": 3},
+            "without interface consumers": {"interfaces": False},
+            "coupled": {"paths": self.covered()},
+            "as published": published | {"by_file": True},
+        }
+        return [self.dkb(name, **options) for name, options in changes.items()]
+
+    @cached_property
+    def judge(self) -> Judge:
+        return Judge(self.graph)
+
+    @cached_property
+    def evidence(self) -> ContextEvidence:
+        """Recall and precision of the pipelines, and of the variants; LLM-KB after a retry where that is stored."""
+        variants = list(self.variants)
+        again = self._stored_extraction(retries=1) if self.extracted else None
+        if again and again.retried:
+            variants.append(self.llm_kb(again, "LLM-KB, one retry"))
+        frames = (table(self.judge, self.questions, p) for p in (self.pipelines, variants))
+        return ContextEvidence(self.name, self.k, self.depth, *frames)
+
+    def asker(self, stage: str, most: int, backend: Backend | None = None) -> Asker:
+        """The model with what it has answered so far for this repository and stage."""
+        cache = GenerationCache(self.folder / "answers" / slug(self.model))
+        revision = revision_of(model_spec(self.model), self.results, resolve=backend is None)
+        return Asker(self.model, revision, cache, f"{stage}.jsonl", stage, most, backend)
+
+    def extract(self, backend: Backend | None = None, retries: int | None = None) -> llm_kb.Extraction:
+        """LLM-KB's records of the repository; the model is loaded where an answer is not stored."""
+        asker = self.asker("extraction", llm_kb.MAX_NEW_TOKENS, backend)
+        return llm_kb.extract(self.texts, asker, retries=self.retries if retries is None else retries)
+
+    def _stored_extraction(self, retries: int | None = None) -> llm_kb.Extraction | None:
+        try:
+            return self.extract(_Stored(), retries)
+        except NotStored:
+            return None
+
+    @cached_property
+    def extracted(self) -> llm_kb.Extraction | None:
+        """`extract` from stored answers alone; None where one is not stored."""
+        return self._stored_extraction()
+
+    def ask(self, pipeline: Pipeline, backend: Backend | None = None) -> dict[str, Generation]:
+        """question -> answer, by the published prompts; the model is loaded where an answer is not stored."""
+        prompt = PROMPTS[pipeline.column]
+        prompts = {
+            q.id: llm_kb.fill(prompt, context=pipeline.gather(q.id).text, question=q.question)
+            for q in self.questions
+        }
+        return self.asker("questions", ANSWER_TOKENS, backend).ask(prompts)
+
+    @cached_property
+    def answers(self) -> dict[str, dict[str, Generation]]:
+        """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
+        answers = {}
+        for pipeline in self.pipelines:
+            try:
+                answers[pipeline.column] = self.ask(pipeline, _Stored())
+            except NotStored:
+                continue
+        return answers
+
+
+def open_study(
+    repository: str, questions: str, results: Path | None = None, **options: Any
+) -> RepositoryStudy:
+    """A repository by `place` with its question file; UserError for one that is not there or holds nothing to read."""
+    root, asked = place(repository), read_questions(place(questions))
+    files = dict(texts(scan(root)))
+    if not any(text.strip() for text in files.values()):
+        raise UserError(f"{root} has no .java file that can be read")
+    return RepositoryStudy(root, results or results_dir(), asked, files, **options)
+
+
+def _stored(path: Path) -> dict[str, Any] | None:
+    return read_json(path) if path.exists() else None
+
+
+def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any] | None:
+    """index.json or evidence.json by a repository's name, None where it was not measured.
+
+    UserError for a name that nobody knows.
+    """
+    results = results or results_dir()
+    known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
+    if (folder := folder_of(results, name)).name not in {*known, *STUDIED}:
+        raise UserError(
+            f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or record it (--record)"
+        )
+    return _stored(folder / f"{what}.json")

@@ -1,0 +1,41 @@
+"""The grammar of computed sentences: nothing is said of nothing, and the sign and the p decide the group."""
+
+import math
+
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.analysis.sentences import chance, compared, counted, decided, difference, finding, listed
+from pkg_lib.analysis.stats import Difference
+
+MINUS = "\N{MINUS SIGN}"
+HEADS = ("Above", "Below", "No difference")
+
+
+def test_a_difference_says_only_what_is_known():
+    assert difference(math.nan) == "\N{EN DASH} points" and difference(0.051) == "+5.1 points"
+    found = Difference(164, -0.051, -0.089, -0.014, 3, 9, 0.01)
+    assert compared("Block-PKG", found, "None", sized=True) == (
+        f"Block-PKG {MINUS}5.1 points against None ({MINUS}8.9 to {MINUS}1.4, n = 164, p = 0.010)"
+    )
+    assert (chance(math.nan), chance(0.0001)) == ("", "p < 0.001")
+
+
+def test_without_parts_nothing_is_found():
+    assert finding("Head", []) == finding("Head", [""]) == []
+    assert finding("Head", ["a", "b"]) == ["Head: a; b."]
+
+
+def test_names_and_numbers_are_counted():
+    assert [listed(names) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
+    assert (counted(1, "task"), counted(1200, "task")) == ("1 task", "1,200 tasks")
+
+
+@given(st.floats(-1, 1), st.floats(0, 1) | st.just(math.nan))
+def test_sign_and_corrected_p_decide(value, p):
+    names = ["n", "difference", "low", "high", "p_holm"]
+    rows = pd.DataFrame([[9, value, value, value, p]], ["x"], names)
+    sentences = decided(rows, HEADS)
+    expected = [] if math.isnan(p) else [HEADS[0 if value > 0 else 1] if p < 0.05 else HEADS[2]]
+    assert [next(h for h in HEADS if s.startswith(h)) for s in sentences] == expected

@@ -1,0 +1,157 @@
+"""A dry run: counts from what is stored, estimates from its means, and nothing computed or written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from pkg_lib import cli
+from pkg_lib.analysis import prices
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment import forecast, study
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import DECODING, Run
+
+FIRST = study.STUDY[0]
+OTHER = "qwen2.5-coder-1.5b-instruct"
+
+
+@pytest.fixture
+def nothing_else(committed, monkeypatch):
+    """Retrieval is out of reach, as the weights are; nothing is stored of OTHER."""
+    for stage in ("generations", "evaluations"):
+        shutil.rmtree(committed / stage / OTHER, ignore_errors=True)
+    monkeypatch.setattr(
+        "pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("asked for a corpus")
+    )
+    return committed
+
+
+def drop(results, column, keep):
+    """Leaves the first `keep` stored completions of a column, and returns the tokens of those."""
+    path = results / "generations" / study.MODEL / "humaneval" / FIRST.corpus / f"{column}.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:keep]))
+    rows = [json.loads(line) for line in lines[:keep]]
+    return [r["prompt_tokens"] for r in rows], [len(r["tokens"]) for r in rows]
+
+
+def test_a_measured_experiment_needs_nothing(nothing_else):
+    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus)
+    found = forecast.forecast(Preparer(experiment), list(experiment.retrievers), set())
+    assert [(c.cached, c.missing, c.todo) for c in found] == [(164, 0, 0)] * len(experiment.retrievers)
+    assert forecast.lines(experiment, found, forecast.Rates())[-1] == "  to complete: nothing"
+
+
+def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
+    asked, new = drop(nothing_else, "bm25", 100)
+    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus)
+    (column,) = forecast.forecast(Preparer(experiment), ["BM25"], set())
+    assert (column.cached, column.missing, column.stored) == (100, 64, 100)
+    assert column.new_tokens == pytest.approx(column.todo * sum(new) / 100)
+    assert column.prompt_tokens == pytest.approx(column.todo * sum(asked) / 100)
+    assert 60 <= column.todo <= 64  # a prompt may be another column's, too
+
+
+def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
+    experiment, seen = Run(OTHER, "humaneval", "textbook+stdlib", 8), set()
+    none, bm25, dense = forecast.forecast(Preparer(experiment), ["None", "BM25", "Dense"], seen)
+    assert [(c.cached, c.missing, c.stored) for c in (none, bm25, dense)] == [(0, 8, 0)] * 3
+    stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
+    task = {t.id: t for t in experiment.tasks}
+    distinct = {experiment.prompt(task[c.task_id], c) for c in stored}
+    assert none.todo + bm25.todo + dense.todo == len(distinct) < 24, (
+        "what two columns ask alike is completed once"
+    )
+    assert none.new_tokens == 8 * DECODING["max_new_tokens"]
+    assert 0 < none.prompt_tokens < bm25.prompt_tokens
+    again = Run(OTHER, "humaneval", "pkg-contexts", 8)
+    assert forecast.forecast(Preparer(again), ["None"], seen)[0].todo == 0, "None serves both corpora"
+    text = "\n".join(forecast.lines(experiment, [none, bm25, dense], forecast.Rates()))
+    assert "estimated" in text and "at most, 512" in text
+
+
+def test_contexts_that_are_not_retrieved_yet_count_whole(nothing_else):
+    (column,) = forecast.forecast(Preparer(Run(study.MODEL, "humaneval", "stdlib", 5)), ["Func-PKG"], set())
+    assert (column.cached, column.missing, column.todo) == (0, 5, 5) and column.stored > 0
+
+
+def columns(todo, asked, new):
+    return [forecast.ColumnForecast("None", 0, todo, todo, asked, new, 1)]
+
+
+def test_time_and_price(nothing_else):
+    def cost(model, **rates):
+        return forecast.cost(Run(model, limit=2), columns(10, 2e6, 7200), forecast.Rates(**rates))
+
+    prices = {study.MODEL: (0.5, 10.0)}
+    assert cost(study.MODEL, tokens_per_second=2.0).seconds == 3600
+    assert cost(study.MODEL, prices=prices).dollars == pytest.approx(1.072)
+    assert cost(OTHER, prices=prices).dollars is None
+    assert cost("codellama-7b-instruct").seconds is None
+    (nothing_else / "benchmarks").mkdir()
+    speed = {"model": study.MODEL, "batch_tokens_per_s": 48.0}
+    (nothing_else / forecast.SPEED).write_text(json.dumps(speed))
+    assert cost(study.MODEL).seconds == pytest.approx(150)
+    assert cost(OTHER).seconds == pytest.approx(450), "three times the parameters"
+    assert cost("codellama-7b-instruct").seconds is None, "a speed on a CPU says nothing about a GPU"
+    whole = forecast.total([cost(study.MODEL, prices=prices), cost(OTHER, prices=prices)])
+    assert (whole.todo, whole.seconds, whole.dollars) == (20, pytest.approx(600), None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model,price\na,1\n",
+        "model,input_usd_per_million,output_usd_per_million\na,x,1\n",
+        "model,input_usd_per_million,output_usd_per_million\na,-1,1\n",
+    ],
+)
+def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
+    (tmp_path / "p.csv").write_text(text)
+    with pytest.raises(UserError, match=r"input_usd_per_million|mend the file"):
+        prices.read_prices(tmp_path / "p.csv")
+
+
+def test_the_price_table_of_the_notebook_is_one(tmp_path):
+    assert cli.prices_of(prices.read_prices(prices.DEFAULT))[study.MODEL] == (0, 0)
+    (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
+    assert cli.prices_of(prices.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
+
+
+def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path):
+    prices = tmp_path / "prices.csv"
+    prices.write_text(f"model,input_usd_per_million,output_usd_per_million\n{OTHER},1,2\n")
+    before = {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")}
+    arguments = [
+        "--model",
+        study.MODEL,
+        "--model",
+        OTHER,
+        "--benchmark",
+        "humaneval",
+        "--prices",
+        str(prices),
+    ]
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", "--dry-run", "--tokens-per-second", "10", *arguments])
+    assert cli.main() == 0
+    shown = capsys.readouterr().out
+    assert {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")} == before
+    assert (
+        f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks" in shown and "to complete: nothing" in shown
+    )
+    assert (
+        "US dollars" in shown and "at the given 10 new tokens/s" in shown and "in all to complete: " in shown
+    )
+
+
+def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "new"))
+    monkeypatch.setattr(
+        sys, "argv", ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--limit", "3"]
+    )
+    assert cli.main() == 0
+    assert "notebooks: " in capsys.readouterr().out and not (tmp_path / "new").exists()

@@ -1,0 +1,372 @@
+"""Runs as they are stored, and what prepares them: nothing is generated here, everything else is computed for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from fakes import WordEmbedder
+
+from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
+from pkg_lib.data import mbpp
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.data.corpora import load_corpus
+from pkg_lib.data.published import context_id
+from pkg_lib.experiment import forecast
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.select import SELECTED
+from pkg_lib.experiment.study import MODEL, STUDY
+from pkg_lib.retrieval.columns import columns_of
+from pkg_lib.retrieval.retrievers import Knowledge
+from pkg_lib.retrieval.text_columns import TextKnowledge
+
+FIRST = STUDY[0]
+
+
+@pytest.fixture(params=["textbook+stdlib", "pkg-contexts"])
+def run(request, committed):
+    return Run(MODEL, corpus=request.param, limit=8)
+
+
+def without_some(path, keep):
+    """Leaves those lines of a file whose task the predicate keeps."""
+    lines = path.read_text().splitlines(True)
+    path.write_text("".join(line for line in lines if keep(json.loads(line)["task_id"])))
+
+
+@pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
+def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
+    """Without weights, the authors' data and the benchmark where it cannot be had, a fresh clone shows the whole study."""
+    monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
+    run = Run(part.model, part.benchmark, part.corpus)
+    columns = list(part.columns or run.retrievers)
+    forecasts = forecast.forecast(Preparer(run), columns, set())
+    assert [(c.missing, c.todo) for c in forecasts] == [(0, 0)] * len(columns)
+    assert Preparer(run).prepare(columns) == 0
+    frame = run.verdicts(list(part.columns) or None)
+    asked = {c: {x.task_id for x in run.contexts(c) if not run.unpublished(c, x)} for c in run.retrievers}
+    everywhere = set.intersection(*(asked[c] for c in run.candidates))
+    assert all(set(frame.index[frame[c].notna()]) == asked.get(c, everywhere) for c in frame)
+    assert len(frame) == (164 if part.benchmark == "humaneval" else 500)
+
+
+def test_verdicts_cover_every_task_and_column(run):
+    frame = run.verdicts()
+    assert list(frame) == [*columns_of("textbook"), *SELECTED] and frame.notna().all(axis=None)
+    assert list(frame.index) == [t.id for t in run.tasks]
+    assert (frame["Ideal"] == frame[list(columns_of("textbook"))].any(axis=1)).all()
+    chosen = run.reranked()
+    assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
+
+
+def test_reading_writes_and_executes_nothing(run, monkeypatch):
+    """What the store lacks is not measured."""
+    monkeypatch.setattr("pkg_lib.experiment.prepare.run_jobs", lambda *a, **k: pytest.fail("executed"))
+    shutil.rmtree(run.results / "evaluations")
+    before = {p: p.stat().st_mtime_ns for p in run.results.rglob("*")}
+    assert run.verdicts().isna().all(axis=None) and run.reranked() == {}
+    assert all(series.empty for series in run.controls().values())
+    assert {p: p.stat().st_mtime_ns for p in run.results.rglob("*")} == before
+
+
+def test_executing_again_gives_the_stored_verdicts(run):
+    stored = run.outcomes("Block-PKG")
+    run.file("evaluations", "Block-PKG").unlink()
+    assert Preparer(run).prepare([]) == 0
+    again = run.outcomes("Block-PKG")
+    assert {i: (o.status, o.error) for i, o in again.items()} == {
+        i: (o.status, o.error) for i, o in stored.items()
+    }
+
+
+def test_fresh_verdicts_are_executed_and_completions_asked_again(committed):
+    run = Run(MODEL, corpus="textbook", limit=2)
+    preparer = Preparer(run, fresh=True)
+    assert [t.id for t, _ in preparer.missing("None")] == ["HumanEval/0", "HumanEval/1"]
+
+
+@pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
+def test_a_column_with_verdicts_on_fewer_than_half_of_the_tasks_is_not_measured(committed, measured, counted):
+    run = Run(MODEL, corpus="published", limit=8)
+    kept = [t.id for t in run.tasks][:measured]
+    without_some(run.file("evaluations", "Func-PKG"), kept.__contains__)
+    assert run.verdicts()["Func-PKG"].notna().sum() == (measured if counted else 0)
+
+
+def test_a_task_without_a_published_context_is_not_asked(committed):
+    """Its prompt would be None's."""
+    run = Run(MODEL, corpus="published")
+    none = {c.task_id for c in run.contexts("Block-PKG") if c.sha256 == NOTHING}
+    assert len(none) == 6 and not none & set(run.completions("Block-PKG"))
+    assert len(run.completions("Block-PKG")) == 158 and not list(Preparer(run).missing("Block-PKG"))
+    assert set(run.verdicts(["Block-PKG"]).query("`Block-PKG`.isna()").index) == none
+
+
+def test_the_verdict_of_another_solution_is_none(committed):
+    run = Run(MODEL, limit=1)
+    path = run.file("evaluations", "None")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0] |= {"status": "failed", "error": "NameError", "sha256": "of another solution"}
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert run.outcomes("None")["HumanEval/0"].status == "not_measured"
+    Preparer(run).prepare([])
+    assert run.outcomes("None")["HumanEval/0"].error not in ("NameError", "not_measured")
+
+
+def test_missing_completion_is_not_measured_and_never_a_failure(committed):
+    path = committed / "generations" / MODEL / "humaneval" / "none" / "none.jsonl"
+    without_some(path, lambda task: task != "HumanEval/3")
+    run = Run(MODEL, limit=5)
+    frame = run.verdicts(["None"])
+    assert run.outcomes("None")["HumanEval/3"].status == "not_measured"
+    assert frame["None"].isna().sum() == 1 and frame.at["HumanEval/3", "None"] is pd.NA
+    (prompt,) = Preparer(run).prompts("None")
+    assert (prompt.request.task_id, prompt.file) == ("HumanEval/3", "humaneval/none/none.jsonl")
+
+
+def test_completions_of_other_parameters_are_not_used(committed):
+    run = Run(MODEL, limit=3)
+    parameters = run.generator.decoding.parameters | {"max_new_tokens": 64}
+    run.generator.decoding = replace(run.generator.decoding, parameters=parameters)
+    assert len(Preparer(run).prompts("None")) == 3
+
+
+def test_control_rows_bracket_the_scale(committed):
+    controls = Run(MODEL).controls()
+    assert not controls["return None"].any() and len(controls["return None"]) == 164
+    assert controls["canonical solution"].all() and len(controls["canonical solution"]) == 164
+
+
+def test_unknown_names(committed):
+    with pytest.raises(
+        UserError, match="unknown column 'Nosuch' for corpus textbook; choose from: None, BM25"
+    ):
+        Run(MODEL, limit=1).contexts("Nosuch")
+    for names in (("nosuch",), (MODEL, "nosuch"), (MODEL, "humaneval", "nosuch")):
+        with pytest.raises(UserError, match=r"unknown (model|benchmark|corpus) 'nosuch'; choose from"):
+            Run(*names)
+
+
+def test_provenance_names_what_the_result_was_made_from(run):
+    about = run.provenance()
+    assert about["revision"].startswith("gguf-sha256-1d9614638d18")
+    assert about["decoding"]["max_new_tokens"] == 512 and about["tasks"] == 8
+    assert len(about["corpus_digest"]) == 1
+
+
+@pytest.fixture
+def own_corpus(tmp_path, monkeypatch):
+    """A function that writes a tree with one function of that name, and gives its corpus; embedded by words."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(
+        Run, "knowledge", property(lambda run: Knowledge(load_corpus(run.corpus), WordEmbedder()))
+    )
+
+    def corpus(name: str) -> str:
+        (tmp_path / "code").mkdir(exist_ok=True)
+        code = f"def {name}(values):\n    for value in values:\n        if value:\n            return value\n"
+        (tmp_path / "code" / "module.py").write_text(code + "    return None\n")
+        return f"source:{tmp_path / 'code'}"
+
+    return corpus
+
+
+def retrieved(corpus, column="Func-BM25", limit=2, **options):
+    return Preparer(Run(MODEL, corpus=corpus, limit=limit), **options).contexts(column)
+
+
+def test_contexts_of_a_changed_tree_are_retrieved_again(own_corpus):
+    assert [c.text.split("(")[0] for c in retrieved(own_corpus("first"))] == ["def first"] * 2
+    assert [c.text.split("(")[0] for c in retrieved(own_corpus("second"))] == ["def second"] * 2
+
+
+def test_limited_run_adds_its_contexts_to_those_of_others(own_corpus):
+    corpus = own_corpus("first")
+    for limit, fresh, stored in ((3, False, 3), (2, True, 3), (5, False, 5)):
+        retrieved(corpus, limit=limit, fresh=fresh)
+        assert len(Run(MODEL, corpus=corpus, limit=5).stored_contexts("Func-BM25")) == stored
+
+
+def test_context_that_defines_the_task_is_marked(own_corpus):
+    corpus = own_corpus("has_close_elements")
+    for _ in range(2):  # retrieved, and as stored
+        assert [c.defines_task for c in retrieved(corpus, "Func-PKG")] == [True, False]
+    assert [c.defines_task for c in retrieved(corpus, "None")] == [False, False]
+
+
+def test_source_that_does_not_parse_is_named_in_what_the_run_leaves(own_corpus, tmp_path, caplog):
+    corpus = own_corpus("first")
+    (tmp_path / "code" / "broken.py").write_text("def f(:\n")
+    retrieved(corpus)
+    meta = Run(MODEL, corpus=corpus, limit=2).file("contexts", "Func-BM25", ".meta.json")
+    ((document, reason),) = json.loads(meta.read_text())["graph"]["skipped"]
+    assert document == "source/broken.py" and reason.startswith("does not parse: SyntaxError")
+    assert "1 of 2 documents" in caplog.text and "source/broken.py" in caplog.text
+
+
+def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, monkeypatch):
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "a.md").write_text("# Lists\n\nA list holds items in their order, and grows.\n")
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(pages))
+    monkeypatch.setattr(
+        Run, "knowledge", property(lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
+    )
+    assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
+    frame = Run(MODEL, corpus="python-docs", limit=2).verdicts()
+    assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(axis=None)
+    (pages / "a.md").write_text("# Lists\n\nA list holds items, and shrinks.\n")
+    now = retrieved("python-docs", "JSON-PKG")
+    assert all("shrinks" in c.text for c in now)
+    shutil.rmtree(pages)
+    gone = retrieved(
+        "python-docs", "JSON-PKG"
+    )  # what is stored stays; the pages are the user's, so without their text
+    assert [c.sha256 for c in gone] == [c.sha256 for c in now] and {c.text for c in gone} == {None}
+
+
+def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
+    """Its text is nobody's; with it the completion without retrieval is found by its prompt."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    ids = [t.id for t in load_benchmark("humaneval", 2)]
+    texts = [
+        Document(context_id("Func-PKG", i), text) for i, text in zip(ids, ("", "def f(): 1"), strict=True)
+    ]
+    monkeypatch.setattr(Run, "knowledge", property(lambda run: Knowledge(texts, WordEmbedder())))
+    retrieved("published", "Func-PKG")
+    stored = Run(MODEL, corpus="published", limit=2).stored_contexts("Func-PKG")
+    assert [c.text for c in stored.values()] == ["", None]
+
+
+@pytest.mark.parametrize("line", ["{}", "null", "[]", '{"task_id": "HumanEval/0"}', "{torn"])
+@pytest.mark.parametrize(
+    "stage", ["contexts/humaneval/pkg-contexts/bm25.jsonl", f"evaluations/{MODEL}/humaneval/none/none.jsonl"]
+)
+def test_damaged_result_is_named_in_one_line(committed, stage, line):
+    path = committed / stage
+    path.write_text(line + "\n" + path.read_text())
+    with pytest.raises(UserError, match=rf"{path.name}:1 is damaged; delete the file"):
+        Run(MODEL, corpus="pkg-contexts", limit=2).verdicts(["None", "BM25"])
+
+
+def test_damaged_provenance_is_named(committed):
+    (committed / "contexts/humaneval/pkg-contexts/bm25.meta.json").write_text("{")
+    with pytest.raises(UserError, match=r"bm25\.meta\.json is damaged"):
+        Run(MODEL, corpus="pkg-contexts", limit=2).provenance()
+
+
+def with_tasks(monkeypatch, benchmark, tasks):
+    monkeypatch.setattr(type(BENCHMARKS[benchmark]), "tasks", lambda self: tasks)
+
+
+def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(committed, monkeypatch):
+    """MBPP has such twins; their second has no line of its own in the cache."""
+    first, *_ = tasks = load_benchmark("humaneval")
+    twin = replace(first, id="HumanEval/999")
+    with_tasks(monkeypatch, "humaneval", [*tasks, twin])
+    path = committed / "contexts/humaneval/pkg-contexts/block-pkg.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    (of_first,) = [r for r in rows if r["task_id"] == first.id]
+    path.write_text("".join(json.dumps(r) + "\n" for r in [*rows, of_first | {"task_id": twin.id}]))
+    completions = Run(MODEL, corpus="pkg-contexts").completions("Block-PKG")
+    assert of_first["text"] is None
+    assert completions[twin.id] == completions[first.id] and len(completions) == len(tasks) + 1
+
+
+@pytest.mark.skipif(
+    mbpp.DIRECTORY not in os.environ, reason=f"{mbpp.DIRECTORY} names no directory with mbpp.jsonl"
+)
+def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
+    """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""
+    for benchmark in ("mbpp", "mbpp-signature"):
+        run = Run(MODEL, benchmark, "pkg-contexts", limit=5)
+        completions = run.completions("None")
+        run._contexts["None"] = [replace(c, text=None, sha256=c.sha256) for c in run.contexts("None")]
+        assert len(completions) == 5 and run.completions("None") == completions
+
+
+def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
+    """An MBPP prompt is prose: only the solution must parse there."""
+    test, solution = "\n# ---\nassert inc(1) == 2", "def inc(x): return x + 1"
+    prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
+    with_tasks(monkeypatch, "mbpp", [prose])
+    run = Run(MODEL, "mbpp", "pkg-contexts")
+    monkeypatch.setattr(
+        run, "solutions", lambda column: {prose.id: prose.solution} if column == "None" else {}
+    )
+    Preparer(run).prepare([])
+    assert run.selections()[prose.id]["candidates"]["None"]["parses"] is True
+
+
+def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
+    """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness and not of that."""
+    test = "one = 1\n# ---\nassert inc(one) == 2"
+    with_tasks(
+        monkeypatch,
+        "mbpp",
+        [Task("MBPP/1", "mbpp", "Add one to it.", "inc", test, "def inc(x): return x + 1")],
+    )
+    run = Run(MODEL, "mbpp", "pkg-contexts")
+    Preparer(run).prepare([])
+    assert run.controls()["canonical solution"].tolist() == [True]
+
+
+def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
+    """Candidates are those that were offered when they were first chosen among."""
+    before = Run(MODEL, corpus="pkg-contexts", limit=4)
+    expected = before.verdicts()[list(SELECTED)]
+    (before.file("evaluations", "candidates", ".json")).write_text('{"columns": ["None"]}')
+    narrowed = Run(MODEL, corpus="pkg-contexts", limit=4)
+    assert narrowed.candidates == ["None"] and expected.notna().all(axis=None)
+    assert narrowed.verdicts()["Ideal"].equals(narrowed.verdicts()["None"].rename("Ideal"))
+
+
+@pytest.fixture
+def gone(committed, monkeypatch):
+    """HumanEval's package is not there; what a run read before that."""
+    reference = Run(MODEL, corpus=FIRST.corpus)
+    expected = (
+        reference.verdicts(),
+        reference.controls(),
+        reference.provenance(),
+        reference.completions("BM25"),
+    )
+
+    def missing(self):
+        raise BenchmarkMissing("it is not at hand")
+
+    monkeypatch.setattr(type(BENCHMARKS["humaneval"]), "tasks", missing)
+    return expected
+
+
+def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
+    verdicts, controls, provenance, completions = gone
+    stored = Run(MODEL, FIRST.benchmark, FIRST.corpus)
+    assert stored.why == "it is not at hand" and stored.why in forecast.remark(stored)
+    assert stored.verdicts().equals(verdicts) and stored.provenance() == provenance
+    assert all(stored.controls()[n].equals(controls[n]) for n in controls)
+    assert stored.completions("BM25") == completions
+    assert Preparer(stored).prepare(["None"]) == 0 and not list(Preparer(stored).missing("None"))
+
+
+def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
+    """All tasks have the empty context without retrieval, so the context alone does not tell whose completion it is."""
+    for stage in (f"evaluations/{MODEL}", "contexts"):
+        path = committed / stage / "humaneval" / "none" / "none.jsonl"
+        (twenty,) = [line for line in path.read_text("utf8").splitlines(True) if '"HumanEval/20"' in line]
+        path.write_text(path.read_text("utf8") + twenty.replace("HumanEval/20", "HumanEval/164"), "utf8")
+    completions = Run(MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
+    assert len(completions) == 165 and completions["HumanEval/164"] == completions["HumanEval/20"]
+
+
+def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
+    with pytest.raises(BenchmarkMissing, match="not at hand"):
+        Run("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
+    with pytest.raises(BenchmarkMissing, match="not at hand"):
+        Preparer(Run(MODEL, FIRST.benchmark, FIRST.corpus), fresh=True)

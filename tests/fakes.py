@@ -1,0 +1,57 @@
+"""An embedder that needs no model, and a model that answers by a function."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+
+from pkg_lib.core.types import Request
+
+
+class WordEmbedder:
+    """Texts -> unit vectors [n, 256]: hashed word counts, so that shared words mean a high cosine."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        self.seen += texts
+        rows = np.zeros((len(texts), 256), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in re.findall(r"[a-z]+", text.lower()):
+                row[int(hashlib.md5(word.encode()).hexdigest(), 16) % 255] += 1
+            row[255] += 1e-3  # a text without words has a direction too
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class FakeBackend:
+    """A model of `answer(request)`, which keeps the requests in `asked`; after `stop` of them it is
+    interrupted.
+
+    An answer whose `finish` is not "end" is given as (text, finish).
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Request], str | tuple[str, str]],
+        stop: int | None = None,
+        tokens: int = 2,
+        prompt_tokens: int = 9,
+    ) -> None:
+        self.answer, self.stop, self.asked = answer, stop, []
+        self.counts = {"tokens": list(range(tokens)), "prompt_tokens": prompt_tokens}
+
+    def generate(self, requests: list[Request], done: Callable[..., None]) -> None:
+        for request in requests:
+            if len(self.asked) == self.stop:
+                raise KeyboardInterrupt
+            self.asked.append(request)
+            answer = self.answer(request)
+            raw, finish = answer if isinstance(answer, tuple) else (answer, "end")
+            done(SimpleNamespace(request=request, **self.counts), raw, finish)

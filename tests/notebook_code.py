@@ -1,0 +1,40 @@
+"""For tests of code that stands in a notebook: what it defines, and a whole run in this process, without a kernel."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import nbformat
+
+from pkg_lib.core.store import ROOT
+
+
+def _cells(notebook: str) -> list[Any]:
+    cells = nbformat.read(ROOT / "notebooks" / f"{notebook}.ipynb", as_version=4).cells
+    return [cell for cell in cells if cell.cell_type == "code"]
+
+
+def definitions(notebook: str) -> dict[str, Any]:
+    """Its imports, functions and constants in capitals. A function finds in this dict what else it reads."""
+    space: dict[str, Any] = {}
+    for cell in _cells(notebook):
+        kept = [n for n in ast.parse(cell.source).body if _defines(n)]
+        exec(compile(ast.Module(kept, []), notebook, "exec"), space)
+    return space
+
+
+def _defines(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assign):
+        return all(isinstance(t, ast.Name) and t.id.isupper() for t in node.targets)
+    return isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef))
+
+
+def run(notebook: str, **parameters: Any) -> dict[str, Any]:
+    """Its variables after a run with these parameters. PKG_RESULTS says where it reads and writes."""
+    space: dict[str, Any] = {"display": lambda *shown, **how: None}
+    for cell in _cells(notebook):
+        exec(compile(cell.source, notebook, "exec"), space)
+        if "parameters" in cell.metadata.get("tags", []):
+            space |= parameters
+    return space

@@ -1,0 +1,64 @@
+"""Archives: pinned, unpacked without executing anything, refused when they are others."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from pkg_lib.core.types import UserError
+from pkg_lib.data import archives
+from pkg_lib.data.packages import PACKAGES, PINNED, local, named
+
+
+def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_cache):
+    files = package.files()
+    assert list(files) == sorted(files) and "nobody runs this" in files["setup.py"]
+    (own_cache / "packages" / package.archive).unlink()
+    assert package.files() == files
+
+
+def test_another_archive_is_refused_and_removed(package, own_cache):
+    file = own_cache / "packages" / package.archive
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(UserError, match="SHA-256"):
+        package.files()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("files", [None, {"../../../escaped.py": "x = 1\n"}])
+def test_what_is_no_archive_or_leaves_its_directory_is_one_line(package, own_cache, archived, files):
+    data = archived(files, "shapes-1.0") if files else b"no archive"
+    (own_cache / "packages" / package.archive).write_bytes(data)
+    with pytest.raises(UserError, match="cannot be unpacked"):
+        replace(package, sha256=hashlib.sha256(data).hexdigest()).files()
+    assert not list(own_cache.parent.rglob("escaped.py"))
+
+
+def test_without_a_network_the_error_says_where_to_put_the_file(package, own_cache, monkeypatch):
+    (own_cache / "packages" / package.archive).unlink()
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "http://127.0.0.1:9")
+    with pytest.raises(UserError, match=r"shapes-1\.0\.tar\.gz cannot be had .* put it into"):
+        package.files()
+    with pytest.raises(UserError, match=r"rxjs\.tgz cannot be had .*/rxjs/-/rxjs\.tgz|put it into"):
+        archives.unpacked("rxjs.tgz", "0", npm_path="rxjs/-/rxjs.tgz")
+
+
+def test_a_file_is_found_on_a_page_of_an_index():
+    page = '<a href="../../f/a-1.tar.gz#sha256=1">a</a><a data-x="1" href="https://h/b-1-py3.whl">b</a>'
+    assert archives.file_url(page, "https://i/simple/a/", "a-1.tar.gz") == "https://i/f/a-1.tar.gz"
+    assert archives.file_url(page, "https://i/simple/a/", "b-1-py3.whl") == "https://h/b-1-py3.whl"
+    with pytest.raises(UserError, match="is not on"):
+        archives.file_url(page, "https://i/simple/a/", "a-2.tar.gz")
+
+
+def test_names_and_places(shapes):
+    assert {row["language"] for row in PINNED["npm"]} == {"java", "csharp", "typescript"}
+    assert named("toolz") is PACKAGES["toolz"]
+    with pytest.raises(UserError, match="choose from: redframes, more-itertools, toolz"):
+        named("numpy")
+    for sources in (["other"], ["../mine/shapes"], [str(shapes / "shapes")]):
+        with pytest.raises(UserError, match="has no"):
+            local(shapes, sources, ["tests"])

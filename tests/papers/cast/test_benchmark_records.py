@@ -1,0 +1,323 @@
+"""RepoEval's, CrossCodeEval's and SWE-bench Lite's records, from the directory of their variable."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import gzip
+import json
+import os
+import zipfile
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib import cli
+from pkg_lib.core.types import BenchmarkMissing, UserError
+from pkg_lib.data import crosscodeeval, swebench
+from pkg_lib.data.records import read_records, read_repository
+from pkg_lib.data.repoeval import REPOEVAL, VARIABLE, load_repoeval, read_repoeval
+
+ABOUT = {"task_id": "o--r/idx", "ground_truth": "    return 1\n", "fpath_tuple": ["o_r", "a", "b.py"]}
+ABOUT |= {"context_start_lineno": 0, "lineno": 2, "function_name": "f"}
+FUNCTION = {"prompt": "import os\ndef f():\n", "metadata": ABOUT}
+STATEMENT = {
+    "prompt": "from a import b\nx = ",
+    "groundtruth": "b.make(1)",
+    "metadata": {"task_id": "project_cc_python/1", "repository": "o-r", "file": "m.py"},
+}
+PATCH = """diff --git a/pkg/m.py b/pkg/m.py
+--- a/pkg/m.py
++++ b/pkg/m.py
+@@ -3,7 +3,8 @@ def f():
+ a
+ b
+-c
+-d
++C
+ e
++new
++new
+ f
+ g
+@@ -20,2 +21,3 @@
+ x
++y
+ z
+diff --git a/new.py b/new.py
+new file mode 100644
+--- /dev/null
++++ b/new.py
+@@ -0,0 +1,1 @@
++fresh
+diff --git a/sql.txt b/sql.txt
+--- a/sql.txt
++++ b/sql.txt
+@@ -1,2 +1,1 @@
+--- a comment that looks like a header
+ rest
+"""
+NO_NEWLINE = """--- a/m.py
++++ b/m.py
+@@ -1,4 +1,4 @@
+ w
+-x
++X
+ y
+ z
+\\ No newline at end of file
+"""
+MOVED = """diff --git a/old.py b/new.py
+similarity index 80%
+rename from old.py
+rename to new.py
+--- a/old.py
++++ b/new.py
+@@ -1,3 +1,3 @@
+ x
+-y
++Y
+ z
+"""
+NO_CONTEXT = "--- a/m.py\n+++ b/m.py\n@@ -5,0 +6,1 @@\n+new\n@@ -9,1 +10,0 @@\n-gone\n"
+ISSUE = {"instance_id": "o__r-1", "repo": "o/r", "base_commit": "abc", "problem_statement": "The tree fails."}
+ISSUE |= {"patch": PATCH}
+
+
+def lines(path, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def without(row, field):
+    """The record, or its metadata, without a field."""
+    if "metadata" not in row or field in row:
+        return {k: v for k, v in row.items() if k != field}
+    return {**row, "metadata": {k: v for k, v in row["metadata"].items() if k != field}}
+
+
+LOADERS = {
+    "RepoEval": (FUNCTION, VARIABLE, REPOEVAL, load_repoeval),
+    "CrossCodeEval": (
+        STATEMENT,
+        "PKG_CCEVAL_DIR",
+        "python/line_completion.jsonl",
+        lambda: crosscodeeval.load_crosscodeeval("python"),
+    ),
+    "SWE-bench Lite": (ISSUE, "PKG_SWEBENCH_DIR", "test.jsonl", swebench.load_swebench),
+}
+
+
+@pytest.mark.parametrize("title", LOADERS)
+def test_records_lie_in_the_variable_s_directory(tmp_path, monkeypatch, title):
+    row, variable, file, load = LOADERS[title]
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(BenchmarkMissing, match=variable):
+        load()
+    monkeypatch.setenv(variable, str(tmp_path))
+    with pytest.raises(BenchmarkMissing, match=file):
+        load()
+    lines(tmp_path / file, row)
+    assert len(load()) == 1
+    for field in [*row, *row.get("metadata", {})]:
+        lines(tmp_path / file, row, without(row, field))
+        with pytest.raises(UserError, match=f":2 is no record of {title}: .*{field}"):
+            load()
+    for broken in ("{", "[]", "1", '{"metadata": 1}'):
+        (tmp_path / file).write_text(broken + "\n")
+        with pytest.raises(UserError, match=f":1 is no record of {title}"):
+            load()
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"{}")[:-9] + b"123456789")
+    for name in ("none.jsonl", "x.gz"):
+        with pytest.raises(UserError, match="cannot be read"):
+            read_records(tmp_path / name, "RepoEval", dict)
+
+
+def test_repoeval_s_records_get_ids_of_their_own(tmp_path):
+    other = {"prompt": "", "metadata": ABOUT | {"task_id": "x--y/idx"}}
+    tasks = read_repoeval(lines(tmp_path / "t.jsonl", FUNCTION, other, FUNCTION))
+    assert [t.id for t in tasks] == ["o_r/0", "x_y/0", "o_r/1"]
+    first = tasks[0]
+    assert (first.repository, first.path, first.gold, first.indent) == ("o_r", "a/b.py", (3, 3), "    ")
+    assert (first.function_name, first.query, first.tests) == ("f", "import os\ndef f():", ())
+
+
+def test_a_task_goes_through_its_file(functions, tmp_path):
+    tasks = list(functions.values())
+    assert read_repoeval(lines(tmp_path / "t.jsonl", *(t.record() for t in tasks))) == tasks
+
+
+def test_the_span_of_a_record_is_the_function(tmp_path):
+    """RepoEval's records do not say where the function starts; this one is of its form, and the file is whole."""
+    prompt = "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
+    about = ABOUT | {
+        "lineno": 10,
+        "function_name": "size",
+        "ground_truth": "        n = 1\n        return n\n",
+    }
+    row = {"prompt": prompt + "    def size(self):", "metadata": about}
+    (task,) = read_repoeval(lines(tmp_path / "t.jsonl", row))
+    assert task.span == ("a/b.py", 6, 12) and task.def_lineno == 5
+    (headless,) = read_repoeval(lines(tmp_path / "t.jsonl", row | {"prompt": ""}))
+    assert headless.span == ("a/b.py", 10, 12)
+
+
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"needs RepoEval ({VARIABLE})")
+def test_the_span_of_every_published_record_is_its_function():
+    tasks = load_repoeval()
+    assert len(tasks) == 455
+    trees = {(t.repository, t.path): None for t in tasks}
+    for repository, path in trees:
+        trees[repository, path] = ast.parse(read_repository(VARIABLE, repository)[path])
+    for task in tasks:
+        nodes = ast.walk(trees[task.repository, task.path])
+        defined = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+        spans = {
+            (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno): n.name for n in defined
+        }
+        assert spans[task.span[1:]] == task.function_name, task.id
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("python", "b.make(1)\nprint(x)", "b.make(1)"),
+        ("python", "b.make(\n    1,\n)\nprint(x)", "b.make(\n    1,\n)"),
+        ("python", "\n\nb.make(1)\n", "\n\nb.make(1)"),
+        ("python", 'print("(")\nfoo()\nbar()', 'print("(")'),
+        ("python", "print(1)  # (\nfoo()", "print(1)  # ("),
+        ("python", 'x = """a\nb"""\ny', 'x = """a\nb"""'),
+        ("python", "a + \\\n b\nc", "a + \\\n b"),
+        ("python", "f(\n never closed", "f(\n never closed"),
+        ("java", "b.make(1); c();", "b.make(1);"),
+        ("java", "} else {", "} else {"),
+        ("java", "", ""),
+        ("typescript", "if (x) {\n y", "if (x) {"),
+    ],
+)
+def test_a_completion_ends_with_its_first_statement(language, text, wanted):
+    assert crosscodeeval.first_statement(text, language) == wanted
+
+
+def test_a_python_statement_ends_where_it_parses_after_the_prompt():
+    assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = f(") == "1,\n  2)"
+    assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = ") == "1,"
+
+
+def test_completions_of_crosscodeeval_are_measured(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PKG_CCEVAL_DIR", str(tmp_path))
+    other = STATEMENT | {"metadata": STATEMENT["metadata"] | {"task_id": "2"}}
+    lines(tmp_path / "python" / "line_completion.jsonl", STATEMENT, other)
+    lines(
+        tmp_path / "made.jsonl", {"task_id": "project_cc_python/1", "completion": "b.make(1)  # c\nprint(2)"}
+    )
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(tmp_path / "made.jsonl")])
+    assert cli.main() == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 of 2 tasks measured; 0 ") and "exact: 100.0" in out
+    lines(tmp_path / "made.jsonl", {"task_id": "2"})
+    assert cli.main() == 2 and "made.jsonl:1 is no record of completions" in capsys.readouterr().err
+    with pytest.raises(UserError, match="unknown language 'ruby'"):
+        crosscodeeval.load_crosscodeeval("ruby")
+
+
+@pytest.mark.parametrize(
+    ("patch", "gold"),
+    [
+        (PATCH, [("pkg/m.py", 5, 6), ("pkg/m.py", 7, 7), ("pkg/m.py", 20, 20), ("sql.txt", 1, 1)]),
+        (NO_NEWLINE, [("m.py", 2, 2)]),
+        (MOVED, [("old.py", 2, 2)]),
+        (NO_CONTEXT, [("m.py", 5, 5), ("m.py", 9, 9)]),
+    ],
+)
+def test_swebench_s_gold_are_the_lines_that_the_patch_changes(patch, gold):
+    assert list(swebench.changed_lines(patch)) == gold
+
+
+@given(
+    st.lists(st.sampled_from(["same", "other", "third"]), min_size=1, max_size=12),
+    st.lists(st.sampled_from(["same", "other", "new"]), max_size=12),
+)
+def test_gold_lines_are_those_that_differ(before, after):
+    """Against difflib's own diff: outside the gold lines nothing is removed."""
+    patch = "\n".join(difflib.unified_diff(before, after, "a/m.py", "b/m.py", lineterm=""))
+    gold = list(swebench.changed_lines(patch + "\n" if patch else ""))
+    codes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    removed = {i + 1 for tag, i1, i2, *_ in codes if tag in ("delete", "replace") for i in range(i1, i2)}
+    assert removed <= {n for _, first, last in gold for n in range(first, last + 1)}
+    assert bool(gold) == (before != after) and all(first <= last for _, first, last in gold)
+
+
+SOURCE = "".join(f"def f{i}(x):\n    y = x * {i}\n    return y\n\n\n" for i in range(80))
+SOURCE += "def grow(tree):\n    t = tree\n    return t\n"
+
+
+def measured(results, capsys, monkeypatch, *arguments):
+    """`repo-tasks retrieval`: exit code, what it printed, and RepoEval's or SWE-bench's measures."""
+    monkeypatch.setenv("PKG_RESULTS", str(results))
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "repo-tasks", "retrieval", "--ranker", "BM25", *arguments])
+    code, printed = cli.main(), capsys.readouterr()
+    paths = list(results.glob("repo_tasks/*/retrieval.csv"))
+    return code, printed, pd.read_csv(paths[0]) if paths else None
+
+
+def test_retrieval_on_repoeval(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    first = SOURCE[: SOURCE.index("    t = tree")]
+    about = ABOUT | {"fpath_tuple": ["o_r", "m.py"], "lineno": first.count("\n"), "function_name": "grow"}
+    with gzip.open(tmp_path / f"{REPOEVAL}.gz", "wt") as f:
+        f.write(
+            json.dumps(
+                {"prompt": first, "metadata": about | {"ground_truth": "    t = tree\n    return t\n"}}
+            )
+        )
+    command = (tmp_path / "results", capsys, monkeypatch, "--benchmark", "repoeval")
+    code, printed, _ = measured(*command)
+    assert code == 2 and "o_r" in printed.err and len(printed.err.strip().splitlines()) == 1
+    (tmp_path / "repositories").mkdir()
+    with zipfile.ZipFile(tmp_path / "repositories" / "o_r.zip", "w") as archive:
+        archive.writestr("m.py", SOURCE)
+    code, _, rows = measured(*command)
+    baselines = rows[rows["chunking"].str.startswith("fixed-size")].set_index("chunking")
+    assert code == 0 and dict(baselines["chunks"]) == {
+        "fixed-size": 7,
+        "fixed-size 20": 21,
+        "fixed-size 10": 41,
+    }
+    assert list(baselines["gold"]) == [1, 1, 1] and baselines["nDCG@5"]["fixed-size"] == 1
+    assert set(rows["mapping"][rows["chunking"] == "cast"]) == {"mean", "max", "own", "mean, 20", "mean, 10"}
+
+
+def test_retrieval_on_swebench(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PKG_SWEBENCH_DIR", str(tmp_path))
+    patch = (
+        "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -401,3 +401,3 @@\n def grow(tree):\n-    t = tree\n+    t = 2\n"
+    )
+    lines(tmp_path / "test.jsonl", ISSUE | {"patch": f"{patch}     return t\n"})
+    (tmp_path / "repositories" / "o__r-1" / "pkg").mkdir(parents=True)
+    (tmp_path / "repositories" / "o__r-1" / "pkg" / "m.py").write_text(SOURCE)
+    code, _, rows = measured(tmp_path / "results", capsys, monkeypatch, "--benchmark", "swebench-lite")
+    fixed = rows[rows["chunking"] == "fixed-size"].iloc[0]
+    assert (code, fixed["gold"], fixed["nDCG@5"]) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--benchmark", "nosuch"],
+            "unknown benchmark 'nosuch'; choose from: packages, repoeval, swebench-lite",
+        ),
+        (["--benchmark", "repoeval", "--ranker", "nosuch"], "unknown ranker 'nosuch'"),
+        (["chunks"], "name it alone"),
+    ],
+)
+def test_a_mistake_in_a_name_is_one_line(tmp_path, capsys, monkeypatch, arguments, message):
+    code, printed, _ = measured(tmp_path, capsys, monkeypatch, *arguments)
+    assert code == 2 and message in printed.err

@@ -1,0 +1,179 @@
+"""Prompts of repository tasks, and the body in a model's answer."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.chunking.chunker import Chunk
+from pkg_lib.data.repoeval import RepoTask
+from pkg_lib.papers.cast.body_prompts import (
+    code_block,
+    commented,
+    context_text,
+    continued_body,
+    ended,
+    extract_body,
+    left_context,
+    prompt,
+    settled,
+)
+
+BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
+
+
+def task(indent="    ", name="f"):
+    return RepoTask(
+        "p/m:f", f"def {name}(a):\n", textwrap.indent("return a\ny = 1", indent), ("p", "m.py"), 0, 1, name, 0
+    )
+
+
+def fenced(code, after=""):
+    return f"Here it is:\n```python\n{code}\n```\n{after}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fenced(BODY),
+        fenced(textwrap.indent(BODY, "        ")),
+        BODY,
+        fenced(f"def f(a):\n{textwrap.indent(BODY, '    ')}"),
+        fenced(
+            f'import os\n\ndef f(\n    a: int = (1),\n) -> int:\n    """Doc."""\n{textwrap.indent(BODY, "    ")}\n\nprint(f(1))'
+        ),
+        fenced(
+            f"class C:\n    def f(self, a):\n{textwrap.indent(BODY, '        ')}\n\n    def g(self):\n        return 1"
+        ),
+        fenced(f"def g(a):\n    return 2\n\ndef f(a):\n{textwrap.indent(BODY, '    ')}"),
+        fenced(BODY, "The second one:\n```python\ndef f(a):\n    return 5\n```\n"),
+        fenced(
+            f'def f(a):\n    """Example:\n\n    ```python\n    f(1)\n    ```\n    """\n{textwrap.indent(BODY, "    ")}'
+        ),
+    ],
+    ids=[
+        "body",
+        "indented",
+        "no fence",
+        "whole function",
+        "imports and docstring",
+        "method",
+        "helper",
+        "first block",
+        "fence in docstring",
+    ],
+)
+@pytest.mark.parametrize("indent", ["    ", "        "])
+def test_the_body_is_found_and_indented_as_the_task_is(answer, indent):
+    assert extract_body(answer, task(indent)) == textwrap.indent(BODY, indent)
+
+
+def test_a_body_ends_where_a_line_stands_left_of_its_first():
+    answer = fenced("  x = 1\n\n# a comment ends nothing\n  return x\nprint(f(1))\n  more")
+    assert extract_body(answer, task()).split("\n") == [
+        "    x = 1",
+        "",
+        "    # a comment ends nothing",
+        "    return x",
+    ]
+
+
+@pytest.mark.parametrize("answer", ["", "```python\n```\n", "```python\n\n\n", "```python\ndef f(a):\n```\n"])
+def test_no_body_is_an_empty_text(answer):
+    assert extract_body(answer, task()) == ""
+
+
+def test_a_definition_that_was_cut_off_still_has_a_body():
+    assert extract_body("```python\ndef f(a):\n    x = 1\n    y = (", task()) == "    x = 1\n    y = ("
+
+
+def test_a_body_on_the_line_of_its_definition():
+    assert extract_body(fenced("def f(a): return a"), task()) == "    return a"
+
+
+@given(
+    st.text(alphabet=list("`ab\n \"'d:ef()"), max_size=60), st.text(alphabet=list("`ab\n \"'#"), max_size=30)
+)
+def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
+    text = f"```python\n{text}"
+    if settled(text):
+        assert code_block(text + more) == code_block(text)
+        assert extract_body(text + more, task()) == extract_body(text, task())
+
+
+def test_an_open_block_is_not_settled():
+    assert (
+        not settled("```python\nx = 1\n``")
+        and not settled("```python\nx = 1\n```")
+        and settled("```python\nx = 1\n```\n")
+    )
+    assert not settled('```python\n"""\n```\n')
+
+
+def test_the_body_of_any_function_survives_the_round_trip():
+    source = textwrap.dedent(ast.unparse(ast.parse(f"def f(a):\n{textwrap.indent(BODY, '    ')}")))
+    assert ast.dump(
+        ast.parse(textwrap.dedent(extract_body(fenced(source), task())), mode="exec").body[0]
+    ) == ast.dump(ast.parse(BODY).body[0])
+
+
+def chunk(path, text):
+    return Chunk(path, 0, len(text), 1, text.count("\n") + 1, text, len(text))
+
+
+def test_the_context_names_each_file_and_stays_within_its_budget():
+    chunks = [chunk("a.py", "x = 1\n"), chunk("b.py", "y = 2\n" * 50)]
+    text, used = context_text(chunks, len, 600)
+    assert [c.document for c in used] == ["a.py", "b.py"] and len(text) <= 600
+    assert all(line.startswith("#") for line in text.splitlines()) and "# a.py" in text.splitlines()
+    assert text.splitlines().count("# y = 2") < 50
+    assert context_text(chunks, len, 10) == ("", [])
+    assert context_text([], len, 600) == ("", [])
+
+
+def test_comments_have_no_space_at_their_end():
+    assert commented("a\n\nb").splitlines()[-3:] == ["# a", "#", "# b"]
+
+
+def test_the_left_context_never_loses_the_function_s_own_head():
+    long = RepoTask(
+        "i", "import os\n" * 50 + "def f(\n    a,\n):\n", "    return a", ("p", "m.py"), 0, 53, "f", 50
+    )
+    assert left_context(long, len, 5) == "def f(\n    a,\n):"
+    assert left_context(long, len, 40).count("import os") == 2
+    assert left_context(long, len, 10_000) == long.prompt.rstrip("\n")
+
+
+def test_the_prompt_ends_with_the_code_to_continue():
+    assert prompt(task(), "def f(a):", "# context\n") == "# context\n\n\ndef f(a):\n"
+    assert prompt(task(), "def f(a):", "") == "def f(a):\n"
+    text = prompt(task(), "def f(a):", "# context\n", chat=True)
+    assert text.index("# context") < text.index("def f(a):") < text.index("body of the function `f`")
+
+
+@pytest.mark.parametrize("indent", ["    ", "        "])
+@pytest.mark.parametrize(
+    "after", ["", "\n", "\n\ndef g():\n    return 1\n", "\n\n\n# next\nclass C:\n", "\n@cached\n"]
+)
+def test_a_continuation_is_a_body_up_to_the_next_definition(indent, after):
+    found = continued_body(textwrap.indent(BODY, indent) + after, task(indent))
+    assert found.split("\n")[:4] == textwrap.indent(BODY, indent).split("\n")
+    assert [line.strip() for line in found.split("\n")[4:]] in ([], ["", "", "# next"])
+    assert ended(textwrap.indent(BODY, indent) + after) is any(
+        word in after for word in ("def", "class", "@")
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "def g():\n    return 1\n", "  x = 1\n"])
+def test_a_continuation_that_is_no_body(text):
+    assert continued_body(text, task()) == ""
+
+
+@given(st.text(alphabet=list("ab \n#:"), max_size=40), st.text(alphabet=list("ab \n#:"), max_size=20))
+def test_nothing_after_an_ended_body_changes_it(text, more):
+    if ended(text):
+        assert ended(text + more) and continued_body(text + more, task()) == continued_body(text, task())

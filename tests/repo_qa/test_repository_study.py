@@ -1,0 +1,258 @@
+"""A repository from its files to stored rankings, records and answers; the second time nothing is computed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pkg_lib.core.store import ROOT, read_json, write_json
+from pkg_lib.core.types import UserError
+from pkg_lib.papers.dkb import llm_kb, measurement
+from pkg_lib.papers.dkb import repository_study as module
+from pkg_lib.papers.dkb.evidence import read_evidence
+from pkg_lib.papers.dkb.repository_study import SAME_SIZE, folder_of, open_study, place, recorded
+
+SHOP = ROOT / "tests" / "data" / "shop"
+QUESTIONS = str(SHOP / "questions.yaml")
+
+
+class Answering:
+    """A backend: a record for each file but the third of a batch, and for a question the names in its context."""
+
+    def __init__(self):
+        self.asked = []
+
+    def generate(self, requests, done):
+        for request in requests:
+            self.asked.append(request.text)
+            row = type("Row", (), {"request": request, "prompt_tokens": 100, "tokens": [1, 2, 3]})()
+            done(row, self.answer(request.text), "end")
+
+    @staticmethod
+    def answer(prompt):
+        files = re.findall(r"^--- FILE: (.*) ---$", prompt, re.M)
+        records = [
+            {"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]}
+            for n, f in enumerate(files)
+            if n != 2
+        ]
+        return json.dumps({"results": records}) if files else "CartService and a NoSuchHelperFactory."
+
+
+@pytest.fixture
+def opened(tmp_path, embedder):
+    """Opens a study of the shop, or of another repository and other questions."""
+
+    def again(repository=SHOP, questions=QUESTIONS, **options):
+        return open_study(str(repository), str(questions), tmp_path, embedder=embedder, **options)
+
+    return again
+
+
+@pytest.fixture
+def study(opened):
+    return opened()
+
+
+def changed_copy(folder, change):
+    shutil.copytree(SHOP, folder / "copy" / "shop")
+    change(folder / "copy" / "shop")
+    return folder / "copy" / "shop"
+
+
+def test_a_ranking_is_made_once_and_again_when_the_content_changes(study, opened, tmp_path, embedder):
+    assert study.name == "shop" and len(study.texts) == 53 and len(study.chunks) == 81
+    (best, score), *rest = study.repository.ranking["Q15"]
+    assert best in study.chunks and len(rest) == 80 and score >= rest[0][1] >= rest[-1][1]
+    seen = len(embedder.seen)
+    assert opened().repository.ranking == study.repository.ranking and len(embedder.seen) == seen
+    copy = changed_copy(tmp_path, lambda root: next(root.rglob("Money.java")).write_text("class Money {}"))
+    text = Path(QUESTIONS).read_text("utf8").replace("com.example.shop.model.Money", "Money")
+    (copy / "questions.yaml").write_text(text)
+    changed = opened(copy, copy / "questions.yaml")
+    assert changed.ranked["digest"] != study.ranked["digest"] and len(embedder.seen) > seen
+
+
+def test_what_was_measured_is_kept_from_other_questions_and_other_sources(study, opened, tmp_path):
+    measurement.measure(SHOP, "shop", study.folder)
+    write_json(study.file("ranking"), study.ranked | {"embedding_seconds": 1.5})
+    fewer = tmp_path / "fewer.yaml"
+    fewer.write_text(Path(QUESTIONS).read_text("utf8").partition("  - id: Q2\n")[0])
+    asked = opened(questions=fewer)
+    assert len(asked.questions) == 1 and "embedding_seconds" not in asked.ranked
+    again = opened()
+    assert again.ranked["embedding_seconds"] == 1.5 and len(again.ranked["ranking"]) == 15
+    assert again.index["files"] == 53
+    # No question needs this file.
+    copy = changed_copy(tmp_path, lambda root: next(root.rglob("OrderMailListener.java")).unlink())
+    other = opened(copy)
+    assert other.index is None and "embedding_seconds" not in other.ranked
+    measurement.measure(copy, "shop", other.folder)
+    assert opened(copy).index["files"] == 52 and opened().index["files"] == 53
+
+
+def test_what_is_stored_fits_the_shop():
+    """The committed figures are of the committed sources and questions."""
+    study = open_study(str(SHOP), QUESTIONS, ROOT / "results")
+    assert study.folder == folder_of(ROOT / "results", "shop")
+    assert {study.file(n).name for n in ("ranking", "evidence")} == {"ranking.json", "evidence.json"}
+
+
+def test_without_a_model_there_is_no_llm_kb_and_no_answer(study):
+    assert [p.column for p in study.pipelines] == ["No-Graph", SAME_SIZE, "DKB"]
+    assert study.extracted is None and study.answers == {}
+    _, same, dkb = study.pipelines
+    assert all(len(same.gather(q.id).text) <= len(dkb.gather(q.id).text) for q in study.questions)
+
+
+def test_llm_kb_and_answers_are_asked_once(study, opened):
+    backend = Answering()
+    extraction = study.extract(backend)
+    assert len(backend.asked) == 14 and len(extraction.records) == 40 and len(extraction.skipped) == 13
+    *others, kb = study.pipelines
+    assert kb.column == "LLM-KB" and len(others) == 3
+    for q in study.questions:
+        assert {e.path for e in kb.gather(q.id).excerpts} <= set(extraction.records)
+        assert not kb.gather(q.id).listed
+    answers = {p.column: study.ask(p, backend) for p in study.pipelines}
+    assert len(backend.asked) == 14 + 4 * 15 and {len(a) for a in answers.values()} == {15}
+    assert opened().answers == answers and len(backend.asked) == 74
+    prompt = backend.asked[-1]
+    assert prompt.startswith("You are a Senior Java Architect.") and "Gemini-generated" in prompt
+    assert not opened(retries=1).extract(backend).skipped and len(backend.asked) == 74 + 13
+    assert opened(retries=1).evidence.variants["pipeline"].iloc[-1] == "LLM-KB, one retry"
+
+
+def test_retries_that_were_paid_for_make_the_graph(opened):
+    class Single(Answering):
+        @staticmethod
+        def answer(prompt):
+            return "sorry" if prompt.count("--- FILE: ") > 1 else Answering.answer(prompt)
+
+    assert len(opened(retries=1).extract(Single()).records) == 53
+    once, again = (opened(retries=n).pipelines[-1] for n in (0, 1))
+    assert len(once.graph.nodes) == 1 and len(again.graph.nodes) > 50
+
+
+def test_the_prompts_are_filled_without_reading_braces_of_the_code():
+    text = llm_kb.fill(llm_kb.DKB_PROMPT, context="{question} {x}", question="Who?")
+    assert "Context:\n{question} {x}\n\nQuestion: Who?\n" in text and "Use the [ONTOLOGY INFO]" in text
+
+
+def test_figures_of_the_shop(tmp_path):
+    index = measurement.measure(SHOP, "shop", tmp_path)
+    assert read_json(tmp_path / "index.json") == index
+    assert (index["files"], index["chunks"], index["characters"]) == (53, 81, 49_246)
+    resolved, published = (index["graphs"][m] for m in ("resolved", "as-published"))
+    assert sum(resolved["nodes"].values()) == 61 and sum(published["nodes"].values()) == 60
+    assert resolved["chunks_of_files_with_a_node"] == 81 and published["chunks_of_files_with_a_node"] == 80
+    assert index["truncated_files"] == 0 and all(s >= 0 for s in resolved["seconds"].values())
+
+
+def test_variants_change_one_thing(study):
+    variants = {p.column: p for p in study.variants}
+    coupled = variants["as published"]
+    assert [p.depth for p in variants.values()] == [1, 0, 2, 3, 1, 1, 1]
+    assert variants["DKB"].paths is None and not variants["without interface consumers"].interfaces
+    assert len(coupled.paths) == 52 and coupled.by_file and coupled.graph.mode == "as-published"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"k": 0}, "k = 0"),
+        ({"depth": -2}, "depth = -2"),
+        ({"retries": -1}, "retries = -1"),
+        ({"model": "nope"}, "unknown model 'nope'"),
+    ],
+)
+def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(opened, wrong, says):
+    with pytest.raises(UserError, match=says):
+        opened(**wrong)
+
+
+def test_a_gold_list_that_names_no_type_is_told_first(study):
+    questions = [replace(study.questions[0], needs=("Nonesuch",))]
+    with pytest.raises(UserError, match="Nonesuch is no type of the repository; name one that is"):
+        replace(study, questions=questions)
+
+
+def test_more_chunks_than_a_ranking_keeps_are_refused(opened, monkeypatch):
+    monkeypatch.setattr(module, "KEPT", 80)
+    assert opened(k=80).k == 80
+    with pytest.raises(UserError, match="k = 81: of 81 chunks the best 80 are stored"):
+        opened(k=81)
+
+
+def test_places(monkeypatch, tmp_path):
+    assert place("tests/data/shop") == SHOP and place(str(tmp_path)) == tmp_path
+    monkeypatch.setenv(module.JDK, str(tmp_path))
+    assert place("openjdk-17") == tmp_path
+    monkeypatch.setenv(module.JDK, str(tmp_path / "no"))
+    with pytest.raises(UserError, match=f"openjdk-17-source or set {module.JDK}"):
+        place("openjdk-17")
+
+
+def test_a_repository_without_java(opened, tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(UserError, match=r"has no .java file"):
+        opened(tmp_path)
+
+
+class Fresh:
+    """Makes the tests' embedder into one that `measure_queries` can time."""
+
+    def __init__(self, embedder):
+        self.embedder = embedder
+        self._model = type("Model", (), {})()
+        self._model.tokenizer = lambda texts, **k: {"input_ids": [t.split() for t in texts]}
+
+    def encode(self, texts):
+        return self.embedder.encode(texts)
+
+    _compute = encode
+
+
+def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp_path):
+    monkeypatch.setattr(measurement, "Embedder", lambda cache: Fresh(embedder))
+    monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
+    lines = list(measurement.run(str(SHOP), QUESTIONS, tmp_path, again=True))
+    assert lines[0] == "shop: 53 files, 81 chunks, 15 questions"
+    assert sum(line.startswith("DKB") for line in lines) == 3
+    ranked = opened().ranked
+    assert set(ranked["query_seconds"]) == {"No-Graph", "DKB"} and len(ranked["query_seconds"]["DKB"]) == 15
+    assert ranked["embedded_tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
+    assert ranked["embedding_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
+    evidence = read_evidence("shop", recorded("shop", "evidence", tmp_path))
+    assert evidence.columns == study.evidence.columns and evidence.kinds == study.evidence.kinds
+    assert evidence.against("DKB", "No-Graph") == study.evidence.against("DKB", "No-Graph")
+    kinds = ("upstream", "multi-hop")
+    means = [evidence.values(c, "recall", kinds).mean() for c in ("DKB", "No-Graph")]
+    d = evidence.against("DKB", "No-Graph", kinds)
+    assert d.n == 8 and d.value == pytest.approx(means[0] - means[1])
+
+
+def test_what_nobody_recorded(tmp_path):
+    with pytest.raises(UserError, match="no index of other is recorded; choose from: java"):
+        recorded("other", "index", tmp_path)
+    assert recorded("java.net.http", "evidence", tmp_path) is None
+    assert read_evidence("java.net.http", None) is None
+
+
+def test_a_module_of_the_jdk_is_unpacked_once(own_cache, tmp_path, monkeypatch):
+    archive = tmp_path / "src.zip"
+    with zipfile.ZipFile(archive, "w") as z:
+        z.writestr("java.sql/java/sql/Driver.java", "package java.sql; public interface Driver {}")
+        z.writestr("java.base/A.java", "class A {}")
+    monkeypatch.setenv(module.JDK, str(archive))
+    root = place("openjdk-17/java.sql")
+    assert root.name == "java.sql" and own_cache in root.parents
+    assert [p.name for p in root.rglob("*.java")] == ["Driver.java"] and place("openjdk-17/java.sql") == root
+    with pytest.raises(UserError, match=r"has no module java\.nosuch"):
+        place("openjdk-17/java.nosuch")
