@@ -23,10 +23,10 @@ RANKS = {
     "generation": 1,
     "execution": 1,
     "data": 2,
-    "retrieval": 3,
+    "retrieval": 1443,
     "experiment": 4,
     "analysis": 5,
-    "papers/pkg": 6,
+    "papers/pkg": 2228,
     "papers/cast": 6,
     "papers/dkb": 6,
     "papers/claims": 7,
@@ -34,20 +34,20 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 598,
+    "": 599,
     "analysis": 1844,
-    "chunking": 973,
-    "core": 860,
-    "data": 1894,
-    "execution": 1662,
+    "chunking": 944,
+    "core": 858,
+    "data": 1857,
+    "execution": 1643,
     "experiment": 2014,
     "generation": 748,
-    "graph": 3199,
+    "graph": 3113,
     "papers/cast": 1413,
-    "papers/claims": 1092,
+    "papers/claims": 1082,
     "papers/dkb": 1346,
-    "papers/pkg": 3142,
-    "retrieval": 1459,
+    "papers/pkg": 2228,
+    "retrieval": 1443,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

@@ -21,6 +21,7 @@ CORPUS = "textbook+stdlib"
 @pytest.fixture(autouse=True)
 def nothing_is_computed(monkeypatch):
     monkeypatch.setattr(Embedder, "encode", lambda *a: pytest.fail("encoded"))
+    monkeypatch.setattr("pkg_lib.experiment.prepare.run_jobs", lambda *a, **k: pytest.fail("executed"))
     monkeypatch.setattr(Knowledge, "graph", property(lambda self: pytest.fail("built the whole graph")))
 
 
