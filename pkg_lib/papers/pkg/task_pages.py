@@ -1,6 +1,6 @@
 """One page a task and benchmark: what every model, corpus and column gave for it, from the stored rows alone.
 
-Texts of tasks stand here only where they may be copied (`showing.COPYABLE`), and of contexts what results/contexts/ holds.
+Texts of tasks stand here only where they may be copied (`Benchmark.copyable`), and of contexts what results/contexts/ holds.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pkg_lib.analysis.contents import Page
 from pkg_lib.analysis.tables import COLUMNS, TEMPLATES, TITLES, render, single
 from pkg_lib.core.store import read_rows, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
-from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.papers.pkg.showing import COPYABLE
 
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
@@ -91,7 +90,8 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
 def _tasks(benchmark: str) -> dict[str, Task]:
     """The tasks whose text may be shown, where it is at hand."""
     try:
-        return {t.id: t for t in load_benchmark(benchmark)} if benchmark in COPYABLE else {}
+        copyable = BENCHMARKS.get_or_fail(benchmark).copyable
+        return {t.id: t for t in load_benchmark(benchmark)} if copyable else {}
     except UserError:
         return {}
 
