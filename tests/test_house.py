@@ -35,7 +35,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 598,
-    "analysis": 1844,
+    "analysis": 1236,
     "chunking": 948,
     "core": 852,
     "data": 1894,
@@ -46,14 +46,14 @@ BUDGETS = {
     "papers/cast": 1436,
     "papers/claims": 1577,
     "papers/dkb": 1346,
-    "papers/pkg": 4459,
+    "papers/pkg": 4898,
     "retrieval": 1496,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Printable", "Row", "Run"}
+TWICE: set[str] = {"Backend", "Block", "Built", "Job", "Run"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}

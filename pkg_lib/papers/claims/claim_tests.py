@@ -33,11 +33,12 @@ from pkg_lib.analysis.stats import (
     paired_score,
     wilson,
 )
-from pkg_lib.analysis.tables import CODE, PUBLISHED_AS, TEXT, TITLES, kind, published_rates
+from pkg_lib.analysis.tables import CODE, PUBLISHED_AS, TEXT, TITLES, kind
 from pkg_lib.core.store import read_json
 from pkg_lib.papers.claims.claim_study import Args, Run, Study, columns_of
 from pkg_lib.papers.claims.claims import BUILT, PRINTED, REPLAYED, RUNS, Claim, Evidence
 from pkg_lib.papers.claims.paper_checks import CHECKS, table
+from pkg_lib.papers.pkg.pass_tables import published_rates
 from pkg_lib.papers.pkg import replays
 from pkg_lib.papers.pkg.error_types import published as published_errors
 from pkg_lib.papers.pkg.topic_rates import share_above

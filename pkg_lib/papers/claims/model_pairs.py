@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.stats import BASELINE, ORACLE, bootstrap_of_steps, holm
+from pkg_lib.analysis.stats import ALPHA, BASELINE, ORACLE, bootstrap_of_steps, holm
 from pkg_lib.analysis.tables import DASH, interval, percent, points, probability
 from pkg_lib.papers.claims.claim_study import Run
 

@@ -23,12 +23,10 @@ from pkg_lib.analysis.figures import (
     ticks_inside,
     title_room,
 )
-from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.stats import BASELINE, compare, holm, not_measured, pass_at_1, wilson
+from pkg_lib.analysis.stats import ALPHA, BASELINE, compare, holm, not_measured, pass_at_1, wilson
 from pkg_lib.analysis.tables import (
     DASH,
-    PUBLISHED,
     TITLES,
     complete,
     interval,
@@ -36,9 +34,9 @@ from pkg_lib.analysis.tables import (
     percent,
     points,
     probability,
-    published_rates,
 )
 from pkg_lib.core.types import Context
+from pkg_lib.papers.pkg.pass_tables import PUBLISHED, published_rates
 
 UNITS = {"BM25": "row", "Dense": "row", "Func-BM25": "function", "Func-PKG": "function", "Block-PKG": "block"}
 UNITS |= {"JSON-PKG": "path-value"}

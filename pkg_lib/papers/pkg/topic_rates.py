@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis.findings import ALPHA
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import (
+    ALPHA,
     BASELINE,
     CONFIDENCE,
     helped_and_hurt,
