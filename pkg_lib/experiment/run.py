@@ -132,9 +132,6 @@ class Run:
         model = () if stage == "contexts" else (self.model,)
         return self.results.joinpath(stage, *model, self.benchmark, corpus, slug(column) + suffix)
 
-    def place(self, stage: str, column: str) -> Path:
-        return self.file(stage, column, "").relative_to(self.results)
-
     def control_file(self, name: str) -> Path:
         """Where the verdicts of a control row lie."""
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
@@ -157,8 +154,6 @@ class Run:
             stored = self.stored_contexts(column)
             self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
         return self._contexts[column]
-
-    known_contexts = contexts
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
         """task id -> stored context; none of a tree, package or directory of the user's once that has changed."""
