@@ -377,13 +377,14 @@ def typegraph(
     store: Annotated[
         Path | None, opt("A file that keeps what was parsed; then only changed files are.")
     ] = None,
+    edges: Annotated[Many, opt("Edges that the paper lacks: arguments (of supertypes), beans (@Bean).")] = None,
     output: Annotated[Path | None, opt("A file for the graph as JSON (node-link).")] = None,
     record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
 
-    built = build.build(directory, mode, processes, store)
+    built = build.build(directory, mode, processes, store, edges or ())
     say(build.lines(built))
     if output is not None:
         build.save(built.graph, output)

@@ -14,7 +14,6 @@ import pytest
 
 from pkg_lib.data.benchmarks import load_benchmark
 
-pytestmark = pytest.mark.slow
 MODEL = "qwen2.5-coder-0.5b-instruct"
 LARGE = "--dry-run --model codellama-7b-instruct"
 BAR = re.compile(r"\[\d\d:\d\d[<,]")  # of a progress bar

@@ -7,7 +7,6 @@ import pytest
 
 from tests import golden
 
-pytestmark = pytest.mark.slow
 WORK = golden.work()
 
 

@@ -34,26 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 598,
+    "": 599,
     "analysis": 1844,
-    "chunking": 973,
-    "core": 860,
-    "data": 1907,
-    "execution": 1662,
+    "chunking": 944,
+    "core": 858,
+    "data": 1859,
+    "execution": 1643,
     "experiment": 2014,
     "generation": 748,
-    "graph": 3199,
-    "papers/cast": 1413,
-    "papers/claims": 1092,
+    "graph": 3113,
+    "papers/cast": 1405,
+    "papers/claims": 1082,
     "papers/dkb": 1346,
-    "papers/pkg": 4459,
-    "retrieval": 1506,
+    "papers/pkg": 2241,
+    "retrieval": 1450,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Built", "Cell", "Job", "Printable", "Row"}
+TWICE: set[str] = {"Backend", "Block", "Cell", "Job", "Printable", "Row"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}

@@ -1,4 +1,4 @@
-"""Chunk statistics by language and chunker: how many, how large, how full, how many cut a function, what is
+"""Chunk statistics by language and chunker: how many, how large, how full, which cut a function, what is
 lost."""
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pkg_lib.chunking.source import Source
 def functions_cut(
     data: bytes, language: str, chunks: list[Chunk], limit: int
 ) -> tuple[int, int, int, set[int]]:
-    """(functions, those in more than one chunk, those of them that would fit into one, positions of the
-    chunks that cut).
+    """(functions, those in more than one chunk, those of them that would fit into one, positions of cutting
+    chunks).
 
-    A function is cut when no chunk holds all of it that any chunk holds; a chunk cuts it when it holds a part
-    only.
+    A function is cut when no chunk holds all of it that any chunk holds; a chunk cuts it when it holds a
+    part.
     """
     count = Source(data).characters_before
     spans = functions_of(parse(data, language), language)

@@ -80,8 +80,8 @@ def serve() -> None:
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """No cyclic garbage collection inside: syntax trees have no cycles, and walking them all takes a third of
-    the time."""
+    """No cyclic garbage collection inside: syntax trees have no cycles, and walking them takes a third of the
+    time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

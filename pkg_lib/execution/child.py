@@ -59,8 +59,7 @@ class Server:
         self.program = confine.loadable(syscalls.program(1, read_only=False)) if in_namespace else None
         for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
-        # What a sample finds is made here once: after the fork each step costs a copy of the memory that it
-        # touches.
+        # What a sample finds is made here once: after the fork each step copies the memory that it touches.
         os.environ.clear()
         sys.argv = [""]
         sys.modules["__main__"] = type(sys)("__main__")
@@ -164,8 +163,7 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
 
 
 def abandoned(out: int) -> bool:
-    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe any
-    more."""
+    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe."""
     poll = select.poll()
     poll.register(out, 0)
     return bool(poll.poll(0))

@@ -50,8 +50,8 @@ def _prctl(option: int, value: int = 0, third: int = 0) -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when its parent ends from now on; that it has not ended yet is for the caller
-    to check."""
+    """SIGKILL for this process when its parent ends from now on; whether it has ended is for the caller to
+    check."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -115,8 +115,8 @@ def _unshare_all() -> None:
 
 
 def _spare_user() -> int:
-    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where this root
-    has none."""
+    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where there is
+    none."""
     with open("/proc/self/uid_map", encoding="ascii") as f:
         first, _, count = max((tuple(map(int, line.split())) for line in f), key=lambda r: r[2])
     half = min(count, 1 << 31) // 2
@@ -182,8 +182,7 @@ def fork(plan: Confinement) -> int:
 def lock(
     plan: Confinement, seconds: float, program: ctypes.Array[ctypes.c_char] | None
 ) -> dict[str, bool | str]:
-    """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be
-    had."""
+    """In the sample's process, last: limits, no privileges, filtered system calls. Returns what is active."""
     if plan.namespaces:
         filesystem.empty_work(plan.work)
     # Behind child.wait's clock; the kernel's count may run ahead of it.
@@ -205,8 +204,7 @@ def lock(
 
 
 def limit(memory_mb: int, processes: int) -> None:
-    """In the fork server, last: the limits that every sample's process inherits. Time is limited in
-    `lock`."""
+    """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
     for kind, value in (
         (resource.RLIMIT_AS, memory_mb << 20),
         (resource.RLIMIT_FSIZE, FILE_MB << 20),
@@ -232,7 +230,7 @@ def _drop_capabilities() -> None:
 
 
 def loadable(program: bytes) -> ctypes.Array[ctypes.c_char]:
-    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the system
+    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the
     call."""
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))

@@ -131,8 +131,7 @@ def _set_attributes(path: str, attributes: int) -> None:
 
 
 def empty_work(work: str) -> None:
-    """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in the sample's own
-    name."""
+    """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in its name."""
     _mount_memory(work + "/sample", f"size={WORK_MB}m,nr_inodes=4096,mode=1777")
 
 
@@ -164,8 +163,7 @@ def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> 
 
 
 def _without(path: str, hidden: list[str]) -> Iterator[str]:
-    """The largest paths at and below `path` that hold nothing of `hidden`: a rule takes back nothing of
-    another."""
+    """The largest paths at and below `path` that hold nothing of `hidden`: a rule takes nothing back."""
     if not any(_below(h, path) for h in hidden):
         yield path
         return

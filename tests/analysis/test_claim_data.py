@@ -85,7 +85,7 @@ def test_unknown_names_are_mistakes_of_the_user(tmp_path, wrong):
     names = [MODELS, ["humaneval"], ["textbook"]]
     names[wrong] = ["nosuch"]
     with pytest.raises(UserError, match="unknown"):
-        StoredRuns(*names, tmp_path)
+        _ = StoredRuns(*names, tmp_path).runs
 
 
 @pytest.mark.parametrize(

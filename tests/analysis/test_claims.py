@@ -22,7 +22,7 @@ from pkg_lib.papers.claims.claims import (
     Claim,
     Evidence,
 )
-from pkg_lib.papers.claims.stored_runs import StoredRun, StoredRuns
+from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 from pkg_lib.papers.pkg.topic_rates import share_above
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
@@ -47,7 +47,7 @@ def stored(*frames, corpora=("pkg-contexts", "textbook", "stdlib")):
     runs = StoredRuns([MODEL], ["humaneval"], list(corpora), results=None)
     about = [SimpleNamespace(model=MODEL, benchmark="humaneval", corpus=c) for c in corpora]
     named = zip(about, frames, strict=False)
-    runs.__dict__["runs"] = [StoredRun(MODEL, f"HumanEval, {e.corpus}", f, e) for e, f in named]
+    runs.__dict__["runs"] = [Measured(MODEL, f"HumanEval, {e.corpus}", f, e) for e, f in named]
     return runs
 
 
@@ -211,7 +211,7 @@ def test_errors_are_compared_task_by_task():
     runs = stored(frame(0, 30, 60))
     passed = {t: Outcome("passed") for t in runs.runs[0].verdicts.index}
     failed = {t: Outcome("failed", "NameError") for t in [*passed][:30]}
-    runs.runs[0].experiment.outcomes = lambda c: passed if c == "None" else passed | failed
+    runs.runs[0].run.outcomes = lambda c: passed if c == "None" else passed | failed
     args = {"benchmark": "humaneval", "error": "NameError", "column": "Block-PKG"}
     some = [claim("error_shift", relation=r, **args) for r in ("above", "below")]
     assert [a.verdict for a in assess(runs, *some)] == [REPRODUCED, CONTRADICTED]
@@ -292,7 +292,7 @@ def test_a_share_of_topics_that_is_true_is_hardly_ever_contradicted():
 
 def test_runs_and_published_completions_are_told_apart(by_topic):
     """One claim on both: each group counts its own part, and a model all of its claims."""
-    replay = StoredRun("gpt", "x", by_topic.runs[0].verdicts, source=claims.REPLAYED)
+    replay = Measured("gpt", "x", by_topic.runs[0].verdicts, source=claims.REPLAYED)
     by_topic._replays["humaneval"] = [replay]
     both = claim("topic_differences", relation="above", topics=TOPICS[:1], **PAIR)
     sentences = claim_report.findings(
@@ -306,7 +306,7 @@ def test_runs_and_published_completions_are_told_apart(by_topic):
 def test_longer_prompts_are_shown_as_such():
     runs = stored(frame(1, 1).assign(**{"Func-PKG": True}))
     tokens = {"Block-PKG": range(10, 70), "Func-PKG": range(100, 220, 2)}
-    runs.runs[0].experiment.completions = lambda c: {
+    runs.runs[0].run.completions = lambda c: {
         f"t{i}": SimpleNamespace(prompt_tokens=n) for i, n in enumerate(tokens[c])
     }
     shorter = claim("tokens", relation="below", **PAIR | {"against": "Func-PKG"})
@@ -316,12 +316,19 @@ def test_longer_prompts_are_shown_as_such():
     assert assess(runs, shorter)[0].evidence == ()
 
 
-def test_a_column_that_is_not_measured_is_no_evidence(tmp_path, monkeypatch):
-    verdict = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
-    names = ["None", "Block-PKG", "Few"]
-    experiment = SimpleNamespace(retrievers=names, place=lambda *a: "x", verdicts=lambda c: verdict)
-    (tmp_path / "evaluations" / "m" / "humaneval" / "published").mkdir(parents=True)
-    (tmp_path / "x.jsonl").touch()
-    monkeypatch.setattr(stored_runs, "open_experiment", lambda *a, **k: experiment)
-    run = StoredRuns([], ["humaneval"], ["published"], tmp_path)._run("m", "humaneval", "published")
-    assert list(run.verdicts) == names[:2]
+def test_what_is_not_stored_is_left_out_and_a_column_that_is_not_measured_is_no_evidence(
+    tmp_path, monkeypatch
+):
+    class FakeRun(SimpleNamespace):
+        def __init__(self, model, benchmark, corpus, *_):
+            super().__init__(rules=SimpleNamespace(title="HumanEval"), generator=object())
+            self.file = lambda *stage: tmp_path / corpus / "x.jsonl"
+
+        def verdicts(self):
+            return frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
+
+    monkeypatch.setattr(stored_runs, "Run", FakeRun)
+    (tmp_path / "published").mkdir()
+    (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
+    assert measured.family == f"{MODEL}, HumanEval, published"
+    assert list(measured.verdicts) == ["None", "Block-PKG"]

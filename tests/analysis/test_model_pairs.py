@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.papers.claims.model_pairs import change_counts, pairs, sign_test
-from pkg_lib.papers.claims.stored_runs import StoredRun
+from pkg_lib.papers.claims.stored_runs import Measured
 
 ONE = {"None": [1, 0], "Func-PKG": [0, 1]}
 
 
 def run(model, columns, corpus="published"):
     frame = pd.DataFrame({name: pd.array(v, "boolean") for name, v in columns.items()})
-    return StoredRun(model, f"MBPP, {corpus}", frame)
+    return Measured(model, f"MBPP, {corpus}", frame)
 
 
 def test_the_second_models_difference_minus_the_firsts_on_tasks_measured_in_all_four():

@@ -97,6 +97,7 @@ def installed() -> list[Path]:
     return small[:: len(small) // 2000][:2000]
 
 
+@pytest.mark.slow
 def test_lossless_for_2000_installed_files():
     chunker, files = Chunker(), installed()
     assert len(files) == 2000

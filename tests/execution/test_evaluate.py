@@ -84,7 +84,6 @@ def test_control_rows_of_humaneval(solve, share):
 
 
 @needs_mbpp
-@pytest.mark.slow
 @pytest.mark.parametrize(("solve", "share"), [(lambda t: t.solution, 1), (nothing, 0)])
 def test_control_rows_of_mbpp(solve, share):
     tasks = load_benchmark("mbpp-all", protocol="standard")

@@ -19,7 +19,7 @@ from pkg_lib.analysis.tables import PUBLISHED_AS, TITLES, kind
 from pkg_lib.core.store import read_json
 from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence
 from pkg_lib.papers.claims.paper_checks import CHECKS, table
-from pkg_lib.papers.claims.stored_runs import StoredRun, StoredRuns, columns_of
+from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns, columns_of
 from pkg_lib.papers.pkg import replays
 from pkg_lib.papers.pkg.topic_rates import share_above
 from pkg_lib.papers.pkg.topics import stored_topics, topics
@@ -65,7 +65,12 @@ def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
 
 
 def _difference(
-    run: StoredRun, claim: Claim, claimed: Evidence, pair: str = "", family: str = "", **columns: pd.Series
+    measured: Measured,
+    claim: Claim,
+    claimed: Evidence,
+    pair: str = "",
+    family: str = "",
+    **columns: pd.Series,
 ) -> Iterator[Evidence]:
     """The claim's two columns, or the given `ours` and `base`, on the tasks measured in both.
 
@@ -73,27 +78,29 @@ def _difference(
     score interval.
     """
     names = [claim.args["column"], claim.args.get("against", "None")]
-    ours, base = columns.values() if columns else (run.verdicts[c] for c in names)
+    ours, base = columns.values() if columns else (measured.verdicts[c] for c in names)
     found = (paired_score if pair else paired_bootstrap)(ours, base)
     if found is not None:
         more = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
-        more |= {"pair": pair or " and ".join(sorted(names)), "family": family or run.family}
+        more |= {"pair": pair or " and ".join(sorted(names)), "family": family or measured.family}
         more |= {"p": found.p if claim.relation in DIRECTED else math.nan}
-        yield run.evidence(claimed, found.n, found.value, **more)
+        yield measured.evidence(claimed, found.n, found.value, **more)
 
 
 def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """pass@1 of `column` minus that of `against`, on each run that has both (Tables 1 to 4)."""
-    for run in runs.of(claim.args, columns_of(claim.args)):
-        yield from _difference(run, claim, claimed)
+    for measured in runs.of(claim.args, columns_of(claim.args)):
+        yield from _difference(measured, claim, claimed)
 
 
 def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
     """`paired` on the completions that the authors published, each model beside its own printed number (Tables 5, 6)."""
     effects = published_effects(claim)
-    for run in runs.replays(claim.args["benchmark"]):
-        if run.subject in claim.args.get("models", [run.subject]):
-            yield from _difference(run, claim, claimed_by(claim, effects[effects.index == run.subject]))
+    for measured in runs.replays(claim.args["benchmark"]):
+        if measured.subject in claim.args.get("models", [measured.subject]):
+            yield from _difference(
+                measured, claim, claimed_by(claim, effects[effects.index == measured.subject])
+            )
 
 
 def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -103,24 +110,24 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
     """
     passed, failed, among = (claim.args.get(k, []) for k in ("passed", "failed", "among"))
     columns = list(dict.fromkeys([*passed, *failed, *among]))
-    for run in runs.of(claim.args, columns):
-        known = run.verdicts[columns].dropna().astype(bool)
+    for measured in runs.of(claim.args, columns):
+        known = measured.verdicts[columns].dropna().astype(bool)
         known = known[known[among].all(axis=1)]
         hits = int((known[passed].all(axis=1) & ~known[failed].any(axis=1)).sum())
         if bounds := wilson(hits, len(known)):
-            yield run.evidence(claimed, len(known), hits / len(known), low=bounds[0], high=bounds[1])
+            yield measured.evidence(claimed, len(known), hits / len(known), low=bounds[0], high=bounds[1])
 
 
 def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """Share of tasks whose solution ends in `error` with the column minus that without (Table 7)."""
     error, column = claim.args["error"], claim.args["column"]
-    for run in runs.of(claim.args, [column, "None"]):
-        ended = {name: _ended_in(run, c, error) for name, c in (("ours", column), ("base", "None"))}
-        yield from _difference(run, claim, claimed, f"{error} with {column}", **ended)
+    for measured in runs.of(claim.args, [column, "None"]):
+        ended = {name: _ended_in(measured, c, error) for name, c in (("ours", column), ("base", "None"))}
+        yield from _difference(measured, claim, claimed, f"{error} with {column}", **ended)
 
 
-def _ended_in(run: StoredRun, column: str, error: str) -> pd.Series:
-    outcomes = run.experiment.outcomes(column)
+def _ended_in(measured: Measured, column: str, error: str) -> pd.Series:
+    outcomes = measured.run.outcomes(column)
     values = [pd.NA if o.status == "not_measured" else o.error == error for o in outcomes.values()]
     return pd.Series(values, list(outcomes), dtype="boolean")
 
@@ -131,47 +138,47 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
     Both prompts hold the task and the same words around the context, so the difference is the contexts'.
     """
     columns = columns_of(claim.args)
-    for run in runs.of(claim.args, columns):
-        lengths = [{t: g.prompt_tokens for t, g in run.experiment.completions(c).items()} for c in columns]
+    for measured in runs.of(claim.args, columns):
+        lengths = [{t: g.prompt_tokens for t, g in measured.run.completions(c).items()} for c in columns]
         a, b = (np.array([by_task[t] for t in lengths[0] if t in lengths[1]], float) for by_task in lengths)
         if len(a) < 2:
             continue
         test, more = (
             ttest_rel(a, b),
-            {"family": f"tokens, {run.family}", "pair": " and ".join(sorted(columns))},
+            {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(columns))},
         )
         bounds, same = test.confidence_interval(CONFIDENCE), not (a - b).std()
         low, high = ((a - b).mean(),) * 2 if same else bounds
         p = float((a - b).mean() == 0) if same else float(test.pvalue)
-        yield run.evidence(claimed, len(a), (a - b).mean(), low=low, high=high, p=p, **more)
+        yield measured.evidence(claimed, len(a), (a - b).mean(), low=low, high=high, p=p, **more)
 
 
 def topic_differences(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """`paired` on the tasks of each topic, or of the claim's `topics`, corrected together (Section 6.2)."""
     pair = " and ".join(sorted(columns_of(claim.args)))
-    for run, topic in _with_topics(runs, claim):
+    for measured, topic in _with_topics(runs, claim):
         for name in claim.args.get("topics", topics().index):
-            place = f"{run.where}, {topics().at[name, 'short']}"
-            part = replace(run, where=place, verdicts=run.verdicts[topic == name])
-            yield from _difference(part, claim, claimed, f"{pair}, {name}", f"{run.family}, topics")
+            place = f"{measured.where}, {topics().at[name, 'short']}"
+            part = replace(measured, where=place, verdicts=measured.verdicts[topic == name])
+            yield from _difference(part, claim, claimed, f"{pair}, {name}", f"{measured.family}, topics")
 
 
 def topic_share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """Share of the topics in which `column` solves more than `against`, or than each of several."""
     column, *against = columns_of(claim.args)
-    for run, topic in _with_topics(runs, claim):
-        if seen := share_above(run.verdicts[column], run.verdicts[against], topic):
+    for measured, topic in _with_topics(runs, claim):
+        if seen := share_above(measured.verdicts[column], measured.verdicts[against], topic):
             n, effect, low, high = seen
-            yield run.evidence(claimed, n, effect, low=low, high=high)
+            yield measured.evidence(claimed, n, effect, low=low, high=high)
 
 
-def _with_topics(runs: StoredRuns, claim: Claim) -> Iterator[tuple[StoredRun, pd.Series]]:
+def _with_topics(runs: StoredRuns, claim: Claim) -> Iterator[tuple[Measured, pd.Series]]:
     """Every run and replayed model that has the claim's columns, and the topic of each of its tasks."""
     assigned, columns = stored_topics(runs.results, claim.args["benchmark"]), columns_of(claim.args)
     if assigned is not None:
-        for run in [*runs.of(claim.args, columns), *runs.replays(claim.args["benchmark"])]:
-            if {*columns} <= {*run.verdicts}:
-                yield run, assigned["topic"].reindex(run.verdicts.index)
+        for measured in [*runs.of(claim.args, columns), *runs.replays(claim.args["benchmark"])]:
+            if {*columns} <= {*measured.verdicts}:
+                yield measured, assigned["topic"].reindex(measured.verdicts.index)
 
 
 def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:

@@ -10,13 +10,13 @@ import pandas as pd
 from scipy.stats import binom
 
 from pkg_lib.analysis.stats import BASELINE, ORACLE, bootstrap_of_steps, holm
-from pkg_lib.papers.claims.stored_runs import StoredRun
+from pkg_lib.papers.claims.stored_runs import Measured
 
 STEPS = np.arange(-2, 3)  # how two changes of one task can differ, each of them -1, 0 or +1
 FIELDS = "models where column n none gains difference low high p"
 
 
-def pairs(runs: Sequence[StoredRun]) -> pd.DataFrame:
+def pairs(runs: Sequence[Measured]) -> pd.DataFrame:
     """One row for every two models on a benchmark, a corpus and a column (the ideal cannot lose), on the same tasks.
 
     models, none (pass@1 without context) and gains (to None) hold the first model's and the second's; difference is

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pkg_lib.analysis.tables import TITLES, kind
-from pkg_lib.core.models import model_spec
-from pkg_lib.core.store import slug
-from pkg_lib.core.types import BenchmarkMissing, UserError
-from pkg_lib.data import corpora as known_corpora
-from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.experiment.experiment import CHOOSING, Experiment, open_experiment
+from pkg_lib.core.types import BenchmarkMissing
+from pkg_lib.data.corpora import is_text
+from pkg_lib.experiment.run import Run
 from pkg_lib.papers.claims.claims import REPLAYED, RUNS, Evidence
 from pkg_lib.papers.pkg import replays
 
@@ -31,13 +29,13 @@ def columns_of(args: Args) -> list[str]:
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    """The verdicts of one model on one benchmark and corpus. The authors' completions have no experiment."""
+class Measured:
+    """The verdicts of one model on one benchmark and corpus. The authors' completions have no run."""
 
     subject: str
     where: str
     verdicts: pd.DataFrame
-    experiment: Experiment | None = None
+    run: Run | None = None
     source: str = RUNS
 
     @property
@@ -52,65 +50,50 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class StoredRuns:
-    """Models, benchmarks and corpora by name, and where the results lie. UserError for an unknown name."""
+    """Models, benchmarks and corpora by name, and where the results lie."""
 
     models: list[str]
     benchmarks: list[str]
     corpora: list[str]
     results: Path
     limit: int | None = None
-    _replays: dict[str, list[StoredRun]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for model in self.models:
-            model_spec(model)
-        for corpus in self.corpora:
-            known_corpora.check_name(corpus)
-        for benchmark in self.benchmarks:
-            if benchmark not in BENCHMARKS:
-                choices = ", ".join(BENCHMARKS)
-                raise UserError(f"unknown benchmark '{benchmark}'; choose from: {choices}")
+    _replays: dict[str, list[Measured]] = field(default_factory=dict)
 
     @cached_property
-    def runs(self) -> list[StoredRun]:
-        """Every run that is stored; what is not there is left out."""
-        names = [(m, b, c) for m in self.models for b in self.benchmarks for c in self.corpora]
-        return [run for n in names if (run := self._run(*n)) is not None]
-
-    def _run(self, model: str, benchmark: str, corpus: str) -> StoredRun | None:
-        if not (self.results / "evaluations" / slug(model) / slug(benchmark) / slug(corpus)).is_dir():
-            return None
-        try:
-            experiment = open_experiment(model, benchmark, corpus, self.limit, results=self.results)
-        except BenchmarkMissing:
-            return None
-        names = [*experiment.retrievers, "Reranked"]
-        there = [c for c in names if (self.results / f"{experiment.place('evaluations', c)}.jsonl").exists()]
-        # Columns without verdicts are not asked for: their candidates would be reranked for nothing.
-        columns = [c for c in there if c not in CHOOSING]
-        verdicts = experiment.verdicts([*columns, *(CHOOSING if there == names else ())])
-        title = f"{TITLES.get(benchmark, benchmark)}, {corpus}"
-        return (
-            StoredRun(model, title, verdicts.loc[:, verdicts.notna().any()], experiment) if columns else None
-        )
-
-    def of(self, args: Args, columns: list[str]) -> list[StoredRun]:
-        """Runs on the claim's benchmark that have the columns, on its `corpora`, or else on those of its `kind`."""
-        wanted, runs = args.get("kind", kind(columns_of(args))), []
-        for run in self.runs:
-            benchmark, corpus = run.experiment.benchmark, run.experiment.corpus
-            fits = benchmark == args["benchmark"] and corpus in args.get("corpora", [corpus])
-            same = wanted == ("text" if known_corpora.is_text(corpus) else "code")
-            runs += [run] if fits and same and {*columns} <= {*run.verdicts} else []
+    def runs(self) -> list[Measured]:
+        """Every run that is stored; what is not there is left out. UserError for an unknown name."""
+        runs: list[Measured] = []
+        for model, benchmark, corpus in product(self.models, self.benchmarks, self.corpora):
+            try:
+                run = Run(model, benchmark, corpus, self.limit, self.results)
+            except BenchmarkMissing:
+                continue
+            if run.file("evaluations", "Reranked").parent.is_dir():
+                for other in runs:
+                    if other.subject == model:  # the cache of a model's completions is read once
+                        run.generator = other.run.generator
+                verdicts = run.verdicts()
+                verdicts = verdicts.loc[:, verdicts.notna().any()]
+                runs.append(Measured(model, f"{run.rules.title}, {corpus}", verdicts, run))
         return runs
 
-    def replays(self, benchmark: str) -> list[StoredRun]:
+    def of(self, args: Args, columns: list[str]) -> list[Measured]:
+        """Runs on the claim's benchmark that have the columns, on its `corpora`, or else on those of its `kind`."""
+        wanted, runs = args.get("kind", kind(columns_of(args))), []
+        for stored in self.runs:
+            benchmark, corpus = stored.run.benchmark, stored.run.corpus
+            fits = benchmark == args["benchmark"] and corpus in args.get("corpora", [corpus])
+            same = wanted == ("text" if is_text(corpus) else "code")
+            runs += [stored] if fits and same and {*columns} <= {*stored.verdicts} else []
+        return runs
+
+    def replays(self, benchmark: str) -> list[Measured]:
         """The models whose published completions are in the results."""
         if benchmark not in self._replays and benchmark in self.benchmarks:
             where, runs = f"{TITLES[benchmark]}, published completions", []
             for name in sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir()):
                 if outcomes := replays.replayed(self.results, name, benchmark):
                     frame = replays.verdict_frame(outcomes, self.limit)
-                    runs.append(StoredRun(name, where, frame, source=REPLAYED))
+                    runs.append(Measured(name, where, frame, source=REPLAYED))
             self._replays[benchmark] = runs
         return self._replays.get(benchmark, [])
