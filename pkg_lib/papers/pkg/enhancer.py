@@ -1,12 +1,10 @@
 """The docstring enhancer as a run: a corpus and a model in, docstrings and what they change in retrieval out.
 
-    results/enhanced/MODEL/CORPUS.jsonl       one line a function: what the model wrote, and the docstring or why it is rejected
-    results/enhanced/MODEL/CORPUS.log.json    how many were asked, accepted, rejected by reason; tokens; seconds
+    results/enhanced/MODEL/CORPUS.jsonl                   one line a function: docstring, or why it is rejected
+    results/enhanced/MODEL/CORPUS.log.json                asked, accepted, rejected by reason; tokens; seconds
     results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change in Func-PKG's retrieval
 
-A line is keyed by model, its revision, the prompt (which holds the whole function) and the decoding parameters; what is
-there is not asked again.
-The graph stays as it is; the docstrings lie beside it.
+A line is keyed by model, revision, prompt (which holds the function) and decoding; what is there is not asked again.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -30,6 +28,7 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import corpus_digest, load_corpus
 from pkg_lib.generation.cache import cut_torn_tail, generation_key, read_jsonl
 from pkg_lib.generation.extraction import defines
+from pkg_lib.generation.generator import Backend
 from pkg_lib.graph.enhance import (
     FIM,
     FORMS,
@@ -48,19 +47,8 @@ from pkg_lib.retrieval.prune import prune
 from pkg_lib.retrieval.retrievers import cut
 
 MAX_NEW_TOKENS = 96
-DECODING: dict[str, Any] = {
-    "max_new_tokens": MAX_NEW_TOKENS,
-    "do_sample": False,
-    "dtype": "bfloat16",
-    "stop": "closed",
-}
+DECODING = {"max_new_tokens": MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16", "stop": "closed"}
 FIELDS = ("key", "payload_sha256", "form", "docstring", "reason", "tokens", "prompt_tokens", "seconds")
-
-
-class Backend(Protocol):
-    """What writes the docstrings: generation/backends.py, or a stand-in."""
-
-    def generate(self, requests: list[Request], done: Any) -> None: ...
 
 
 def rows_file(model: str, corpus: str, results: Path) -> Path:
@@ -131,9 +119,7 @@ class _Run:
     def backend(self) -> Backend:
         if self.given is not None:
             return self.given
-        from pkg_lib.generation.backends import (
-            TransformersBackend,
-        )  # torch is not needed where nothing is asked
+        from pkg_lib.generation.backends import TransformersBackend  # torch is slow to import
 
         stop = partial(closed, fim=self.fim)
         return TransformersBackend(
@@ -278,12 +264,8 @@ def measure_change(
     documents, embedder = load_corpus(corpus), embedder or Embedder()
     found = change_summary(retrieval_change(build(documents), rows, tasks, embedder))
     found["mean_cosine_rise"] = round(found["mean_cosine_rise"], 6)
-    about = {
-        "model": model,
-        "corpus": corpus,
-        "benchmark": benchmark,
-        "corpus_digest": corpus_digest(documents),
-    }
+    about = {"model": model, "corpus": corpus, "benchmark": benchmark}
+    about |= {"corpus_digest": corpus_digest(documents)}
     docstrings = len({r["payload_sha256"] for r in rows if r["docstring"]})
     log = about | found | {"docstrings": docstrings, "embedder": embedder.name, "versions": versions()}
     write_json(path.with_name(f"{path.stem}.{slug(benchmark)}.change.json"), log)
