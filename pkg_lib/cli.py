@@ -312,7 +312,9 @@ def repo_tasks(
     steps: Annotated[Many, arg("tasks, chunks, retrieval, completions, verdicts; all if none.")] = None,
     model: Annotated[str, opt("A chat model of `list`.")] = study.MODEL,
     column: Annotated[Many, opt("A column, such as 'cast, BM25'; repeatable.")] = None,
-    limit: Annotated[int | None, opt("Complete only the first N tasks of each package, or of RepoEval.")] = None,
+    limit: Annotated[
+        int | None, opt("Complete only the first N tasks of each package, or of RepoEval.")
+    ] = None,
     benchmark: Annotated[
         str, opt("repoeval, from its directory; for retrieval alone also swebench-lite.")
     ] = "",
@@ -321,7 +323,9 @@ def repo_tasks(
     """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
     from pkg_lib.papers.cast import cast_steps
 
-    cast_steps.run(results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or [])
+    cast_steps.run(
+        results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or []
+    )
 
 
 @app.command()
@@ -377,7 +381,9 @@ def typegraph(
     store: Annotated[
         Path | None, opt("A file that keeps what was parsed; then only changed files are.")
     ] = None,
-    edges: Annotated[Many, opt("Edges that the paper lacks: arguments (of supertypes), beans (@Bean).")] = None,
+    edges: Annotated[
+        Many, opt("Edges that the paper lacks: arguments (of supertypes), beans (@Bean).")
+    ] = None,
     output: Annotated[Path | None, opt("A file for the graph as JSON (node-link).")] = None,
     record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:

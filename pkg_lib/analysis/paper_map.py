@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pkg_lib.analysis.contents import Page, Section
-from pkg_lib.analysis.tables import TITLES
+from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
 TABLE = Path(__file__).with_name("paper_items.csv")
@@ -39,7 +39,7 @@ class Item:
     @property
     def waits_for(self) -> str:
         """Which notebook would show it."""
-        return f"notebook {self.notebook}" + (f" on {TITLES[self.benchmark]}" if self.benchmark else "")
+        return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
 
     def places(self, pages: Sequence[Page]) -> list[tuple[Page, str]]:
         """(page, id on it) of every section that shows it; first with the contexts that the paper's authors retrieved.

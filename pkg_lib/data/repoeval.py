@@ -1,6 +1,8 @@
-"""Tasks of repository-level code completion: RepoEval's function level (Zhang et al., 2023), and the same from any package.
+"""Tasks of repository-level code completion: RepoEval's function level (Zhang et al., 2023), and the same
+from any package.
 
-A task is a function without its body. `prompt` is what precedes the body in its file, `ground_truth` the body's lines.
+A task is a function without its body. `prompt` is what precedes the body in its file, `ground_truth` the
+body's lines.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ VARIABLE, REPOEVAL = "PKG_REPOEVAL_DIR", "function_level_completion_2k_context_c
 class RepoTask:
     """One function to complete; line numbers count from 0, as RepoEval's do.
 
-    `fpath_tuple` is (repository, *path); `context_start_lineno` the line at which `prompt` starts, `lineno` the body's first
-    line, `def_lineno` the line of the function's first decorator or `def` (-1: not known). `tests` decide; RepoEval names none.
+    `fpath_tuple` is (repository, *path); `context_start_lineno` the line at which `prompt` starts, `lineno`
+    the body's first line, `def_lineno` the line of the function's first decorator or `def` (-1: not known).
+    `tests` decide; RepoEval names none.
     """
 
     id: str
@@ -51,7 +54,7 @@ class RepoTask:
 
     @property
     def span(self) -> tuple[str, int, int]:
-        """(path, first, last line from 1) of the whole function; without a known head, of its body and the line before."""
+        """(path, first, last line from 1) of the function; without a head, of its body and a line more."""
         return self.path, self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1), self.gold[1]
 
     @property
@@ -74,8 +77,8 @@ class RepoTask:
 def read_repoeval(path: Path) -> list[RepoTask]:
     """The tasks of a file in RepoEval's function-level form.
 
-    The published file gives all tasks of a repository the id "owner--repository/idx". As CodeRAG-Bench does, "--" becomes "_"
-    and idx the task's number in its repository.
+    The published file gives all tasks of a repository the id "owner--repository/idx". As CodeRAG-Bench does,
+    "--" becomes "_" and idx the task's number in its repository.
     """
     seen: Counter[str] = Counter()
     tasks = []
@@ -105,7 +108,7 @@ def _task(row: dict[str, Any]) -> RepoTask:
 
 
 def _head(prompt: str, function: str, start: int) -> int:
-    """The line, from 0, at which the last function of that name in the prompt starts, its decorators included; -1 for none."""
+    """Where, from 0, the last function of that name in the prompt starts, with decorators; -1 for none."""
     lines = prompt.split("\n")
     head = re.compile(rf"(\s*)(async\s+)?def\s+{re.escape(function)}\b")
     heads = [(i, match[1]) for i, line in enumerate(lines) if (match := head.match(line))]

@@ -1,8 +1,9 @@
-"""SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that the accepted patch changed.
+"""SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that the accepted patch
+changed.
 
-From PKG_SWEBENCH_DIR: test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each problem's repository at its
-commit as repositories/INSTANCE_ID. Retrieval is measured: the query is the issue, gold are the changed lines before the patch.
-Executing a patch needs SWE-bench's own containers and is not attempted.
+From PKG_SWEBENCH_DIR: test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each problem's
+repository at its commit as repositories/INSTANCE_ID. Retrieval is measured: the query is the issue, gold are
+the changed lines before the patch. Executing a patch needs SWE-bench's own containers and is not attempted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ VARIABLE, TITLE = "PKG_SWEBENCH_DIR", "SWE-bench Lite"
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One problem. `gold` holds (path, first line, last line) of the file as it is before the patch, from 1."""
+    """One problem. `gold`: (path, first line, last line), from 1, of the file as it is before the patch."""
 
     id: str
     repository: str
@@ -45,8 +46,9 @@ def issue(row: dict[str, Any]) -> Issue:
 
 
 def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
-    """(path, first, last) of each run of lines that a unified diff changes, all as before it; for a mere insertion the line
-    before that. A file that the patch makes anew has none. UserError for a text that is no diff."""
+    """(path, first, last) of each run of lines that a unified diff changes, all as before it; for a mere
+    insertion the line before that. A file that the patch makes anew has none. UserError for a text that is no
+    diff."""
     try:
         files = PatchSet(patch)
     except UnidiffParseError as e:

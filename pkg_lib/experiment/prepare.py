@@ -40,7 +40,8 @@ class Preparer:
             raise BenchmarkMissing(run.why)
         if fresh:
             run.cache.rows.clear()
-        run.generator.backend = backend
+        if backend is not None:
+            run.generator.backend = backend
 
     def prepare(self, columns: list[str]) -> int:
         """Makes what is missing for the columns, judges all that is there, and returns how many completions were made."""

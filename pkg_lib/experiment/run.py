@@ -132,9 +132,6 @@ class Run:
         model = () if stage == "contexts" else (self.model,)
         return self.results.joinpath(stage, *model, self.benchmark, corpus, slug(column) + suffix)
 
-    def place(self, stage: str, column: str) -> Path:
-        return self.file(stage, column, "").relative_to(self.results)
-
     def control_file(self, name: str) -> Path:
         """Where the verdicts of a control row lie."""
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
@@ -157,8 +154,6 @@ class Run:
             stored = self.stored_contexts(column)
             self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
         return self._contexts[column]
-
-    known_contexts = contexts
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
         """task id -> stored context; none of a tree, package or directory of the user's once that has changed."""
@@ -216,7 +211,7 @@ class Run:
         settings = self.generator.key("")
         folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
         same = [g for key, g in self.cache.rows.items() if self.cache.folders[key] in folders]
-        twins = self._twins()
+        twins = self._twins
         return {
             (i, g.meta.get("context_sha256", "")): g
             for g in same
@@ -224,6 +219,7 @@ class Run:
             for i in twins.get(g.task_id, (g.task_id,))
         }
 
+    @cached_property
     def _twins(self) -> dict[str, list[str]]:
         """task id -> the ids of all tasks with its prompt, for tasks that are not alone with theirs."""
         by_prompt: dict[str, list[str]] = {}

@@ -1,8 +1,9 @@
-"""Retrieval quality: nDCG, precision and recall at 5 and 10, with scores of one chunking mapped onto another's chunks.
+"""Retrieval quality: nDCG, precision and recall at 5 and 10, with scores of one chunking mapped onto
+another's chunks.
 
-Chunkings have corpora of different sizes, so their rankings cannot be compared as they are. Appendix A.2 of cAST:
-every line inherits the score of its chunk, and a baseline chunk's score is aggregated anew from its lines. The paper
-does not say how; the mean is the default here, and `max` is the other reading.
+Chunkings have corpora of different sizes, so their rankings cannot be compared as they are. Appendix A.2 of
+cAST: every line inherits the score of its chunk, and a baseline chunk's score is aggregated anew from its
+lines. The paper does not say how; the mean is the default here, and `max` is the other reading.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Lines(Protocol):
 def line_scores(chunks: Sequence[Lines], scores: np.ndarray) -> dict[str, np.ndarray]:
     """Document -> a score [last line] for each line; NaN for a line that is in no chunk.
 
-    A line that two chunks share, because one ends on it where the other begins, has the higher of their scores.
+    A line that two chunks share, because one ends on it where the other begins, has the higher of their
+    scores.
     """
     ends: dict[str, int] = {}
     for chunk in chunks:
@@ -60,7 +62,7 @@ def map_scores(
 
 
 def relevant(chunks: Sequence[Lines], gold: Iterable[Span]) -> set[int]:
-    """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks RepoEval's windows."""
+    """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks them."""
     spans = list(gold)
     return {
         i
@@ -72,8 +74,8 @@ def relevant(chunks: Sequence[Lines], gold: Iterable[Span]) -> set[int]:
 def evaluate(scores: np.ndarray, golds: Sequence[set[int]]) -> pd.DataFrame:
     """Scores [q, m] and the relevant positions of each query -> a row a query: MEASURES.
 
-    Equal scores are ranked in the order of the corpus; a chunk without a score (NaN) is not retrieved. A query
-    without anything relevant is not measured: its row is NaN.
+    Equal scores are ranked in the order of the corpus; a chunk without a score (NaN) is not retrieved. A
+    query without anything relevant is not measured: its row is NaN.
     """
     golds = {str(i): {str(p): 1 for p in gold} for i, gold in enumerate(golds) if gold}
     run = {q: _ranked(scores[int(q)]) for q in golds}

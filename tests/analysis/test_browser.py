@@ -12,14 +12,16 @@ from browser import Browser, executable
 from conftest import make_verdicts
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis import findings, paper_map, report
-from pkg_lib.analysis.figures import pass_rates, save_figure
+from pkg_lib.analysis import paper_map, report
+from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.tables import CODE, single, table1
+from pkg_lib.analysis.tables import CODE, single
 from pkg_lib.core.store import slug, write_jsonl
 from pkg_lib.experiment.study import NOTEBOOKS
 from pkg_lib.papers.claims import claim_report, claims
 from pkg_lib.papers.pkg import task_pages
+from pkg_lib.papers.pkg.pass_figures import pass_rates
+from pkg_lib.papers.pkg.pass_tables import against_none, pass_table
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no Chromium on PATH: apt-get install chromium, or PKG_CHROMIUM"
@@ -39,12 +41,12 @@ def page(tmp_path_factory):
         verdicts = make_verdicts(seed=number)
         wanted = {"return None": False, "canonical solution": True}
         controls = {n: pd.Series(v, verdicts.index, dtype="boolean") for n, v in wanted.items()}
-        table = table1({model: verdicts}, controls, benchmark, "textbook+stdlib")
+        table = pass_table(model, verdicts, controls, benchmark, "textbook+stdlib")
         stem = f"{MODEL}.{benchmark}.corpus-{number}.rq1"
         table.save(results / "tables" / stem)
         figure = pass_rates(verdicts, model, benchmark) if number == 1 else Figure((3, 2))
         save_figure(figure, results / "figures" / f"{stem}.rates")
-        parts = {"": table.html(), "Differences": findings.differences_html(verdicts)}
+        parts = {"": table.html(), "Differences": against_none(verdicts).html()}
         about = {"model": model, "benchmark": benchmark, "corpus": f"corpus-{number}", "tasks": 40}
         section = report.Section(
             stem, model, parts, ["One."], {"rates": "rates"}, about, table.summary(), [stem]

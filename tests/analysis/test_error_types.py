@@ -6,7 +6,7 @@ import pytest
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import Outcome
-from pkg_lib.experiment.experiment import Experiment
+from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.waterfall import TaskRecord
 from pkg_lib.papers.pkg import error_types
 from tests.golden import copy_inputs
@@ -66,8 +66,8 @@ def shown(tmp_path, monkeypatch):
             return pd.DataFrame(frame, dtype="boolean")
 
         for method in (outcomes, records, verdicts):
-            monkeypatch.setattr(Experiment, method.__name__, method)
-        monkeypatch.setattr(Experiment, "own_assertions", lambda self, column: frozenset())
+            monkeypatch.setattr(Run, method.__name__, method)
+        monkeypatch.setattr(Run, "own_assertions", lambda self, column: frozenset())
         monkeypatch.setenv("PKG_RESULTS", str(copy_inputs(tmp_path)))
         return notebook_code.run("error_types", benchmark="humaneval", limit=5, replays="")
 

@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from pkg_lib.analysis import findings
 from pkg_lib.analysis.stats import own_function
 from pkg_lib.analysis.tables import CODE
 from pkg_lib.core.types import Context
+from pkg_lib.papers.pkg import findings
 
 
 def test_findings_name_a_clear_difference_and_its_direction(verdicts):

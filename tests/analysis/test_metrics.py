@@ -6,8 +6,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
+from statsmodels.stats.multitest import multipletests
 
 from pkg_lib.analysis import stats as metrics
 from pkg_lib.core.types import Context, UserError
@@ -132,6 +135,12 @@ def test_holm_steps_down_and_ignores_what_was_not_tested():
     assert found[:2] == pytest.approx([0.03, 0.06])
     assert math.isnan(found[2])
     assert found[3] == pytest.approx(0.06)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_agrees_with_statsmodels(p_values):
+    assert metrics.holm(p_values) == multipletests(p_values, method="holm")[1].tolist()
 
 
 def test_compare_does_not_test_the_oracle_nor_what_is_missing():

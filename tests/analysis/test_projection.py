@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import types
 
 import notebook_code
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import ROOT
-from pkg_lib.core.types import Task, UserError
+from pkg_lib.core.types import UserError
 from pkg_lib.papers.pkg import projection
 
 MAPS = notebook_code.definitions("umap_correctness")
@@ -93,35 +92,6 @@ def test_too_few_points_for_umap_lie_in_a_row(n):
     assert list(points["x"]) == list(range(n)) and all(len(t.split()) == n - 1 for t in points["neighbours"])
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """What UMAP is asked for, without UMAP, whose compilation takes longer than all these tests."""
-    seen = []
-
-    class Recorder:
-        def __init__(self, **settings):
-            seen.append(settings)
-
-        def fit_transform(self, vectors):
-            return vectors[:, :2] / 3
-
-    monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=Recorder))
-    return seen
-
-
-@pytest.mark.parametrize(("n", "neighbours"), [(4, 3), (15, 14), (16, 15), (40, 15)])
-def test_umap_is_asked_for_repeatable_points_and_no_more_neighbours_than_there_are(asked, n, neighbours):
-    vectors = np.random.default_rng(1).normal(size=(n, 8)).astype(np.float32)
-    ids = [f"T/{i}" for i in range(n)]
-    points = projection.project(ids, vectors)
-    (settings,) = asked
-    assert settings["n_neighbors"] == neighbours and settings["random_state"] == 0 and settings["n_jobs"] == 1
-    assert ("init" in settings) == (n < 16)
-    assert list(points["x"]) == pytest.approx(vectors[:, 0] / 3, abs=0.001)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    assert points["neighbours"].iloc[0].split()[0] == ids[1 + int((unit[1:] @ unit[0]).argmax())]
-
-
 TWICE = """
 import numpy as np
 from pkg_lib.papers.pkg import projection
@@ -139,9 +109,3 @@ def test_umap_gives_the_same_points_twice_however_few_there_are():
     slow = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     run = subprocess.run([sys.executable, "-c", TWICE], env=slow, cwd=ROOT, capture_output=True)
     assert run.returncode == 0, run.stderr.decode()
-
-
-def test_the_mark_follows_prompts_and_embedder():
-    tasks = [Task("a", "mbpp", "one", "f", "", "")]
-    other = [Task("a", "mbpp", "two", "f", "", "")]
-    assert len({projection.made_from(*args) for args in ((tasks, "m"), (other, "m"), (tasks, "n"))}) == 3

@@ -11,8 +11,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from pkg_lib.analysis import report
 from pkg_lib.analysis.contents import Section, headline, matrix, pages
-from pkg_lib.analysis.tables import CODE, table1
+from pkg_lib.analysis.tables import CODE
 from pkg_lib.core.types import UserError
+from pkg_lib.papers.pkg.pass_tables import pass_table
 
 STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
 PROVENANCE = {
@@ -86,7 +87,7 @@ def save_notebook(results, stem, *outputs):
 
 @pytest.fixture
 def results(tmp_path, verdicts, controls):
-    table = table1({"m-0.5b": verdicts}, controls, "humaneval", "textbook+stdlib")
+    table = pass_table("m-0.5b", verdicts, controls, "humaneval", "textbook+stdlib")
     table.save(tmp_path / "tables" / STEM)
     (tmp_path / "figures").mkdir()
     for suffix in ("png", "pdf"):  # what save_figure writes; its own tests look inside

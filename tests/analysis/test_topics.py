@@ -89,9 +89,3 @@ def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
     assert abs(centre - value) < 0.03 and 0.1 < high - low < 0.3
     one = pd.Series(["Algorithms"] * 3)
     assert np.isnan(topics.kappa(one, one)).all()
-
-
-def test_the_mark_follows_the_task_and_the_embedder():
-    first = topics.made_from([task(1, "a")], "m")
-    assert first == topics.made_from([task(1, "a")], "m")
-    assert len({first, topics.made_from([task(1, "b")], "m"), topics.made_from([task(1, "a")], "n")}) == 3

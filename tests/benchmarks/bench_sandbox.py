@@ -45,7 +45,10 @@ def official(samples):
 
 
 def ours(samples, workers):
-    return [o.status == "passed" for o in run_jobs([BENCHMARKS[t.benchmark].job(t, s) for t, s in samples], workers=workers)]
+    return [
+        o.status == "passed"
+        for o in run_jobs([BENCHMARKS[t.benchmark].job(t, s) for t, s in samples], workers=workers)
+    ]
 
 
 def memory(count):

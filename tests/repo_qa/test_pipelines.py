@@ -100,6 +100,14 @@ def test_as_published_takes_the_file_name_for_the_class():
     assert dkb("Store").seeds == ["Store", "Store.Row"]
 
 
+def test_excerpts_that_are_chosen_by_the_question():
+    """Store's chunk is nearer to the question than Api's, which comes first else."""
+    order = ("Impl", "Store", "Api")
+    paths = [[e.path for e in dkb(*order, k=1, nearest=how).excerpts] for how in ("", "first", "lines")]
+    near = ["Impl.java", "Store.java", "Api.java", "Web.java"]
+    assert paths == [["Impl.java", "Api.java", "Store.java", "Web.java"], near, near]
+
+
 def test_pipelines_are_retrievers():
     (context,) = GraphPipeline(ranked("Impl", "Web"), graph=GRAPH).retrieve([QUESTION.task()])
     assert (context.task_id, context.column, context.score) == ("Q", "DKB", 1.0)

@@ -158,7 +158,7 @@ def test_figures_of_the_shop(tmp_path):
 def test_variants_change_one_thing(study):
     variants = {p.column: p for p in study.variants}
     coupled = variants["as published"]
-    assert [p.depth for p in variants.values()] == [1, 0, 2, 3, 1, 1, 1]
+    assert [p.depth for p in variants.values()] == [1, 0, 2, 3, 1, 1, 1, 1, 1]
     assert variants["DKB"].paths is None and not variants["without interface consumers"].interfaces
     assert len(coupled.paths) == 52 and coupled.by_file and coupled.graph.mode == "as-published"
 

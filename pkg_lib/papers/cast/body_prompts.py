@@ -1,7 +1,8 @@
 """What the model is asked for a repository task, and the function's body in its answer.
 
-The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: the retrieved fragments as comments, each under
-its path, then the code that precedes the body; the model goes on. The second form asks the same in a chat turn.
+The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: the retrieved fragments as comments,
+each under its path, then the code that precedes the body; the model goes on. The second form asks the same in
+a chat turn.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def ended(text: str) -> bool:
 
 
 def continued_body(text: str, task: RepoTask) -> str:
-    """The body at the start of a continuation, indented as the task's is; "" where the first line is no part of one.
+    """The body at the start of a continuation, indented as the task's is; "" where the first line is no part
+    of one.
 
     It ends where a line of code stands left of its first line (CodeRAG-Bench's rule).
     """
@@ -77,15 +79,15 @@ def continued_body(text: str, task: RepoTask) -> str:
 
 
 def settled(text: str) -> bool:
-    """Whether nothing that follows can change the extraction: the first code block with text in it is closed."""
+    """Whether nothing that follows can change the extraction: the first block with text in it is closed."""
     return "```" in text and code_block(text).closed
 
 
 def code_block(text: str) -> Block:
     """The first fenced block with text in it; the whole text where there is none.
 
-    A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the first
-    fence outside a string in triple quotes.
+    A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the
+    first fence outside a string in triple quotes.
     """
     opened, lines = False, list[str]()
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
@@ -149,14 +151,14 @@ def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
 
 
 def _dedented(code: str, indent: str) -> str:
-    """The lines of a definition that starts the text, up to the first one left of it, without its indentation."""
+    """The lines of a definition that starts the text, up to the first one left of it, dedented."""
     first, *rest = code.split("\n")
     end = next((i for i, line in enumerate(rest) if line.strip() and not line.startswith(indent)), len(rest))
     return "\n".join(line[len(indent) :] for line in [first, *rest[:end]])
 
 
 def _block(lines: list[str]) -> list[str]:
-    """From the first line with text up to the first one that stands left of it; comments there move to the right."""
+    """From the first line with text up to the first one left of it; comments there move to the right."""
     start = _leading(lines)
     kept: list[str] = []
     for line in lines[start:]:

@@ -11,7 +11,7 @@ import pandas as pd
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.statistics import statistics
 from pkg_lib.chunking.trees import walk
-from pkg_lib.core.models import model_spec
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.data.archives import unpacked
@@ -41,8 +41,8 @@ def run(
 
     UserError, before the first, for an unknown name or a limit below 1.
     """
-    if unknown := [s for s in steps if s not in STEPS]:
-        raise UserError(f"unknown step '{unknown[0]}'; choose from: {', '.join(STEPS)}")
+    if strangers := [s for s in steps if s not in STEPS]:
+        raise unknown("step", strangers[0], STEPS)
     if rankers and list(steps) != ["retrieval"]:
         raise UserError("--ranker is of the step retrieval; name it alone")
     if benchmark and (not steps or {"tasks", "chunks"} & set(steps)):
@@ -50,8 +50,7 @@ def run(
     benchmark = benchmark or "packages"
     known = retrieval_quality.BENCHMARKS if list(steps) == ["retrieval"] else BENCHMARKS
     if benchmark not in known:
-        raise UserError(f"unknown benchmark '{benchmark}'; choose from: {', '.join(known)}")
-    model_spec(model)
+        raise unknown("benchmark", benchmark, known)
     for name in columns:
         column(name)
     FunctionCompletions(PackageFunctions(results), model, limit)
@@ -70,7 +69,7 @@ def run(
 
 
 def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
-    """Writes the tasks of one package in RepoEval's form, with the tests that decide. UserError where there are none."""
+    """Writes one package's tasks in RepoEval's form, with the tests that decide. UserError for none."""
     tasks, _, counts = build(package, limit)
     say(f"{package.label}: {', '.join(f'{k}: {v}' for k, v in counts.items())}")
     if not tasks:
@@ -95,7 +94,7 @@ def measure_chunks(results: Path, say: Say) -> pd.DataFrame:
 
 
 def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
-    """(language, what it is, its files) of the packages and of three npm archives; declarations are no sources."""
+    """(language, what it is, its files) of the packages and of three npm archives, less declarations."""
     python = [
         (f"{p.label}/{name}", data)
         for p in PACKAGES.values()

@@ -17,14 +17,14 @@ from pkg_lib.analysis.tables import DASH, HERE, interval, percent, points
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.types import NotAtHand
 from pkg_lib.papers.cast.context_columns import COLUMNS
-from pkg_lib.papers.cast.function_benchmarks import PackageFunctions, RepoEvalFunctions, not_stored
+from pkg_lib.papers.cast.function_benchmarks import BENCHMARKS, PackageFunctions, not_stored
 from pkg_lib.papers.cast.repository_functions import CONTROLS
 from pkg_lib.papers.cast.retrieval_quality import load, mappings, stored_in
 
 
 @dataclass(frozen=True)
 class CastRuns:
-    """The stored runs of one model; nothing is computed. UserError for an unknown model, or where none are stored."""
+    """One model's stored runs; nothing is computed. UserError for an unknown model, or without runs."""
 
     results: Path
     model: str
@@ -68,32 +68,23 @@ class CastRuns:
         """A column's verdicts, all <NA> where it was not judged."""
         return self._verdicts(self.rows.get(name, {}))
 
-    def matches(self, name: str, measure: str) -> pd.Series:
+    def matches(self, name: str, measure: str, benchmark: str = "packages") -> pd.Series:
         """How far the bodies of a column are the reference's; empty where it was not judged."""
-        rows = self.rows.get(name, {})
-        return pd.Series({i: rows[i][measure] for i in self.ids if i in rows}, dtype=float)
-
-    def repoeval_matches(self, name: str, measure: str) -> pd.Series:
-        """The same of the sample of RepoEval; empty where it was not completed."""
-        rows = RepoEvalFunctions(self.results).verdicts(self.model, name)
-        return pd.Series({i: row[measure] for i, row in rows.items()}, dtype=float)
+        rows = BENCHMARKS[benchmark](self.results).verdicts(self.model, name)
+        return pd.Series({task: row[measure] for task, row in rows.items()}, dtype=float)
 
     @cached_property
     def retrieval(self) -> dict[str, pd.DataFrame]:
         """Benchmark -> its retrieval measures; RepoEval's where they are stored."""
-        names = [
-            n for n in ("packages", "repoeval") if n == "packages" or stored_in(self.results, n).exists()
-        ]
-        return {name: load(self.results, name) for name in names}
+        stored = ["repoeval"] if stored_in(self.results, "repoeval").exists() else []
+        return {name: load(self.results, name) for name in ("packages", *stored)}
 
     def measure(
         self, ranker: str, chunking: str, metric: str, mapping: str = "", benchmark: str = "packages"
     ) -> pd.Series:
         """A retrieval measure of each task, as a fraction; empty where it was not measured."""
-        if benchmark not in self.retrieval:
-            return pd.Series(dtype=float)
+        rows = self.retrieval.get(benchmark, self.retrieval["packages"].iloc[:0])
         wanted = {"ranker": ranker, "chunking": chunking, "mapping": mapping or mappings(chunking)[0]}
-        rows = self.retrieval[benchmark]
         for name, value in wanted.items():
             rows = rows[rows[name] == value]
         return rows.set_index("task_id")[metric].dropna()
@@ -159,7 +150,7 @@ def reference(name: str) -> pd.DataFrame:
 
 
 def published(name: str, value: str = "", **wanted: str) -> str:
-    """The one printed number (of the last column, if not named) of the rows with these values; a dash for none."""
+    """The one printed number (of the last column, if not named) of the rows with these values, or a dash."""
     rows = reference(name)
     for column, text in wanted.items():
         rows = rows[rows[column] == (f"Recall{text[1:]}" if text.startswith("R@") else text)]

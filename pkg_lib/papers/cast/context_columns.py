@@ -1,8 +1,9 @@
 """The columns of the study: which chunks, ranked by what, from which corpus, stand in the prompt.
 
-The corpus of a task is all Python files of its repository, tests among them, as RepoEval has it. Where it is *masked*,
-every chunk that shares a line with the task's function is left out, so that no line of the answer can be retrieved.
-The columns "body in corpus" are as CodeRAG-Bench's public scripts build theirs: all chunks, the answer among them.
+The corpus of a task is all Python files of its repository, tests among them, as RepoEval has it. Where it is
+*masked*, every chunk that shares a line with the task's function is left out, so that no line of the answer
+can be retrieved. The columns "body in corpus" are as CodeRAG-Bench's public scripts build theirs: all chunks,
+the answer among them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Benchmarks of functions to complete: of packages, judged by their tests, and RepoEval's, which names no tests.
+"""Benchmarks of functions to complete: of packages, judged by their tests, and RepoEval's, which names none.
 
 What is made of one lies in its folder of results/repo_tasks; sources are not among it:
 
-tasks.jsonl, tasks.meta.json       which functions, which tests decide, digest of the prompt; how chosen (packages)
-retrieval.csv                      the retrieval measures of every task (retrieval_quality.py)
-contexts/COLUMN.jsonl              which chunks stood in the prompt
-generations/MODEL/COLUMN.jsonl     completions (the cache)
-evaluations/MODEL/COLUMN.jsonl     verdicts and measures; evaluations/controls/CONTROL.jsonl those of control rows
+tasks.jsonl, tasks.meta.json     which functions, which tests decide, digest of the prompt; how chosen
+retrieval.csv                    the retrieval measures of every task (retrieval_quality.py)
+contexts/COLUMN.jsonl            which chunks stood in the prompt
+generations/MODEL/COLUMN.jsonl   completions (the cache)
+evaluations/MODEL/COLUMN.jsonl   verdicts and measures; evaluations/controls/CONTROL.jsonl of the control rows
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from pkg_lib.core.store import read_json, read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.functions import as_task, functions
-from pkg_lib.data.packages import PACKAGES, Package, named
+from pkg_lib.data.packages import PACKAGES, Package
 from pkg_lib.data.records import read_repository
 from pkg_lib.data.repoeval import VARIABLE, RepoTask, load_repoeval
 from pkg_lib.papers.cast.repository_functions import build, judge
@@ -47,7 +47,7 @@ class FunctionBenchmark(ABC):
 
     @abstractmethod
     def ids(self, limit: int | None = None) -> set[str]:
-        """The tasks to complete; the first `limit` of them are a spread part, which a greater limit continues."""
+        """The tasks to complete; the first `limit` are a spread part, which a greater limit continues."""
 
     @abstractmethod
     def tasks(self) -> dict[str, list[RepoTask]]:
@@ -120,7 +120,7 @@ class PackageFunctions(FunctionBenchmark):
     def tasks(self) -> dict[str, list[RepoTask]]:
         rows = self.rows()
         return {
-            name: self._of_package(named(name), [r for r in rows if r["package"] == name])
+            name: self._of_package(PACKAGES[name], [r for r in rows if r["package"] == name])
             for name in PACKAGES
         }
 
@@ -140,10 +140,10 @@ class PackageFunctions(FunctionBenchmark):
         return tasks
 
     def files(self, repository: str) -> dict[str, str]:
-        return named(repository).files()
+        return PACKAGES[repository].files()
 
     def outcomes(self, repository: str, samples: Sequence[tuple[RepoTask, str]]) -> list[Outcome]:
-        return judge(named(repository), self.files(repository), samples)
+        return judge(PACKAGES[repository], self.files(repository), samples)
 
     def choose(self, say: Callable[[str], None]) -> None:
         """Stores the tasks of every package, how they were chosen, and the verdicts of the control rows."""

@@ -103,7 +103,7 @@ class FunctionCompletions:
         return text, chunks_used | {"holds_body": holds and not about.masked}
 
     def complete(self, name: str) -> int:
-        """Completes what lacks a completion and returns how many prompts that was; equal prompts are asked once."""
+        """Completes what lacks a completion and returns how many prompts that was."""
         generator, ids = self.generator(name), self.benchmark.ids(self.limit)
         if self._complete_as_stored(name, ids):
             return 0
@@ -134,8 +134,8 @@ class FunctionCompletions:
     def judge(self, name: str) -> int:
         """Judges the completions of a column whose verdict is not stored; returns how many that was.
 
-        A task without a completion is in no row (not measured). A stored verdict keeps its execution; its measures
-        against the reference are made anew: they cost nothing, and follow code_match.
+        A task without a completion is in no row (not measured). A stored verdict keeps its execution; its
+        measures against the reference are made anew: they cost nothing, and follow code_match.
         """
         completions, known = self.stored(name), self.benchmark.verdicts(self.model, name)
         body_of = body_prompts.extract_body if column(name).chat else body_prompts.continued_body

@@ -1,7 +1,9 @@
-"""Runs beside the package under test, in the sandbox and in the tracer: modules from memory, and single tests by name.
+"""Runs beside the package under test, in the sandbox and in the tracer: modules from memory, and single tests
+by name.
 
-Only the standard library is used here, since the text of this file travels with every job (judging.py). Nothing has to be
-read from the disk: the package's files are in the job, the masked function's file with the completion in its place.
+Only the standard library is used here, since the text of this file travels with every job
+(repository_functions.py). Nothing has to be read from the disk: the package's files are in the job, the
+masked function's file with the completion in its place.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def install(files: dict[str, str]) -> Modules:
 def names(module: types.ModuleType) -> Iterator[str]:
     """The tests of a module in its order: "module:Class.method" and "module:function".
 
-    Classes of unittest, classes named Test..., and functions named test... without parameters (pytest's fixtures are not known).
+    Classes of unittest, classes named Test..., and functions named test... without parameters (pytest's
+    fixtures are not known).
     """
     for name, value in list(vars(module).items()):
         if isinstance(value, type) and value.__module__ == module.__name__:

@@ -1,10 +1,10 @@
 """Functions of a package as tasks, chosen by its tests, and completions judged by them in the sandbox.
 
-A task is a function that tests call which pass on the package as published; with the function's own body they pass
-in the sandbox, with `pass` and with `raise NotImplementedError` they do not. The package travels with a job: nothing
-of it or of its tests has to be read from the disk, and nothing is written.
-Not covered, beyond what sandbox.py names: the tests import the package under test, so a sample could alter unittest
-as it could alter math.
+A task is a function that tests call which pass on the package as published; with the function's own body they
+pass in the sandbox, with `pass` and with `raise NotImplementedError` they do not. The package travels with a
+job: nothing of it or of its tests has to be read from the disk, and nothing is written. Not covered, beyond
+what sandbox.py names: the tests import the package under test, so a sample could alter unittest as it could
+alter math.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST = 12  # tests that decide about one function
 BATCH = 8
 SECONDS, MEMORY_MB = 20.0, 4096
 _ADDRESS = re.compile(r"at 0x[0-9a-f]+")
-# The control rows. "pass" and "raise" must fail every task, or its tests do not look at what the function does.
+# Control rows. "pass" and "raise" must fail every task, or its tests do not look at what the function does.
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
 
 
@@ -39,8 +39,8 @@ CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": 
 class Coverage:
     """`calls`: test that passes -> the (path, first line) that it calls; `failing` tests; `unusable` modules.
 
-    `suspects` are the functions that a failing test speaks against (tracer.py): what is published may be wrong with
-    other versions of its libraries, and the tests that pass then say little about it.
+    `suspects` are the functions that a failing test speaks against (tracer.py): what is published may be
+    wrong with other versions of its libraries, and the tests that pass then say little about it.
     """
 
     calls: dict[str, frozenset[tuple[str, int]]]
@@ -49,7 +49,7 @@ class Coverage:
     suspects: frozenset[tuple[str, int]]
 
     def tests(self, function: MaskableFunction) -> tuple[str, ...]:
-        """At most MOST tests that call the function: first those that call the fewest functions, then by name."""
+        """At most MOST tests that call it: first those that call the fewest functions, then by name."""
         place = (function.path, function.first)
         calling = [test for test, calls in self.calls.items() if place in calls]
         return tuple(sorted(calling, key=lambda t: (len(self.calls[t]), t))[:MOST])
@@ -58,8 +58,8 @@ class Coverage:
 def trace(package: Package, files: Mapping[str, str]) -> Coverage:
     """Runs the package's tests once, in a process of its own. UserError where that fails as a whole.
 
-    A package that needs the standard library alone sees no other: a module of tests that imports pytest is unusable
-    there, as it would be in the sandbox.
+    A package that needs the standard library alone sees no other: a module of tests that imports pytest is
+    unusable there, as it would be in the sandbox.
     """
     paths = [p for p in files if below(p, package.tests) and Path(p).name.startswith("test_")]
     tests = [p.removesuffix(".py").replace("/", ".") for p in paths]
@@ -85,7 +85,8 @@ Controls = dict[str, dict[str, Outcome]]  # task -> control -> outcome
 
 
 def build(package: Package, limit: int) -> tuple[list[RepoTask], Controls, dict[str, int]]:
-    """The package's tasks, the outcomes of their controls, and how many functions and tests there were, by reason.
+    """The package's tasks, the outcomes of their controls, and how many functions and tests there were, by
+    reason.
 
     At most `limit`, in the order of the digest of their ids, so that they are spread and the same.
     """
@@ -136,9 +137,11 @@ def control_body(task: RepoTask, control: str) -> str:
 
 
 def limits(package: Package) -> Limits:
-    """What the package's tests may use: the standard library, the package itself, and the libraries that it needs.
+    """What the package's tests may use: the standard library, the package itself, and the libraries that it
+    needs.
 
-    These are loaded before a sample runs, so that their classes stand when the sandbox looks for the sample's own.
+    These are loaded before a sample runs, so that their classes stand when the sandbox looks for the sample's
+    own.
     """
     brought = {p.split("/")[0].removesuffix(".py") for p in (*package.sources, *package.tests)}
     allowed = "all" if package.libraries else "stdlib"
@@ -146,7 +149,7 @@ def limits(package: Package) -> Limits:
 
 
 def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -> Job:
-    """The solution imports the package from memory (inside.py) with `body` in the task's place; then its tests run."""
+    """The solution imports the package from memory, with `body` in the task's place; then its tests run."""
     code = {p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)}
     code[task.path] = replaced(task, files[task.path], body)
     modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
@@ -165,6 +168,6 @@ def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -
 def judge(
     package: Package, files: Mapping[str, str], samples: Sequence[tuple[RepoTask, str]]
 ) -> list[Outcome]:
-    """One outcome a (task, body), in order; its detail without addresses in memory, which differ at every run."""
+    """One outcome a (task, body), in order; its detail without addresses, which differ at every run."""
     outcomes = run_jobs([job(t, package, files, body) for t, body in samples], limits(package), 2)
     return [replace(o, detail=_ADDRESS.sub("at 0x…", split_detail(o.detail)[0])) for o in outcomes]

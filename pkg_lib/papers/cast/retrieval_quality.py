@@ -1,10 +1,12 @@
-"""Retrieval quality on repository tasks: nDCG, precision and recall at 5 and 10 for every task, ranker and chunking.
+"""Retrieval quality on repository tasks: nDCG, precision and recall at 5 and 10 for every task, ranker and
+chunking.
 
-As CodeRAG-Bench builds RepoEval's retrieval task, which cAST follows: the corpus is every Python file of the repository
-as it is, the query what precedes the body, and gold are the chunks that share a line with the function. Other chunkings
-than a fixed-size baseline are measured on the baseline's chunks, through scores of lines (Appendix A.2). The paper does
-not say how a chunk's lines become its score: the mean is taken, and beside it for cAST and split-only the greatest
-("max"), and the ranking of their own chunks without any mapping ("own"). Nothing retrieved here reaches a prompt.
+As CodeRAG-Bench builds RepoEval's retrieval task, which cAST follows: the corpus is every Python file of the
+repository as it is, the query what precedes the body, and gold are the chunks that share a line with the
+function. Other chunkings than a fixed-size baseline are measured on the baseline's chunks, through scores of
+lines (Appendix A.2). The paper does not say how a chunk's lines become its score: the mean is taken, and
+beside it for cAST and split-only the greatest ("max"), and the ranking of their own chunks without any
+mapping ("own"). Nothing retrieved here reaches a prompt.
 
 SWE-bench Lite is measured in the same way; its repositories lie below PKG_SWEBENCH_DIR.
 """
@@ -19,7 +21,6 @@ import pandas as pd
 
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunker
 from pkg_lib.core.store import versions, write_json, write_text
-from pkg_lib.core.types import UserError
 from pkg_lib.data import repoeval, swebench
 from pkg_lib.data.records import read_repository
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
@@ -85,11 +86,7 @@ def measure(
     results: Path, say: Callable[[str], None], benchmark: str, rankers: Sequence[str]
 ) -> pd.DataFrame:
     """Writes retrieval.csv, a row a task, ranker and chunking, and what it was made from; returns it.
-
-    UserError for an unknown name or what is not at hand.
-    """
-    if benchmark not in BENCHMARKS:
-        raise UserError(f"unknown benchmark '{benchmark}'; choose from: {', '.join(BENCHMARKS)}")
+    UserError for what is not at hand."""
     scorers = {name: make_ranker(name) for name in rankers or RANKERS}
     variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
     frames = []

@@ -1,12 +1,12 @@
-"""The tracer, a script of its own: which functions of a package each of its tests calls, and which tests pass.
+"""The tracer, a script of its own: which functions of a package each test calls, and which pass.
 
-    python tracing.py < {"files": {path: text}, "tests": [module]}  ->  {"tests": [...], "unusable": {module: reason}}
+    python tracer.py < {"files": {path: text}, "tests": [module]}  >  {"tests": [...], "unusable": {...}}
 
-It executes the pinned package as it was published, no text of a model: sys.setprofile, which it needs, is forbidden in the
-sandbox. Each test is a row {"test", "passed", "events", "calls": [[path, first line], ...], "suspects": [...]}; `events`, the
-number of calls of functions of the package and its tests, is a measure of its length that is the same on every machine.
-`suspects` are the functions that a failing test speaks against: those that its error came through, or all that it called where
-the error came up in the test itself. A test that needs a module which is not here, or is skipped, speaks against none.
+It executes the pinned package as it was published, no text of a model: sys.setprofile, which it needs, is
+forbidden in the sandbox. Of each test it tells: `passed`; `calls`, as (path, first line); `events`, how many
+calls that were, a measure of its length that is the same on every machine; `suspects`, the functions that a
+failing test speaks against: those that its error came through, or all that it called where the error came up
+in the test itself. A test that needs a module which is not here, or is skipped, speaks against none.
 """
 
 from __future__ import annotations
@@ -22,23 +22,21 @@ import unittest
 from collections import Counter
 from typing import Any
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - a start without pathlib
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  without pathlib
 import inside
 
 sys.path.pop(0)
-
 
 Place = tuple[str, int]  # path, first line
 
 
 def traced(test: str) -> dict[str, Any]:
     """One test under the profiler."""
-    calls: Counter[tuple[str, int]] = Counter()
+    calls: Counter[Place] = Counter()
 
     def profile(frame: types.FrameType, event: str, argument: object) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(inside.ROOT):
-            calls[code.co_filename.removeprefix(inside.ROOT), code.co_firstlineno] += 1
+        if event == "call" and (place := _place(frame.f_code)):
+            calls[place] += 1
 
     error: Exception | None = None
     sys.setprofile(profile)
@@ -48,27 +46,25 @@ def traced(test: str) -> dict[str, Any]:
         error = e
     finally:
         sys.setprofile(None)
-    found = sorted(_suspects(error, set(calls), str(sys.modules[test.partition(":")[0]].__file__)))
-    return {
-        "test": test,
-        "passed": error is None,
-        "events": calls.total(),
-        "calls": sorted(calls),
-        "suspects": found,
-    }
+    suspects = sorted(_suspects(error, set(calls), str(sys.modules[test.partition(":")[0]].__file__)))
+    about = {"events": calls.total(), "calls": sorted(calls), "suspects": suspects}
+    return {"test": test, "passed": error is None, **about}
 
 
-def _suspects(error: Exception | None, calls: set[Place], own: str) -> set[Place]:
+def _place(code: types.CodeType) -> Place | None:
+    """Where a function of the package starts; None for one of another library."""
+    file = code.co_filename
+    return (file.removeprefix(inside.ROOT), code.co_firstlineno) if file.startswith(inside.ROOT) else None
+
+
+def _suspects(error: Exception | None, calls: set[Place], test_file: str) -> set[Place]:
     if error is None or isinstance(error, (ImportError, unittest.SkipTest)):
         return set()
-    through: set[Place] = set()
-    tb = error.__traceback__
+    through, tb = set(), error.__traceback__
     while tb is not None:
-        code = tb.tb_frame.f_code
-        if code.co_filename.startswith(inside.ROOT):
-            through.add((code.co_filename.removeprefix(inside.ROOT), code.co_firstlineno))
+        through.add(_place(tb.tb_frame.f_code))
         tb = tb.tb_next
-    return {p for p in through if inside.ROOT + p[0] != own} or calls
+    return {p for p in through if p and inside.ROOT + p[0] != test_file} or calls
 
 
 def main() -> None:

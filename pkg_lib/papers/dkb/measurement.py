@@ -18,6 +18,7 @@ from pkg_lib.core.types import digest
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import by_reason, scan, texts
 from pkg_lib.graph.types.typegraph import MODES
+from pkg_lib.papers.dkb.evidence import READING
 from pkg_lib.papers.dkb.llm_kb import TRUNCATED_AT
 from pkg_lib.papers.dkb.pipelines import Budget
 from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study
@@ -130,6 +131,11 @@ def run(
     groups = study.evidence.rows.groupby(["pipeline", "reading"], sort=False)
     for (pipeline, reading), row in groups[["recall", "precision"]].mean().iterrows():
         yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
+    for q in study.questions:
+        for pipeline in study.pipelines:
+            reached = study.judge.reached(pipeline.gather(q.id), READING)
+            if missed := [n for n in study.judge.needed(q) if n not in reached]:
+                yield f"{q.id}: {pipeline.column} misses {', '.join(missed)}"
     if model:
         answers = {p.column: study.ask(p) for p in study.pipelines if p.column != SAME_SIZE}
         yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in answers.items())}"

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from typing import Literal
 
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode
@@ -147,7 +148,8 @@ class GraphPipeline(Pipeline):
 
     `paths` restricts retrieval to files whose text is embedded (the coupled variant, Observation 4); None is all files.
     `interfaces` adds the consumers of interfaces that a seed implements; `summary` writes [ONTOLOGY INFO]; `by_file`
-    takes a chunk's file name for its class, as Listing 2 does, else the types whose lines the chunk holds.
+    takes a chunk's file name for its class, as Listing 2 does, else the types whose lines the chunk holds. `nearest`:
+    the neighbours whose chunks are nearest to the question come first; "lines" shows that chunk of each.
     """
 
     column: str = "DKB"
@@ -156,6 +158,7 @@ class GraphPipeline(Pipeline):
     interfaces: bool = True
     summary: bool = True
     by_file: bool = False
+    nearest: Literal["", "first", "lines"] = ""
     budget: Budget = field(default_factory=Budget)
 
     def gather(self, question: str) -> Gathered:
@@ -167,10 +170,28 @@ class GraphPipeline(Pipeline):
         around = {name: self._around(name, context) for name in context.seeds}
         for name in context.seeds if self.summary else ():
             self._summarise(name, *around[name], context)
-        for name in dict.fromkeys(n for below, above, _ in around.values() for n in [*below, *above]):
-            if name not in around:
-                self._add_declaration(self.graph.nodes[name], context)
+        reached = dict.fromkeys(n for below, above, _ in around.values() for n in [*below, *above])
+        neighbours = [self.graph.nodes[name] for name in reached if name not in around]
+        best_chunks = self._best_chunks(question, neighbours) if self.nearest else {}
+        for node in sorted(
+            neighbours, key=lambda n: best_chunks.get(n.name, (len(self.repository.chunks),))[0]
+        ):
+            if self.nearest == "lines" and node.name in best_chunks:
+                chunk = best_chunks[node.name][1]
+                context.add_code(chunk.path, chunk.first, chunk.text[: self.budget.neighbour])
+            else:
+                self._add_declaration(node, context)
         return context
+
+    def _best_chunks(self, question: str, nodes: list[TypeNode]) -> dict[str, tuple[int, TextChunk]]:
+        """Type -> (rank, chunk): the best chunk that holds lines of it, of those that the ranking has."""
+        best: dict[str, tuple[int, TextChunk]] = {}
+        for rank, (name, _) in enumerate(self.repository.ranking[question]):
+            chunk = self.repository.chunks[name]
+            for n in nodes:
+                if n.path == chunk.path and n.first <= chunk.last and chunk.first <= (n.last or chunk.last):
+                    best.setdefault(n.name, (rank, chunk))
+        return best
 
     def _seeds(self, chunk: TextChunk) -> list[str]:
         """EntitiesFromDocs: the types of a chunk."""

@@ -44,7 +44,12 @@ PROMPTS = {OURS: llm_kb.DKB_PROMPT, LLM_KB: llm_kb.LLM_KB_PROMPT}
 PROMPTS |= dict.fromkeys((BASE, SAME_SIZE), llm_kb.NO_GRAPH_PROMPT)
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
-STUDIED = ("java.net.http", "openjdk-17")  # shown as not measured where results hold none
+STUDIED = (
+    "java.net.http",
+    "openjdk-17",
+    "openmrs-core",
+    "shopizer",
+)  # shown as not measured where results hold none
 
 
 def folder_of(results: Path, name: str) -> Path:
@@ -231,6 +236,8 @@ class RepositoryStudy:
             "without interface consumers": {"interfaces": False},
             "coupled": {"paths": self.covered()},
             "as published": published | {"by_file": True},
+            "neighbours nearest to the question first": {"nearest": "first"},
+            "their lines nearest to the question": {"nearest": "lines"},
         }
         return [self.dkb(name, **options) for name, options in changes.items()]
 

@@ -8,7 +8,7 @@ line is named and the rest evaluated (Tables 5 and 6).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pkg_lib.analysis.stats import pass_at_k
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, read_rows, write_text
-from pkg_lib.core.types import Task, UserError, digest
-from pkg_lib.data.benchmarks import BENCHMARKS, benchmark_digest, load_benchmark, named_protocol
-from pkg_lib.data.evaluate import evaluate
-from pkg_lib.execution.sandbox import Limits
+from pkg_lib.core.types import Outcome, Task, UserError, digest
+from pkg_lib.data.benchmark import PROTOCOLS, digest_of
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.select import ideal
 
 IDEAL = "ideal"
@@ -109,9 +110,10 @@ def replay(
     A file that was evaluated before with the same completions, protocol and packages is read back, not run again.
     `progress` is called with "benchmark/method" and the number of its samples done.
     """
-    named_protocol(protocol)
+    if protocol not in PROTOCOLS:
+        raise unknown("protocol", protocol, PROTOCOLS)
     paths, problems = find_samples(folder)
-    tasks = {name: load_benchmark(name, protocol=protocol) for name in sorted({p.parent.name for p in paths})}
+    tasks = {name: load_benchmark(name) for name in sorted({p.parent.name for p in paths})}
     files = [read_samples(p, tasks[p.parent.name]) for p in paths]
     limits = limits or Limits()
     frames = [_evaluated(f, tasks[f.benchmark], results, protocol, limits, progress) for f in files]
@@ -132,7 +134,7 @@ def _evaluated(
     done = target.with_suffix(".done.json")
     every = [(t, *sample) for t, several in sorted(samples.completions.items()) for sample in several]
     parts = [str(part) for sample in every for part in sample]
-    key = digest(benchmark_digest(tasks), protocol, repr(limits), *parts)
+    key = digest(digest_of(tasks), protocol, repr(limits), *parts)
     if done.is_file() and target.is_file() and read_json(done).get("key") == key:
         rows = read_rows(target)
     else:
@@ -147,6 +149,20 @@ def _evaluated(
         marker = {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits)
         write_text(done, json.dumps(marker) + "\n")
     return pd.DataFrame([{"sample": 0} | r for r in rows]).astype({"published": object})
+
+
+def evaluate(
+    tasks: Sequence[Task],
+    solutions: Mapping[str, str],
+    protocol: str,
+    limits: Limits,
+    progress: Callable[[int], None],
+) -> dict[str, Outcome]:
+    """task id -> outcome for every task, in order; a task without a solution is not measured."""
+    jobs = [BENCHMARKS[t.benchmark].job(t, solutions[t.id], protocol) for t in tasks if t.id in solutions]
+    measured = dict(zip([j.id for j in jobs], run_jobs(jobs, limits, progress=progress), strict=True))
+    absent = Outcome("not_measured", detail="no completion for this task")
+    return {t.id: measured.get(t.id, absent) for t in tasks}
 
 
 def _round(
@@ -166,7 +182,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     """One row a benchmark and method: its tasks, its samples by verdict, pass@k in percent for each k of KS that some
     method has samples for; and where verdicts are carried, how many of these passed and how many differ from here.
 
-    Where a benchmark has several candidate methods of one sample a task, the Ideal of them follows (`oracle.ideal`).
+    Where a benchmark has several candidate methods of one sample a task, the Ideal of them follows (`select.ideal`).
     """
     rows = [_counts(str(b), str(m), g) for (b, m), g in outcomes.groupby(["benchmark", "method"], sort=True)]
     for benchmark, group in outcomes[~outcomes.method.isin(SELECTED)].groupby("benchmark", sort=True):

@@ -23,8 +23,9 @@ from pkg_lib.analysis.figures import (
     title_room,
 )
 from pkg_lib.analysis.stats import compare, holm
-from pkg_lib.analysis.tables import MINUS, PUBLISHED, complete, kind, points, published_rates
+from pkg_lib.analysis.tables import MINUS, complete, kind, points
 from pkg_lib.core.types import Context
+from pkg_lib.papers.pkg.pass_tables import PUBLISHED, published_rates
 
 UNITS = {"BM25": "row", "Dense": "row", "Func-BM25": "function", "Func-PKG": "function", "Block-PKG": "block"}
 UNITS |= {"JSON-PKG": "path-value"}

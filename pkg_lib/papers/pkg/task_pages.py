@@ -1,6 +1,6 @@
 """One page a task and benchmark: what every model, corpus and column gave for it, from the stored rows alone.
 
-Texts of tasks stand here only where they may be copied (`showing.COPYABLE`), and of contexts what results/contexts/ holds.
+Texts of tasks stand here only where they may be copied, and of contexts what results/contexts/ holds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.analysis.contents import Page
-from pkg_lib.analysis.tables import COLUMNS, TEMPLATES, TITLES, render, single
+from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.store import read_rows, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
-from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
 from pkg_lib.execution.errors import split_detail
-from pkg_lib.papers.pkg.showing import COPYABLE
+from pkg_lib.retrieval.columns import COLUMNS
 
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
@@ -69,7 +69,7 @@ def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Pat
 
 def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path]:
     """The index carries the digest of all that the pages are made from; they are left alone while that stays the same."""
-    texts, title = _tasks(folder.name), TITLES.get(folder.name, folder.name)
+    texts, title = _tasks(folder.name), title_of(folder.name)
     sources = [*dict.fromkeys(p for r in runs for p in r.files), *sorted(TEMPLATES.glob("*")), Path(__file__)]
     names = [*(f"{i} {t.prompt}" for i, t in texts.items()), *(f"{r.page.name} {r.page.title}" for r in runs)]
     mark = digest(*names, *(p.read_text("utf8") for p in sources))
@@ -91,7 +91,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
 def _tasks(benchmark: str) -> dict[str, Task]:
     """The tasks whose text may be shown, where it is at hand."""
     try:
-        return {t.id: t for t in load_benchmark(benchmark)} if benchmark in COPYABLE else {}
+        return {t.id: t for t in load_benchmark(benchmark)} if BENCHMARKS[benchmark].copyable else {}
     except UserError:
         return {}
 

@@ -9,7 +9,7 @@ import pytest
 
 from pkg_lib.core.types import UserError
 from pkg_lib.data import archives
-from pkg_lib.data.packages import PACKAGES, PINNED, local, named
+from pkg_lib.data.packages import PACKAGES, PINNED, local
 
 
 def test_an_archive_is_unpacked_once_and_read_without_running_it(package, own_cache):
@@ -56,9 +56,7 @@ def test_a_file_is_found_on_a_page_of_an_index():
 
 def test_names_and_places(shapes):
     assert {row["language"] for row in PINNED["npm"]} == {"java", "csharp", "typescript"}
-    assert named("toolz") is PACKAGES["toolz"]
-    with pytest.raises(UserError, match="choose from: redframes, more-itertools, toolz"):
-        named("numpy")
+    assert list(PACKAGES) == ["redframes", "more-itertools", "toolz"]
     for sources in (["other"], ["../mine/shapes"], [str(shapes / "shapes")]):
         with pytest.raises(UserError, match="has no"):
             local(shapes, sources, ["tests"])

@@ -154,7 +154,8 @@ def test_a_task_goes_through_its_file(functions, tmp_path):
 
 
 def test_the_span_of_a_record_is_the_function(tmp_path):
-    """RepoEval's records do not say where the function starts; this one is of its form, and the file is whole."""
+    """RepoEval's records do not say where the function starts; this one is of its form, and the file is
+    whole."""
     prompt = "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
     about = ABOUT | {
         "lineno": 10,

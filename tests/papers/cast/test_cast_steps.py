@@ -26,7 +26,8 @@ GOOD = f"```python\n{BODY}```\n"
 
 @pytest.fixture
 def benchmark(package, tmp_path, monkeypatch, embedder):
-    """The packages are `shapes` alone; embeddings of words; tokens are characters; contexts of 900 of them."""
+    """The packages are `shapes` alone; embeddings of words; tokens are characters; contexts of 900 of
+    them."""
     for name in list(PACKAGES):
         monkeypatch.delitem(PACKAGES, name)
     monkeypatch.setitem(PACKAGES, package.name, package)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pandas as pd
-from markupsafe import Markup
 
 from pkg_lib.analysis.sentences import decided, finding, listed
-from pkg_lib.analysis.stats import ALPHA as ALPHA
 from pkg_lib.analysis.stats import (
     BASELINE,
     ORACLE,
-    RESAMPLES,
     compare,
     helped_and_hurt,
     not_measured,
@@ -18,19 +15,9 @@ from pkg_lib.analysis.stats import (
     pass_at_1,
     wilson,
 )
-from pkg_lib.analysis.tables import (
-    DASH,
-    PUBLISHED,
-    TITLES,
-    complete,
-    differences,
-    kind,
-    percent,
-    points,
-    published_rates,
-    render,
-    single,
-)
+from pkg_lib.analysis.tables import DASH, complete, kind, percent, points, single
+from pkg_lib.data.benchmarks import title_of
+from pkg_lib.papers.pkg.pass_tables import PUBLISHED, published_rates
 
 AGAINST_NONE = ("Above None", "Below None", "No difference to None")
 
@@ -102,11 +89,6 @@ def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
     return finding("Points against None beside the paper's average over its models", pairs)
 
 
-def differences_html(verdicts: pd.DataFrame) -> Markup:
-    """`tables.differences` as an HTML fragment with its legend."""
-    return Markup(render("differences.html.j2", frame=differences(verdicts), resamples=RESAMPLES))
-
-
 def changed_tasks(verdicts: pd.DataFrame) -> str:
     """Markdown: the ids of the tasks that each column helped and hurt against None."""
     frame, lines = complete(verdicts), []
@@ -129,7 +111,7 @@ def caption_rates(verdicts: pd.DataFrame, benchmark: str) -> str:
     """What the bar chart shows, in words, for captions and for readers who cannot see it."""
     frame = complete(verdicts)
     rates = ", ".join(f"{c} {percent(pass_at_1(frame[c]).value)}" for c in frame)
-    return f"pass@1 in percent on {TITLES.get(benchmark, benchmark)}: {rates} ({DASH}: not measured)."
+    return f"pass@1 in percent on {title_of(benchmark)}: {rates} ({DASH}: not measured)."
 
 
 def caption_changes(verdicts: pd.DataFrame) -> str:

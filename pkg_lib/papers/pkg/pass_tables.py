@@ -1,0 +1,240 @@
+"""Tables 1 to 6 (Section 5): this study's rows of pass@1 beside the published ones, coloured against None."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+
+import pandas as pd
+
+from pkg_lib.analysis.grid import Grid, Printable
+from pkg_lib.analysis.stats import (
+    BASELINE,
+    CONTROLS,
+    RESAMPLES,
+    check_controls,
+    compare,
+    paired_bootstrap,
+    pass_at_1,
+    wilson,
+)
+from pkg_lib.analysis.tables import (
+    DASH,
+    FULL_AT,
+    HERE,
+    colour,
+    complete,
+    interval,
+    kind,
+    percent,
+    points,
+    probability,
+    render,
+    tex,
+)
+from pkg_lib.data.benchmarks import title_of
+from pkg_lib.retrieval.columns import COLUMNS
+
+PUBLISHED = {
+    ("humaneval", "code"): ("pkg_table1_humaneval_code.csv", "Table 1 of the PKG paper"),
+    ("mbpp", "code"): ("pkg_table2_mbpp_code.csv", "Table 2 of the PKG paper"),
+    ("humaneval", "text"): ("pkg_table3_humaneval_text.csv", "Table 3 of the PKG paper"),
+    ("mbpp", "text"): ("pkg_table4_mbpp_text.csv", "Table 4 of the PKG paper"),
+}
+PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
+COLOURS = (
+    "Colour: difference to None in the same row on tasks measured in both, orange-red below and teal above, "
+    f"linear in its size up to {FULL_AT:.0f} points. It shows size, not significance."
+)
+PARTLY = (
+    "n: tasks measured where some are not, which then need not be a random part of all. Reranked and Ideal "
+    "need every other column of a task."
+)
+PAIRED = (
+    "Differences and intervals in points of pass@1, over the tasks measured in both. Interval: paired bootstrap over "
+    f"tasks, {RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm over the tested columns. Ideal "
+    "chooses among candidates that include None's, so it cannot lose and is not tested."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PassCell:
+    """One printed cell. `value`, `low`, `high` in percent, `difference` in points against the row's None."""
+
+    text: str
+    value: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    passed: int | None = None
+    measured: int | None = None
+    total: int | None = None
+
+    @property
+    def colour(self) -> str:
+        return colour(self.difference)
+
+    @property
+    def gap(self) -> str:
+        """The difference of a measured cell as text."""
+        known = self.measured is not None and self.difference is not None
+        return points(self.difference / 100) if known else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRow:
+    group: str
+    model: str
+    cells: tuple[PassCell, ...]
+
+
+@dataclass(frozen=True)
+class PassTable(Printable):
+    """A table of pass@1 ready to print."""
+
+    title: str
+    rows: tuple[PassRow, ...]
+    notes: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def groups(self) -> list[tuple[str, list[PassRow]]]:
+        return [(group, list(rows)) for group, rows in groupby(self.rows, key=lambda r: r.group)]
+
+    def summary(self) -> dict[str, tuple[str, str]]:
+        """column -> (text, colour) of the first row's cell."""
+        return {name: (c.text, c.colour) for name, c in zip(self.columns, self.rows[0].cells, strict=True)}
+
+    def csv(self) -> str:
+        """One line a cell; an empty value was not measured."""
+        cells = [
+            {"source": row.group, "model": row.model, "method": column} | asdict(cell)
+            for row in self.rows
+            for column, cell in zip(self.columns, row.cells, strict=True)
+            if cell.text
+        ]
+        rounded = [{k: round(v, 4) if isinstance(v, float) else v for k, v in c.items()} for c in cells]
+        # As objects, since the counts and most published rates are whole numbers.
+        frame = pd.DataFrame(rounded, dtype=object).drop(columns="text")
+        frame = frame.rename(columns={"value": "pass_at_1_percent", "difference": "difference_points"})
+        return frame.to_csv(index=False, lineterminator="\n")
+
+    def markdown(self) -> str:
+        """The difference to None stands in the cells of this study, because Markdown has no colours."""
+        rows = [
+            [r.group, r.model, *(f"{c.text} ({c.gap})" if c.gap else c.text for c in r.cells)]
+            for r in self.rows
+        ]
+        return self._pipes(["Source", "Model", *self.columns], rows, words=2)
+
+    def latex(self) -> str:
+        lines = [" & ".join(["Model", *self.columns])]
+        for group, rows in self.groups:
+            heading = rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{tex(group)}}}}}"
+            lines += [r"\midrule", heading]
+            lines += [" & ".join([tex(r.model), *map(_tex_cell, r.cells)]) for r in rows]
+        return self._booktabs(len(self.columns), lines, xcolor=True)
+
+    def html(self) -> str:
+        """A fragment; report.css styles it, and it reads well without."""
+        return render("table.html.j2", table=self)
+
+
+def _tex_cell(cell: PassCell) -> str:
+    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tex(cell.text)
+
+
+def published(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
+    """The paper's rows for a benchmark, as text in the published precision: model x columns; empty without any.
+
+    A column that the paper's table does not have is an empty text.
+    """
+    if (benchmark, kind(columns)) not in PUBLISHED:
+        return pd.DataFrame(columns=list(columns))
+    path = HERE / "reference" / PUBLISHED[benchmark, kind(columns)][0]
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent")
+    names = [COLUMNS[c].published_as or c for c in columns]
+    return wide.reindex(rows["model"].unique(), columns=names, fill_value="").set_axis(list(columns), axis=1)
+
+
+def published_rates(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
+    """`published` as numbers, NaN where the paper's table has no such column."""
+    return published(benchmark, columns).apply(pd.to_numeric)
+
+
+def pass_table(
+    model: str,
+    verdicts: pd.DataFrame,
+    controls: Mapping[str, pd.Series],
+    benchmark: str,
+    corpus: str,
+    limit: int | None = None,
+) -> PassTable:
+    """This study's row, the controls and the published rows. Raises ControlError before all else."""
+    frame = complete(verdicts)
+    tasks, columns = frame.index, tuple(frame)
+    check_controls(controls, tasks)
+    rows = [PassRow(f"This study, corpus {corpus}", model, measured_cells(frame))]
+    for name in CONTROLS:
+        (cell,) = measured_cells(controls[name].reindex(tasks).to_frame(BASELINE))
+        rows.append(PassRow("Controls, without a model", name, (cell, *[PassCell("")] * (len(columns) - 1))))
+    notes = [COLOURS]
+    ours = [c for r in rows for c in r.cells if c.measured is not None]
+    notes += [f"{DASH} not measured."] if any(c.value is None for c in ours) else []
+    notes += [PARTLY] if any(0 < c.measured < c.total for c in ours) else []
+    if (benchmark, kind(columns)) in PUBLISHED:
+        ideal = ", Ideal its Ideal Reranker" if kind(columns) == "code" else ""
+        notes.append(f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there.")
+        rows += _published_rows(benchmark, columns)
+    first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
+    title = f"pass@1 in percent on {title_of(benchmark)} ({first}), one greedy sample a task"
+    return PassTable(title, tuple(rows), tuple(notes), columns)
+
+
+def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
+    """Each column's rate with its Wilson interval, and its difference to None."""
+    cells = []
+    for name in verdicts:
+        rate = pass_at_1(verdicts[name])
+        bounds = wilson(rate.passed, rate.measured)
+        if bounds is None:
+            cells.append(PassCell(DASH, measured=0, passed=0, total=rate.total))
+            continue
+        against = (
+            None if name == BASELINE else paired_bootstrap(verdicts[name], verdicts[BASELINE], resamples=1)
+        )
+        difference = 100 * against.value if against else None
+        text = percent(rate.value) + (f" (n={rate.measured})" if rate.measured < rate.total else "")
+        counts = rate.passed, rate.measured, rate.total
+        cells.append(PassCell(text, 100 * rate.value, difference, *(100 * b for b in bounds), *counts))
+    return tuple(cells)
+
+
+def published_cells(texts: Iterable[str], values: Sequence[float]) -> tuple[PassCell, ...]:
+    """Cells as they are printed in the paper, a dash where its table has none."""
+    pairs = enumerate(zip(texts, values, strict=True))
+    differences = [None, *(value - values[0] for value in values[1:])]
+    return tuple(PassCell(DASH) if math.isnan(v) else PassCell(t, v, differences[i]) for i, (t, v) in pairs)
+
+
+def _published_rows(benchmark: str, columns: Sequence[str]) -> list[PassRow]:
+    texts, rates = published(benchmark, columns), published_rates(benchmark, columns)
+    rows = [(m, published_cells(texts.loc[m], rates.loc[m].tolist())) for m in texts.index]
+    rows.append(("Avg.", published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())))
+    group = f"Published, corpus {PUBLISHED_CORPUS[kind(columns)]} ({PUBLISHED[benchmark, kind(columns)][1]})"
+    return [PassRow(group, *row) for row in rows]
+
+
+def against_none(verdicts: pd.DataFrame) -> Grid:
+    """Each column's paired difference to None with its interval, counts and p values."""
+    rows = {}
+    for column, row in compare(complete(verdicts)).iterrows():
+        counts = [f"{row[name]:.0f}" if row["n"] else DASH for name in ("n", "helped", "hurt")]
+        tests = [probability(row["p"]), probability(row["p_holm"])]
+        effect = [points(row["difference"]), interval(row["low"], row["high"])]
+        rows[str(column)] = [counts[0], *effect, *counts[1:], *tests]
+    columns = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
+    return Grid.of("Differences to None", rows, columns, "against None", PAIRED)
