@@ -38,16 +38,16 @@ BUDGETS = {
     "analysis": 1236,
     "chunking": 944,
     "core": 858,
-    "data": 1859,
+    "data": 1827,
     "execution": 1643,
     "experiment": 2016,
     "generation": 748,
-    "graph": 3113,
+    "graph": 3111,
     "papers/cast": 1405,
     "papers/claims": 1082,
     "papers/dkb": 1380,
     "papers/pkg": 2670,
-    "retrieval": 1450,
+    "retrieval": 1448,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

@@ -19,7 +19,7 @@ def test_entries_are_found_by_name_in_their_order():
 def test_an_unknown_name_is_one_line_with_the_choices():
     registry = Registry("column", {"None": 0, "BM25": 1})
     with pytest.raises(UserError, match=r"^unknown column 'x'; choose from: None, BM25$"):
-        registry.check(["BM25", "x"])
+        registry.get_or_fail("x")
 
 
 def test_a_name_is_given_once():

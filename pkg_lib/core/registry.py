@@ -47,11 +47,6 @@ class Registry(dict[str, Entry]):
             raise unknown(self.kind, name, self)
         return self[name]
 
-    def check(self, names: Iterable[str]) -> None:
-        """Raises UserError for the first name that has no entry."""
-        for name in names:
-            self.get_or_fail(name)
-
 
 def load_plugins() -> None:
     """Runs the files that PKG_PLUGINS names, each once. Raises UserError for one that is not there."""

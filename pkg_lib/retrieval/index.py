@@ -18,7 +18,6 @@ from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 
 LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
-_MAGIC = b"pkg-hnsw-1\n"
 
 
 class Index(Protocol):
@@ -65,7 +64,7 @@ class HNSWIndex(FlatIndex):
         """The links without the vectors, which the graph's directory holds already. UserError when it cannot be written."""
         data = faiss.serialize_index(self.index, faiss.IO_FLAG_SKIP_STORAGE).tobytes()
         try:
-            path.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+            path.write_bytes(hashlib.sha256(data).digest() + data)
         except OSError as e:
             raise UserError(
                 f"cannot write the index {path}: {e.strerror}; free space or give another directory"
@@ -92,10 +91,9 @@ def _contents(path: Path) -> bytes:
         data = path.read_bytes()
     except OSError as e:
         raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
-    start = len(_MAGIC)
-    if data[:start] != _MAGIC or data[start : start + 32] != hashlib.sha256(data[start + 32 :]).digest():
+    if data[:32] != hashlib.sha256(data[32:]).digest():
         raise UserError(f"the index {path} is damaged; delete it and build it again")
-    return data[start + 32 :]
+    return data[32:]
 
 
 INDEXES: Registry[Callable[[np.ndarray], Index]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})

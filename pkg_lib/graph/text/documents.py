@@ -1,14 +1,12 @@
 """JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
 
-One tree a document: its root is the whole JSON value, a PATH node with the empty path; every object or array below is a
-PATH node (payload: its path), every primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the
-paper, which names strings, numbers and booleans: null is a primitive, each element of an array of primitives is a leaf
-of its own, and an empty object or array is a leaf, since no path would tell of it otherwise.
+One tree a document: every object or array is a PATH node (payload: its path, empty at the root), every primitive
+a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the paper, which names strings, numbers and
+booleans: null is a primitive, and an empty object or array is a leaf, since no path would tell of it otherwise.
 
-Paths are unique in a document. Keys are joined by "/", an array's positions stand in brackets: `Lists/examples[0]/code`.
-In a key "~" is written ~0, "/" ~1, "[" ~2 and ";" ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. So no path
-holds " ; value = " and a payload can be read in one way only. A value is its text as it is; a string that would read as
-another value (`true`, `12`, `[]`) or starts with a quotation mark is written as a JSON string.
+Keys are joined by "/", positions stand in brackets: `Lists/examples[0]/code`. In a key "~" is written ~0, "/" ~1,
+"[" ~2 and ";" ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. A value is its text as it is; a string that
+would read as another value (`true`, `12`) or starts with a quotation mark is written as a JSON string.
 """
 
 from __future__ import annotations
