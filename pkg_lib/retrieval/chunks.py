@@ -1,4 +1,4 @@
-"""Chunks ranked for queries by BM25 or an embedder, and the paper's way to fill a context with them."""
+"""Chunks ranked for queries, by BM25 or an embedder by name, and the paper's way to fill a context with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pkg_lib.chunking.chunker import Chunk
-from pkg_lib.core.registry import unknown
+from pkg_lib.core.types import UserError
 from pkg_lib.retrieval.bm25 import BM25, tokenize
 from pkg_lib.retrieval.embed import DEFAULT, EMBEDDERS, Embedder
 
@@ -54,7 +54,7 @@ def make_ranker(name: str) -> Ranker:
     """The ranker of that name; UserError for an unknown one."""
     names = [BM25_NAME, *SHORT, *(n for n in EMBEDDERS if n not in SHORT.values())]
     if name not in names:
-        raise unknown("ranker", name, names)
+        raise UserError(f"unknown ranker '{name}'; choose from: {', '.join(names)}")
     return BM25Ranker() if name == BM25_NAME else EmbeddingRanker(name)
 
 
@@ -66,26 +66,21 @@ def order(scores: np.ndarray, k: int | None = None) -> np.ndarray:
 def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tuple[str, list[Chunk]]:
     """The chunks' texts one after another up to `limit`, the last one cut at a line end (Appendix A.1).
 
-    `measure` counts what the limit is in, such as a tokenizer's tokens. Returns the text and the chunks in
-    it.
+    `measure` counts what the limit is in, such as a tokenizer's tokens. Returns the text and the chunks in it.
     """
     text, used = "", []
     for chunk in chunks:
-        head = f"{text}\n" if text else ""
-        if measure(head + chunk.text) > limit:
-            part = _first_lines(head, chunk.text.splitlines(keepends=True), limit, measure)
-            return (part, [*used, chunk]) if part else (text, used)
-        text, used = head + chunk.text, [*used, chunk]
+        head, lines = f"{text}\n" if text else "", chunk.text.splitlines(keepends=True)
+        if measure(head + chunk.text) <= limit:
+            text, used = head + chunk.text, [*used, chunk]
+            continue
+        shown = largest(0, len(lines), lambda n, h=head, ls=lines: measure(h + "".join(ls[:n])) <= limit)
+        return (head + "".join(lines[:shown]), [*used, chunk]) if shown else (text, used)
     return text, used
 
 
-def _first_lines(head: str, lines: list[str], limit: int, measure: Callable[[str], int]) -> str:
-    shown = largest(0, len(lines), lambda n: measure(head + "".join(lines[:n])) <= limit)
-    return head + "".join(lines[:shown]) if shown else ""
-
-
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number above `low` and up to `high` that fits, by halving; `low` where none does."""
+    """The largest number up to `high` that fits, by halving; `low`, which is not asked for, where none above it does."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
