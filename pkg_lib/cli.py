@@ -377,21 +377,22 @@ def typegraph(
     store: Annotated[
         Path | None, opt("A file that keeps what was parsed; then only changed files are.")
     ] = None,
+    edges: Annotated[Many, opt("Edges that the paper lacks: arguments (of supertypes), beans (@Bean).")] = None,
     output: Annotated[Path | None, opt("A file for the graph as JSON (node-link).")] = None,
     record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
     """Builds the type graph of Java source, and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
 
-    built = build.build(directory, mode, processes, store)
+    built = build.build(directory, mode, processes, store, edges or ())
     say(build.lines(built))
     if output is not None:
         build.save(built.graph, output)
         typer.echo(f"saved: {output}")
     if record:
-        from pkg_lib.papers.dkb import measurement
+        from pkg_lib.papers.dkb import measurement, repository_study
 
-        folder = measurement.folder_of(results_dir(), record)
+        folder = repository_study.folder_of(results_dir(), record)
         measurement.measure(directory, record, folder, processes)
         typer.echo(f"recorded: {folder / 'index.json'}")
 

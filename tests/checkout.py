@@ -1,6 +1,8 @@
-"""A checkout as a new user has it: the files that git would give, a repository of its own, set up by run_all.sh.
+"""A checkout as a new user has it: the files that git would give, a repository of its own, set up by
+run_all.sh.
 
-The packages themselves are those of the running environment, laid below a new one, so that nothing is downloaded.
+The packages themselves are those of the running environment, laid below a new one, so that nothing is
+downloaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the tests share: an embedder that needs no model, a small corpus, the textbook graph, settings for hypothesis."""
+"""What the tests share: an embedder that needs no model, a small corpus, the textbook graph, settings for
+hypothesis."""
 
 from __future__ import annotations
 
@@ -15,6 +16,47 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Files that the fast lane does not even import: kernels, browsers, models, waits for a limit.
+SLOW = {
+    "analysis/test_browser.py",
+    "analysis/test_cases.py",
+    "analysis/test_topic_rates.py",
+    "benchmarks/test_benchmarks.py",
+    "execution/test_attacks.py",
+    "execution/test_evaluate.py",
+    "execution/test_official.py",
+    "execution/test_replay.py",
+    "experiment/test_batch.py",
+    "generation/test_backends.py",
+    "generation/test_resume.py",
+    "graph/test_enhance.py",
+    "graph/test_ledger.py",
+    "papers/cast/test_cast_steps.py",
+    "retrieval/test_embed.py",
+    "retrieval/test_prune.py",
+    "test_front_door.py",
+    "test_golden.py",
+    "test_jupyter.py",
+    "test_kernel.py",
+    "test_notebooks.py",
+    "test_processes.py",
+}
+
+
+def within_tests(path: Path) -> str:
+    return path.relative_to(ROOT / "tests").as_posix()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    fast = config.option.markexpr == "not slow"
+    return True if fast and within_tests(collection_path) in SLOW else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if within_tests(item.path) in SLOW:
+            item.add_marker("slow")
+
 
 # The same examples at every run: a red test must be red again.
 settings.register_profile(
@@ -55,7 +97,8 @@ def textbook():
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory) -> Path:
-    """A directory with a random two-layer Qwen2 and a tokenizer of single bytes: 256 tokens, then the special ones."""
+    """A directory with a random two-layer Qwen2 and a tokenizer of single bytes: 256 tokens, then the special
+    ones."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
@@ -83,7 +126,8 @@ def tiny_model(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to fall back on."""
+    """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to
+    fall back on."""
     for stage in ("contexts", "generations", "evaluations", "replay", "tasks", "repo_qa", "repo_tasks"):
         shutil.copytree(ROOT / "results" / stage, tmp_path / "results" / stage)
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))

@@ -31,7 +31,8 @@ class WordEmbedder:
 
 
 class FakeBackend:
-    """A model of `answer(request)`, which keeps the requests in `asked`; after `stop` of them it is interrupted.
+    """A model of `answer(request)`, which keeps the requests in `asked`; after `stop` of them it is
+    interrupted.
 
     An answer whose `finish` is not "end" is given as (text, finish).
     """

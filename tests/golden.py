@@ -1,6 +1,8 @@
-"""The committed study, rendered again in this process: every file of results/tables as the notebooks write it now.
+"""The committed study, rendered again in this process: every file of results/tables as the notebooks write it
+now.
 
-python tests/golden.py [NAME ...]    the notebooks whose label holds one of the names (all if none); says what differs
+python tests/golden.py [NAME ...]    the notebooks whose label holds one of the names (all if none); says what
+                                     differs
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class Server:
             return json.loads(answer.read() or b"{}")
 
     def run_all(self, path: str, timeout: float = 400) -> None:
-        """Opens a notebook with a kernel of its own and executes every code cell; AssertionError with a cell's error."""
+        """Opens a notebook with a kernel of its own and executes every code cell; AssertionError with a
+        cell's error."""
         notebook = self.call("GET", f"/api/contents/{path}")
         about = {"path": path, "name": Path(path).name, "type": "notebook", "kernel": {"name": "python3"}}
         session = self.call("POST", "/api/sessions", about)
@@ -70,7 +71,8 @@ class Server:
             self.call("DELETE", f"/api/sessions/{session['id']}")
 
     def save(self, path: str) -> None:
-        """Saves a notebook as JupyterLab does, with an output in its first code cell and what it knows of the language."""
+        """Saves a notebook as JupyterLab does, with an output in its first code cell and what it knows of the
+        language."""
         content = self.call("GET", f"/api/contents/{path}")["content"]
         language = {"name": "python", "version": "3.11.0", "file_extension": ".py"}
         content["metadata"]["language_info"] = language

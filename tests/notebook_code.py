@@ -26,7 +26,8 @@ def definitions(notebook: str) -> dict[str, Any]:
 
 def _defines(node: ast.stmt) -> bool:
     if isinstance(node, ast.Assign):
-        return all(isinstance(t, ast.Name) and t.id.isupper() for t in node.targets)
+        names = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+        return all(map(str.isupper, names))
     return isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef))
 
 

@@ -1,4 +1,6 @@
-"""Benchmarks by name; MBPP's own data is read only where PKG_MBPP_DIR names it."""
+"""Benchmarks by name, and through the sandbox: reference solutions pass, nothing passes nothing."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -6,21 +8,19 @@ import sys
 
 import pytest
 
-from pkg_lib.core.types import UserError
-from pkg_lib.data import benchmarks
-from pkg_lib.data.benchmarks import (
-    MBPP_DIR,
-    PROTOCOLS,
-    SEPARATOR,
-    before_tests,
-    benchmark_digest,
-    load_benchmark,
-    named_protocol,
-    program,
-)
+from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.data import mbpp
+from pkg_lib.data.benchmark import digest_of
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.execution.sandbox import run_jobs
 
+HUMANEVAL, MBPP = BENCHMARKS["humaneval"], BENCHMARKS["mbpp"]
+CHECK = "def check(c):\n    assert c(1) == 2\n"
+TASK = Task("HumanEval/x", "humaneval", "def f(x):\n", "f", CHECK, "    return x + 1\n")
+TESTS = mbpp.SEPARATOR.join(["one = 1", "assert f(1) == 2", "assert f(one) == 2"])
+PROSE = Task("MBPP/1", "mbpp", "Write a function.", "f", TESTS, "")
 needs_mbpp = pytest.mark.skipif(
-    MBPP_DIR not in os.environ, reason=f"{MBPP_DIR} names no directory with mbpp.jsonl"
+    mbpp.DIRECTORY not in os.environ, reason=f"{mbpp.DIRECTORY} names no directory with mbpp.jsonl"
 )
 ROWS = [
     {
@@ -34,23 +34,13 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def small(tmp_path, monkeypatch):
+def errors(benchmark, task, *solutions, protocol="pkg-paper") -> list[str]:
+    return [o.error for o in run_jobs([benchmark.job(task, s, protocol) for s in solutions])]
+
+
+def test_mbpp_split_prompt_and_tests(tmp_path, monkeypatch):
     (tmp_path / "mbpp.jsonl").write_text("\n".join(map(json.dumps, ROWS)) + "\n")
-    monkeypatch.setenv(MBPP_DIR, str(tmp_path))
-
-
-def test_humaneval():
-    tasks = load_benchmark("humaneval")
-    assert len(tasks) == 164
-    assert tasks[0].id == "HumanEval/0"
-    assert benchmarks.tests_of(tasks[0], PROTOCOLS["pkg-paper"]) == benchmarks.tests_of(
-        tasks[0], PROTOCOLS["standard"]
-    )
-    assert program(tasks[0], "S") == f"{tasks[0].prompt}S\n{tasks[0].test}\ncheck(has_close_elements)"
-
-
-def test_mbpp_split_prompt_and_tests(small):
+    monkeypatch.setenv(mbpp.DIRECTORY, str(tmp_path))
     tasks = load_benchmark("mbpp")
     assert [t.id for t in tasks] == ["MBPP/11", "MBPP/12", "MBPP/510"]
     assert len(load_benchmark("mbpp-all")) == 5
@@ -59,25 +49,63 @@ def test_mbpp_split_prompt_and_tests(small):
         "inc",
         "Write a function to add one.\nTest: assert inc(1) == 2",
     )
-    assert benchmarks.needs_setup(task)
     assert load_benchmark("mbpp-signature", 1)[0].prompt.endswith("\nFunction: def inc(a, b=1)")
-    assert task.test == SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
-    assert load_benchmark("mbpp", 1, "standard")[0].prompt.endswith("\nTest: assert inc(1) == 2")
+    assert task.test == mbpp.SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
     assert "\r" not in task.solution
-    assert before_tests(task, "S") == "S"
-    assert benchmarks.tests_of(task, PROTOCOLS["pkg-paper"]) == ("assert inc(1) == 2", "assert (inc(2)) == 3")
-    assert benchmarks.tests_of(task, PROTOCOLS["standard"]) == (
-        "one = 1\nassert inc(1) == 2\nassert (inc(2)) == 3",
-    )
 
 
-def test_protocols():
-    assert [(p.apart, p.setup, p.hint) for p in PROTOCOLS.values()] == [
-        (True, False, "first test"),
-        (False, True, "first test"),
-    ]
-    with pytest.raises(UserError, match="choose from: pkg-paper, standard"):
-        named_protocol("strict")
+def test_jobs_follow_the_protocol():
+    job = HUMANEVAL.job(TASK, "    return 2\n")
+    assert job.solution == "def f(x):\n    return 2\n"
+    assert job.tests == ("def check(c):\n    assert c(1) == 2\n\ncheck(f)",)
+    assert job == HUMANEVAL.job(TASK, "    return 2\n", "standard") and job.seconds == 3.0
+    assert MBPP.job(PROSE, "s").tests == ("assert f(1) == 2", "assert f(one) == 2")
+    assert MBPP.job(PROSE, "s", "standard").tests == ("one = 1\nassert f(1) == 2\nassert f(one) == 2",)
+    assert MBPP.job(PROSE, "s").seconds == 20.0 and HUMANEVAL.sanity_job(TASK, "x").tests == ()
+    with pytest.raises(UserError, match="unknown protocol 'strict'; choose from: pkg-paper, standard"):
+        HUMANEVAL.job(TASK, "", "strict")
+
+
+def test_setup_code_is_the_standard_protocols():
+    assert errors(MBPP, PROSE, "def f(x): return 2", protocol="standard") == [""]
+    assert errors(MBPP, PROSE, "def f(x): return 2") == ["NameError"]
+
+
+def test_sanity_runs_the_solution_alone():
+    solutions = ("    return 5\n", "    return (\n", "    return 1\nx = y\n")
+    outcomes = run_jobs([HUMANEVAL.sanity_job(TASK, s) for s in solutions])
+    assert [o.error for o in outcomes] == ["", "SyntaxError", "NameError"]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "assert f(1) == 2",
+        "assert f( 1 )==2, 'no'",
+        "def test():\n    assert f(one) == 2\ntest()",
+        "if True: assert f(1) == 2",
+    ],
+)
+def test_sanity_sees_no_copy_of_a_test(copy):
+    wrong = f"one = 1\ndef f(x):\n    return 3\n{copy}\n"
+    other = wrong + "assert f(2) == 3\n"
+    solutions = (wrong, other, other + "assert f(1) == 4\n", f"{copy}\nreturn (")
+    outcomes = run_jobs([MBPP.sanity_job(PROSE, s) for s in solutions])
+    assert [o.error for o in outcomes] == ["", "", "AssertionError", "SyntaxError"]
+    kept = "def f(x):\n    assert x\n    return 2"
+    assert MBPP.untested(PROSE, wrong) != wrong and MBPP.untested(PROSE, kept) == kept
+    assert HUMANEVAL.untested(TASK, "    assert f(1) == 2") == TASK.prompt + "    assert f(1) == 2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["humaneval", pytest.param("mbpp-all", marks=needs_mbpp)])
+def test_control_rows(name):
+    """Under the benchmark's own rule every reference passes, and a function that does nothing never."""
+    benchmark, tasks = BENCHMARKS[name], load_benchmark(name)
+    head = "" if name == "humaneval" else "def {}(*args):\n"
+    solved = run_jobs([benchmark.job(t, t.solution, "standard") for t in tasks])
+    empty = [benchmark.job(t, head.format(t.entry_point) + "    return None\n", "standard") for t in tasks]
+    assert {o.status for o in solved} == {"passed"} and {o.status for o in run_jobs(empty)} == {"failed"}
 
 
 def test_user_mistakes(tmp_path, monkeypatch):
@@ -85,43 +113,43 @@ def test_user_mistakes(tmp_path, monkeypatch):
         load_benchmark("mpbb")
     with pytest.raises(UserError, match="at least 1"):
         load_benchmark("humaneval", 0)
-    monkeypatch.setenv(MBPP_DIR, str(tmp_path))
+    monkeypatch.setenv(mbpp.DIRECTORY, str(tmp_path))
     with pytest.raises(UserError, match=r"holds no mbpp\.jsonl"):
         load_benchmark("mbpp")
-    (tmp_path / "mbpp.jsonl").write_text('{"task_id": 11}\n{"task')
-    with pytest.raises(UserError, match=r"mbpp\.jsonl"):
-        load_benchmark("mbpp")
+    for damaged in ('{"task_id": 11}', '{"task_id": 11}\n{"task'):
+        (tmp_path / "mbpp.jsonl").write_text(damaged)
+        with pytest.raises(UserError, match=r"is not MBPP's JSONL"):
+            load_benchmark("mbpp")
 
 
 def test_an_unreachable_hub_fails_fast(monkeypatch):
     datasets = pytest.importorskip("datasets")
-    monkeypatch.delenv(MBPP_DIR, raising=False)
+    monkeypatch.delenv(mbpp.DIRECTORY, raising=False)
 
     def unreachable(*args, **kwargs):
         raise ConnectionError("no network")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(UserError, match=f"set {MBPP_DIR}"):
-        load_benchmark("mbpp")
+    for reachable in (True, False):
+        monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda answer=reachable: answer)
+        with pytest.raises(BenchmarkMissing, match=f"set {mbpp.DIRECTORY}"):
+            load_benchmark("mbpp")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match="package datasets"):
+    with pytest.raises(BenchmarkMissing, match="package datasets"):
         load_benchmark("mbpp")
 
 
 def test_digest_covers_tests():
     tasks = load_benchmark("humaneval", 2)
-    assert benchmark_digest(tasks) != benchmark_digest(tasks[:1])
-    assert benchmark_digest(tasks) == benchmark_digest(load_benchmark("humaneval", 2))
+    assert digest_of(tasks) != digest_of(tasks[:1])
+    assert digest_of(tasks) == digest_of(load_benchmark("humaneval", 2))
 
 
 @needs_mbpp
 def test_mbpp_as_published():
-    tasks = load_benchmark("mbpp")
+    tasks, everything = load_benchmark("mbpp"), load_benchmark("mbpp-all")
     assert [t.id for t in (tasks[0], tasks[-1])] == ["MBPP/11", "MBPP/510"]
-    assert len(tasks) == 500
-    everything = load_benchmark("mbpp-all")
-    assert len(everything) == 974
-    assert [t.id for t in everything if t.test.split(SEPARATOR)[0]] == ["MBPP/367", "MBPP/927"]
+    assert (len(tasks), len(everything)) == (500, 974)
+    assert [t.id for t in everything if t.test.split(mbpp.SEPARATOR)[0]] == ["MBPP/367", "MBPP/927"]
     assert all(t.entry_point in t.prompt.splitlines()[-1] for t in everything)
     assert all(f"def {t.entry_point}(" in t.prompt for t in load_benchmark("mbpp-signature"))
-    assert benchmarks.is_mbpp(everything[0])

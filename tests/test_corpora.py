@@ -36,11 +36,6 @@ def test_source_directory(tree):
     assert [name for name, _ in graph.skipped] == ["source/b/latin.py"]
 
 
-def test_home_is_expanded(tree, monkeypatch):
-    monkeypatch.setenv("HOME", str(tree.parent))
-    assert len(load_corpus("source:~/tree")) == 3
-
-
 def test_corpora_are_joined(tree):
     names = [d.id for d in load_corpus(f"textbook+source:{tree}")]
     assert (

@@ -1,4 +1,5 @@
-"""The commands of a new user's first hour, typed in a fresh checkout: exit code, lines, and nothing left for git."""
+"""The commands of a new user's first hour, typed in a fresh checkout: exit code, lines, and nothing left for
+git."""
 
 from __future__ import annotations
 
@@ -13,7 +14,6 @@ import pytest
 
 from pkg_lib.data.benchmarks import load_benchmark
 
-pytestmark = pytest.mark.slow
 MODEL = "qwen2.5-coder-0.5b-instruct"
 LARGE = "--dry-run --model codellama-7b-instruct"
 BAR = re.compile(r"\[\d\d:\d\d[<,]")  # of a progress bar
@@ -21,7 +21,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "PKG_MBPP_DIR": "", "PKG_PAPER_DIR": ""}
 
 
 class Typed(NamedTuple):
-    """A command, its exit code, the lines that it may write (progress bars not counted), and words among them."""
+    """A command, its exit code, the lines that it may write (progress bars not counted), and words among
+    them."""
 
     command: str
     code: int
@@ -94,7 +95,8 @@ def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_pat
 
 
 def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, committed):
-    """Of the stored results only what the model itself wrote is there: no samples to replay, no measured speeds or graphs."""
+    """Of the stored results only what the model itself wrote is there: no samples to replay, no measured
+    speeds or graphs."""
     for stage in ("contexts", "generations", "evaluations"):
         (tmp_path / "mine").mkdir(exist_ok=True)
         os.rename(committed / stage, tmp_path / "mine" / stage)

@@ -1,4 +1,5 @@
-"""Every number of every committed table is what the notebooks compute now from the committed runs, which stay as they are."""
+"""Every number of every committed table is what the notebooks compute now from the committed runs, which stay
+as they are."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ import pytest
 
 from tests import golden
 
-pytestmark = pytest.mark.slow
 WORK = golden.work()
 
 

@@ -34,26 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 598,
+    "": 599,
     "analysis": 1236,
-    "chunking": 948,
-    "core": 852,
-    "data": 1894,
-    "execution": 1618,
-    "experiment": 2011,
+    "chunking": 944,
+    "core": 858,
+    "data": 1857,
+    "execution": 1643,
+    "experiment": 2014,
     "generation": 748,
-    "graph": 3199,
-    "papers/cast": 1436,
-    "papers/claims": 1577,
+    "graph": 3113,
+    "papers/cast": 1413,
+    "papers/claims": 1082,
     "papers/dkb": 1346,
-    "papers/pkg": 4898,
-    "retrieval": 1496,
+    "papers/pkg": 2683,
+    "retrieval": 1443,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Built", "Job", "Run"}
+TWICE: set[str] = {"Backend", "Block", "Job"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
@@ -143,6 +143,8 @@ def called_names() -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            names.add(node.value)  # a class that is loaded by its name
         elif isinstance(node, ast.alias) and node.asname:
             names.add(node.name.split(".")[-1])
     return names

@@ -1,4 +1,5 @@
-"""The notebooks in JupyterLab as a user has them: a server in the checkout, kernels that start in notebooks/."""
+"""The notebooks in JupyterLab as a user has them: a server in the checkout, kernels that start in
+notebooks/."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from analysis.browser import Browser, executable
 from checkout import ROOT
 from jupyter_api import TOKEN, Server
 
-pytestmark = pytest.mark.slow
 NOTEBOOKS = sorted(p.name for p in (ROOT / "notebooks").glob("*.ipynb"))
 # About no model, and one whose progress bars are widgets; the one about a model is clicked.
 EXECUTED, CLICKED = ("closed_models.ipynb", "explore.ipynb"), "rq1_code_pkg.ipynb"

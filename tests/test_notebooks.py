@@ -24,7 +24,6 @@ def cell_of(notebook: str, limit: int):
     return study.cells([notebook], [(experiment, FIRST)], {})[0][1]
 
 
-@pytest.mark.slow
 def test_a_limited_notebook_leaves_its_section_and_is_the_same_when_run_again(committed):
     """Progress bars come as widgets with random ids; they are taken out."""
     cell = cell_of("rq1_code_pkg", 24)

@@ -21,6 +21,10 @@ def code(cells):
     return [c for c in cells if c.cell_type == "code"]
 
 
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
 def test_stored_without_outputs(cells):
     assert all(c.outputs == [] and c.execution_count is None for c in code(cells))
 
@@ -52,8 +56,12 @@ def test_imports_stand_in_the_first_code_cell(cells):
 def test_no_absolute_path_and_no_change_of_the_import_path(cells):
     for cell in code(cells):
         assert "sys.path" not in cell.source
-        constants = [n.value for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Constant)]
-        assert not [s for s in constants if isinstance(s, str) and re.match(r"/|~|[A-Za-z]:\\", s)]
+        strings = [
+            n.value
+            for n in ast.walk(ast.parse(cell.source))
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
+        assert not [s for s in strings if re.match(r"/\w|~|[A-Za-z]:\\", s)]
 
 
 def test_every_question_is_told_before_code_answers_it(cells):

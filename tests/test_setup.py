@@ -51,7 +51,8 @@ def test_second_start_needs_no_installation(tmp_path):
 
 
 def test_failed_installation_is_not_taken_for_a_complete_one(tmp_path):
-    """A pip that fails for the requirements (a network cut after torch) ends in one error, and leaves no stamp."""
+    """A pip that fails for the requirements (a network cut after torch) ends in one error, and leaves no
+    stamp."""
     venv, tools = tmp_path / "venv", tmp_path / "tools"
     tools.mkdir()
     pip = '#!/bin/sh\\ncase "$*" in *"-r "*) exit 1;; *) exit 0;; esac\\n'

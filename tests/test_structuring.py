@@ -12,7 +12,7 @@ from pkg_lib import cli
 from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import check_name
-from pkg_lib.data.structuring import kept, load_structured, qualifying, structure
+from pkg_lib.data.structuring import kept, load_structured, structure
 from pkg_lib.graph.text.documents import Structured
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval import columns
@@ -135,11 +135,6 @@ def test_a_changed_text_is_refused(docs, tmp_path):
 def test_users_errors(docs, tmp_path, arguments, message):
     with pytest.raises(UserError, match=message):
         structure(*arguments, results=tmp_path / "r")
-
-
-def test_qualifying(docs):
-    long, short = Document("l", "word " * 900, "rst"), Document("s", "word " * 10, "rst")
-    assert qualifying([long, *docs, short]) == docs
 
 
 def test_what_a_model_lost_and_made_up():

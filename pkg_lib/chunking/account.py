@@ -1,8 +1,8 @@
 """What chunking keeps: of every file, how many bytes are in chunks, and where the others went.
 
-LEAF      a leaf (a long string, a comment) over the limit: the published algorithm has no parts to split it into
+LEAF      a leaf (a long string, a comment) over the limit: the published algorithm has no parts of it
 BETWEEN   white space between two chunks, before the first and after the last
-LAYOUT    white space inside a chunk that is written anew from columns: tabs, carriage returns, spaces at line ends
+LAYOUT    white space inside a chunk that is written anew from columns: tabs, returns, spaces at line ends
 UNSEEN    text that no node of the tree covers
 """
 
@@ -19,11 +19,10 @@ LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file. `lost` counts bytes by reason, `bytes_twice` those that stand in two chunks (fixed-size with overlap).
+    """One file. `lost` counts bytes by reason, `bytes_twice` those in two chunks (fixed-size with overlap).
 
-    `leaves_over` leaves were larger than the limit (lost as published, cut at line ends without loss), `lines_cut` lines
-    larger than the limit were cut inside; `parse_errors` counts ERROR and MISSING nodes (None: not parsed). `returns` says
-    that there are carriage returns.
+    `leaves_over` leaves and `lines_cut` lines were larger than the limit; `parse_errors` counts ERROR and
+    MISSING nodes (None: not parsed); `returns`: there are carriage returns.
     """
 
     document: str
@@ -46,10 +45,8 @@ class Account:
     @property
     def balanced(self) -> bool:
         """Bytes in = bytes in chunks + bytes lost, and no byte is counted below zero."""
-        return (
-            self.bytes_in == self.bytes_in_chunks - self.bytes_twice + self.bytes_lost
-            and min(self.lost.values(), default=0) >= 0
-        )
+        found_again = self.bytes_in_chunks - self.bytes_twice + self.bytes_lost
+        return self.bytes_in == found_again and min(self.lost.values(), default=0) >= 0
 
 
 @dataclass
@@ -73,11 +70,9 @@ class Accounts:
             "have line ends other than LF": [a.document for a in self.files if a.returns],
             f"are {LARGER}": [a.document for a in self.files if a.bytes_in > LARGE],
         }
-        kept = total - lost.total()
-        rows = [
-            f"{len(self.files):,} files, {total:,} bytes = {kept:,} in {chunks:,} chunks + {lost.total():,} lost",
-            *(f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n),
-        ]
+        balance = f"{total - lost.total():,} in {chunks:,} chunks + {lost.total():,} lost"
+        rows = [f"{len(self.files):,} files, {total:,} bytes = {balance}"]
+        rows += [f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n]
         rows += [f"  {len(n):,} files {what} ({first_few(n)})" for what, n in remarks.items() if n]
         rows += [f"  skipped {len(n):,}: {reason} ({first_few(n)})" for reason, n in self.skipped.items()]
         return "\n".join(rows if self.balanced else [*rows, "does not add up"])

@@ -20,7 +20,7 @@ MAX_INDENT = 2000
 
 
 @dataclass(slots=True)
-class Made:
+class Pieces:
     """Columns of the chunks to be, and the fields of the file's account."""
 
     starts: list[int]
@@ -30,8 +30,11 @@ class Made:
     account: dict[str, Any] = field(default_factory=dict)
 
 
-def _pack(items: list[Item], expand: Any, count: Sequence[int], limit: int, method: str) -> Windows:
-    return pack(items, expand, count, limit, merge=method == "cast", single=method == "split-only")
+def _pack(whole: Item, parts: Any, count: Sequence[int], limit: int, method: str) -> Windows:
+    """The windows of a whole tree, which Algorithm 1 gives as it is where it fits."""
+    fits = count[whole[1]] - count[whole[0]] <= limit
+    items = [whole] if fits else list(parts(whole))
+    return pack(items, parts, count, limit, merge=method == "cast", single=method == "split-only")
 
 
 # ---- lossless
@@ -64,7 +67,8 @@ class _Whole:
             yield at, end, None
 
     def _pieces(self, start: int, end: int) -> Iterator[Item]:
-        """Lines of a leaf that is over the limit; of a line that is over it alone, runs of as many characters as fit."""
+        """Lines of a leaf that is over the limit; of a line that is over it, runs of as many characters as
+        fit."""
         i, j = bisect_left(self.newlines, start), bisect_left(self.newlines, end - 1)
         if i == j:
             self.lines_cut += 1
@@ -80,31 +84,24 @@ class _Whole:
             start = stop
 
 
-def lossless(source: Source, language: str, limit: int, method: str) -> Made:
-    """Chunks that tile the file: white space between two goes to the first of them up to its last line end."""
+def lossless(source: Source, language: str, limit: int, method: str) -> Pieces:
+    """Chunks that tile the file: white space between two goes to the first up to its last line end."""
     size = len(source.data)
     if not size:
-        return Made([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
+        return Pieces([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
     tree = parse(source.data, language)
     whole, item = _Whole(source, limit), (0, size, tree.root_node)
-    count = whole.count
-    # Only white space: Algorithm 1 gives the tree whole, and so is the file.
-    fits = count[size] <= limit
-    windows = _pack([item] if fits else list(whole.parts(item)), whole.parts, count, limit, method)
+    windows = _pack(item, whole.parts, whole.count, limit, method)
     cuts = [0, *(_cut(source.data, windows, head) for head in windows.heads[1:]), size]
     starts, stops = cuts[:-1], cuts[1:]
     texts = [source.text(a, b) for a, b in zip(starts, stops, strict=True)]
-    account = {
-        "bytes_in_chunks": size,
-        "leaves_over": whole.leaves_over,
-        "lines_cut": whole.lines_cut,
-        "parse_errors": parse_errors(tree.root_node),
-    }
-    return Made(starts, stops, texts, windows.sizes, account)
+    account = {"bytes_in_chunks": size, "parse_errors": parse_errors(tree.root_node)}
+    account |= {"leaves_over": whole.leaves_over, "lines_cut": whole.lines_cut}
+    return Pieces(starts, stops, texts, windows.sizes, account)
 
 
 def _cut(data: bytes, windows: Windows, head: int) -> int:
-    """Where the chunk of this first node begins: with its line's indentation, if it is the first of its line."""
+    """Where the chunk of this first node begins: with the indentation, if it is the first of its line."""
     before, start = windows.ends[head - 1], windows.starts[head]
     line_end = data.rfind(b"\n", before, start)
     return line_end + 1 if line_end >= 0 else start
@@ -113,7 +110,7 @@ def _cut(data: bytes, windows: Windows, head: int) -> int:
 # ---- as published
 
 
-def published(source: Source, language: str, limit: int, method: str) -> Made:
+def published(source: Source, language: str, limit: int, method: str) -> Pieces:
     """What astchunk writes; see the module chunker for what that means."""
     count = source.bytes_before
     tree = parse(source.data, "tsx" if language == "typescript" else language)
@@ -125,13 +122,11 @@ def published(source: Source, language: str, limit: int, method: str) -> Made:
             over.append(item[:2])
         return ((c.start_byte, c.end_byte, c) for c in children(item[2]))
 
-    item = (root.start_byte, root.end_byte, root)
-    fits = count[item[1]] - count[item[0]] <= limit
-    windows = _pack([item] if fits else list(parts(item)), parts, count, limit, method)
+    windows = _pack((root.start_byte, root.end_byte, root), parts, count, limit, method)
     return _written(source, windows, over, parse_errors(root))
 
 
-def _written(source: Source, windows: Windows, over: list[tuple[int, int]], errors: int) -> Made:
+def _written(source: Source, windows: Windows, over: list[tuple[int, int]], errors: int) -> Pieces:
     starts, ends = windows.starts, windows.ends
     runs = list(windows.runs())
     firsts = [starts[i] for i, _ in runs]
@@ -140,20 +135,21 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
     texts = []
     for (i, j), first in zip(runs, firsts, strict=True):
         column = source.column(first)
-        # astchunk indents the first line by its column. On a line without end that is the whole file again in every chunk.
+        # astchunk indents the first line by its column: on an endless line, the whole file again in every
+        # chunk.
         indent = " " * column if column <= MAX_INDENT else ""
         texts.append(indent + _joined(source, starts, ends, i, j, anew))
     sizes = _sizes(source, windows, runs)
     kept = sum(lasts) - sum(firsts) - sum(b - a for a, b in anew)
     lost = _lost(source, windows, over, anew, kept)
     account = {"bytes_in_chunks": kept, "lost": lost, "leaves_over": len(over), "parse_errors": errors}
-    return Made(firsts, lasts, texts, sizes, account)
+    return Pieces(firsts, lasts, texts, sizes, account)
 
 
 def _joined(
     source: Source, starts: list[int], ends: list[int], i: int, j: int, anew: list[tuple[int, int]]
 ) -> str:
-    """Nodes i to j - 1 with what astchunk writes between them: as many line ends, then as many spaces as the column says.
+    """Nodes i to j - 1 with what astchunk writes between: as many line ends, then spaces up to the column.
 
     Appends to `anew` the gaps that are something else in the file.
     """
@@ -193,9 +189,8 @@ def _lost(
             inside = over[bisect_left(heads, a) : bisect_left(heads, b)]
             white -= sum(_white(count, c, d) for c, d in inside)
     between = len(source.data) - kept - leaf - words - white
-    return Counter(
-        {k: v for k, v in {LEAF: leaf, BETWEEN: between, LAYOUT: white, UNSEEN: words}.items() if v}
-    )
+    lost = {LEAF: leaf, BETWEEN: between, LAYOUT: white, UNSEEN: words}
+    return Counter({reason: size for reason, size in lost.items() if size})
 
 
 def _white(count: Sequence[int], start: int, stop: int) -> int:
@@ -205,7 +200,7 @@ def _white(count: Sequence[int], start: int, stop: int) -> int:
 # ---- fixed size
 
 
-def fixed(source: Source, lines: int, overlap: int) -> Made:
+def fixed(source: Source, lines: int, overlap: int) -> Pieces:
     """So many lines a chunk, the last `overlap` of them again in the next."""
     size = len(source.data)
     bounds = [0, *(place + 1 for place in source.newlines)]
@@ -219,4 +214,4 @@ def fixed(source: Source, lines: int, overlap: int) -> Made:
     texts = [source.text(a, b) for a, b in zip(starts, stops, strict=True)]
     sizes = [count[b] - count[a] for a, b in zip(starts, stops, strict=True)]
     inside = sum(stops) - sum(starts)
-    return Made(starts, stops, texts, sizes, {"bytes_in_chunks": inside, "bytes_twice": inside - size})
+    return Pieces(starts, stops, texts, sizes, {"bytes_in_chunks": inside, "bytes_twice": inside - size})

@@ -1,18 +1,19 @@
 """Chunkers by name: a file's bytes -> Chunks and the file's Account.
 
 Methods (Sections 2 and 4 of the paper)
-    cast         split-then-merge as the authors' package runs it: Algorithm 1, then merging inside split nodes
+    cast         split-then-merge as the authors' package runs it: Algorithm 1, then merging in split nodes
     algorithm-1  Algorithm 1 alone
     split-only   no merging: every node that fits is a chunk (Table 2)
     fixed-size   so many lines a chunk (the baseline)
 
 Modes
-    as-published  what the authors' package `astchunk` 0.1.0 writes: sizes in bytes that are no white space, text written anew
-                  from the nodes' lines and columns, leaves over the limit dropped, TypeScript read by the TSX grammar (but a
-                  chunk that begins beyond column 2,000 is not indented, which on one long line grows with its square)
-    lossless      the paper's fourth design goal: the chunks concatenated are the file, byte for byte; sizes in characters; no
-                  chunk is over the limit: a leaf that is over it is cut at line ends, a line that is over it after as many
-                  characters as fit
+    as-published  what the authors' package `astchunk` 0.1.0 writes: sizes in bytes but white space, text
+                  written anew from the nodes' lines and columns, leaves over the limit dropped, TypeScript
+                  read as TSX (but no indent beyond column 2,000, which on one long line grows with its
+                  square)
+    lossless      the paper's fourth design goal: the chunks concatenated are the file, byte for byte; sizes
+                  in characters but white space; what is over the limit is cut at line ends, a line between
+                  characters
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from pkg_lib.core.workers import paused_collector
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 MODES = ("as-published", "lossless")
 MAX_SIZE = 2000  # Section 4
-LINES = 60  # the median of cast chunks over the standard library is 63: the paper matches the two by such statistics
+LINES = 60  # the median of cast chunks over the standard library is 63, and the paper matches the two so
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes `start` to `stop` and lines `first` to `last` (from 1) of a document; `size` in characters but white space.
+    """Bytes `start` to `stop` and lines `first` to `last` (from 1) of a document; `size` without white space.
 
     In mode as-published `text` is written anew from columns and may differ from those bytes in white space.
     """
@@ -90,12 +91,10 @@ class Chunker:
         if self.max_size < 1 or self.lines < 1 or not 0 <= self.overlap < self.lines:
             raise UserError("max_size and lines are at least 1, overlap at least 0 and below lines")
         if self.overlap and (self.mode == "lossless" or self.method != "fixed-size"):
-            raise UserError(
-                "overlap goes with method fixed-size in mode as-published; without it no byte stands in two chunks"
-            )
+            raise UserError("overlap goes with method fixed-size in mode as-published, which has bytes twice")
 
     def chunk(self, data: bytes, document: str, language: str | None = None) -> Chunked:
-        """The chunks of one file, in order; the language is the suffix's where none is given (UserError for an unknown one)."""
+        """The chunks of one file, in order; UserError where neither its suffix nor `language` is known."""
         language = language or language_of(document)
         if language is None:
             raise UserError(f"{document}: no language has this suffix; give one by name")

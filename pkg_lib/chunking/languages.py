@@ -71,12 +71,12 @@ def _parser(language: str) -> Parser:
 
 
 def parse(data: bytes, language: str) -> Tree:
-    """The syntax tree, with ERROR and MISSING nodes where the text does not parse; UserError for an unknown language."""
+    """The syntax tree, with ERROR and MISSING nodes where the text does not parse."""
     return _parser(language).parse(data)
 
 
 def children(node: Node) -> Iterable[Node]:
-    """The children in order. Thousands are made one by one, so that a table of millions of numbers costs no memory."""
+    """The children in order. Thousands are made one by one, so that a huge table costs no memory."""
     return node.children if node.child_count < MANY else _one_by_one(node)
 
 

@@ -1,4 +1,5 @@
-"""Chunk statistics by language and chunker: how many, how large, how full, how many cut a function, what is lost."""
+"""Chunk statistics by language and chunker: how many, how large, how full, which cut a function, what is
+lost."""
 
 from __future__ import annotations
 
@@ -19,9 +20,11 @@ from pkg_lib.chunking.source import Source
 def functions_cut(
     data: bytes, language: str, chunks: list[Chunk], limit: int
 ) -> tuple[int, int, int, set[int]]:
-    """(functions, those in more than one chunk, those of them that would fit into one, positions of the chunks that cut).
+    """(functions, those in more than one chunk, those of them that would fit into one, positions of cutting
+    chunks).
 
-    A function is cut when no chunk holds all of it that any chunk holds; a chunk cuts it when it holds a part only.
+    A function is cut when no chunk holds all of it that any chunk holds; a chunk cuts it when it holds a
+    part.
     """
     count = Source(data).characters_before
     spans = functions_of(parse(data, language), language)
@@ -40,8 +43,8 @@ def functions_cut(
 def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) -> pd.DataFrame:
     """One row a language and chunker, from (name, bytes) of files with a known suffix.
 
-    `size_*` are in characters but white space, `lines_*` in lines; `fill` is the mean size over the limit (missing for
-    fixed-size, which has none); shares are of chunks, functions and bytes.
+    `size_*` are in characters but white space, `lines_*` in lines; `fill` is the mean size over the limit
+    (missing for fixed-size, which has none); shares are of chunks, functions and bytes.
     """
     by_language: dict[str, list[tuple[str, bytes]]] = {}
     for name, data in files:

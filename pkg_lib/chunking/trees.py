@@ -1,4 +1,4 @@
-"""The source files of a tree, and their chunks. What cannot be read is named by reason, and the rest goes on."""
+"""The source files of a tree, and their chunks. What is unreadable is named by reason; the rest goes on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def walk(root: Path, accounts: Accounts, languages: set[str] | None = None) -> I
 
 
 def chunk_files(files: Iterable[File], chunker: Chunker, processes: int = 1) -> Iterator[Chunked]:
-    """One Chunked a (name, bytes), in order; the same whatever the number of processes. UserError for less than one."""
+    """One Chunked a (name, bytes), in order; the same whatever the number of processes."""
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
     if processes == 1:

@@ -1,12 +1,13 @@
 """Algorithm 1 of the paper: a syntax tree's nodes -> windows, each a run of nodes that fits the limit.
 
-The listing's else-branch closes one line too late: read to the letter it drops every node that fits the limit and does
-not fit into the current window. The node opens the next window instead, as Figure 2 says and as the authors' package
-`astchunk` does. That package adds one step that the listing does not have: the windows of a node that was split are merged
-again with their neighbours inside that node where both fit (`merge`), so a method's short head does not stay alone.
+The listing's else-branch closes one line too late: read to the letter it drops every node that fits the limit
+and does not fit into the current window. The node opens the next window instead, as Figure 2 says and as the
+authors' package `astchunk` does. That package adds one step that the listing does not have: the windows of a
+node that was split are merged again with their neighbours inside that node where both fit (`merge`), so a
+method's short head does not stay alone.
 
-The stack is explicit and windows are boundaries in one list of nodes, so that depth costs no recursion and merging moves
-no nodes.
+The stack is explicit and windows are boundaries in one list: depth costs no recursion, merging moves no
+nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` ne
 
 @dataclass(slots=True)
 class Windows:
-    """Window i holds the nodes heads[i] to heads[i + 1] - 1; `starts` and `ends` are the nodes' bytes, `sizes` the windows'."""
+    """Window i holds nodes heads[i] to heads[i + 1] - 1. `starts` and `ends` are of nodes, `sizes` of
+    windows."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -45,13 +47,14 @@ def pack(
     merge: bool = True,
     single: bool = False,
 ) -> Windows:
-    """CHUNKNODES. `count[i]` is the size of the first i bytes; `expand` gives the parts of an item over the limit.
+    """CHUNKNODES. `count[i]` is the size of the first i bytes; `expand` gives the parts of a larger item.
 
     `single` leaves out merging altogether: one node a window (the split-only ablation of Table 2).
     """
-    found = Windows()
-    starts, ends, heads, sizes = found.starts, found.ends, found.heads, found.sizes
-    # Of every node that is being split: its remaining parts, and the windows before which a split part began or ended.
+    windows = Windows()
+    starts, ends, heads, sizes = windows.starts, windows.ends, windows.heads, windows.sizes
+    # Of every node that is being split: its parts to come, and the windows before which a part began or
+    # ended.
     stack: list[tuple[Iterator[Item], list[int]]] = [(iter(items), [])]
     size, is_open = 0, False
     while stack:
@@ -80,7 +83,7 @@ def pack(
                 if merge and not single:
                     _merge(heads, sizes, seams, limit, first=stack[-1][1][-1])
                 stack[-1][1].append(len(heads))
-    return found
+    return windows
 
 
 def _merge(heads: list[int], sizes: list[int], seams: list[int], limit: int, first: int) -> None:

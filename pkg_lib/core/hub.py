@@ -1,6 +1,7 @@
 """The Hugging Face hub: is it there, which commit of a repository is meant, and the files of that commit.
 
-A name such as "main" means another commit every month, so what is loaded is always the snapshot of one commit.
+A name such as "main" means another commit every month, so what is loaded is always the snapshot of one
+commit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ OTHERS = ("*/*", "*.gguf", "*.onnx", "*.pth", "*.pt", "*.h5", "*.msgpack")
 
 
 def reachable() -> bool:
-    """Whether the hub (HF_ENDPOINT, else huggingface.co) answers: one probe, as its client retries for half a minute."""
+    """Whether the hub (HF_ENDPOINT, else huggingface.co) answers: one probe, since its client tries for
+    long."""
     import httpx
 
     if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES", "ON"):
@@ -36,7 +38,8 @@ def require(what: str, otherwise: str) -> None:
 
 
 def cached(repository: str, revision: str = "") -> Path | None:
-    """The snapshot of a revision ("" is the main branch) in the local cache; its name is the commit. None: not there."""
+    """The snapshot of a revision ("" is the main branch) in the local cache; its name is the commit. None:
+    none."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repository, "config.json", revision=revision or None)
@@ -44,7 +47,8 @@ def cached(repository: str, revision: str = "") -> Path | None:
 
 
 def commit(repository: str, what: str, revision: str = "", otherwise: str = TRY_AGAIN) -> str:
-    """The commit that a revision means now: the hub's answer, else the local cache's; UserError where neither knows."""
+    """The commit that a revision means now: the hub's answer, else the cache's; UserError where neither
+    knows."""
     from httpx2 import HTTPError  # what the hub's client lets through where a connection breaks off
     from huggingface_hub import hf_hub_download
 
@@ -53,14 +57,14 @@ def commit(repository: str, what: str, revision: str = "", otherwise: str = TRY_
             raise UserError(f"{what} comes from the Hugging Face hub, which does not answer; {otherwise}")
         return folder.name
     try:
-        # Unlike a mere question for the commit this leaves its name in the local cache, for a time without the hub.
+        # Unlike a mere question for the commit this leaves its name in the local cache, for times without it.
         return Path(hf_hub_download(repository, "config.json", revision=revision or None)).parent.name
     except (HTTPError, OSError, ValueError) as e:
         raise UserError(f"{what}: the hub does not serve {repository} {revision}: {_reason(e)}") from e
 
 
 def snapshot(repository: str, commit: str, what: str) -> Path:
-    """The directory with a commit's tokenizer, configuration and weights (safetensors where there are any)."""
+    """The directory with a commit's tokenizer, configuration and weights (safetensors if any)."""
     from httpx2 import HTTPError
     from huggingface_hub import HfApi, snapshot_download
 

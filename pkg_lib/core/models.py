@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core import hub
+from pkg_lib.core.registry import Registry
 from pkg_lib.core.store import read_json, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 
@@ -62,9 +63,9 @@ class ModelSpec:
         return path if path.is_absolute() and not self.gguf else None
 
 
-MODELS: dict[str, ModelSpec] = {
-    m.name: m
-    for m in (
+MODELS: Registry[ModelSpec] = Registry(
+    "model",
+    (
         ModelSpec(
             "qwen2.5-coder-0.5b-instruct",
             "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
@@ -100,15 +101,13 @@ MODELS: dict[str, ModelSpec] = {
             7,
             needs_gpu=True,
         ),
-    )
-}
+    ),
+)
 
 
 def model_spec(name: str) -> ModelSpec:
     """The entry of a model; raises UserError with the valid names for an unknown one."""
-    if name not in MODELS:
-        raise UserError(f"unknown model '{name}'; choose from: {', '.join(MODELS)}")
-    return MODELS[name]
+    return MODELS.get_or_fail(name)
 
 
 def cache_dir() -> Path:

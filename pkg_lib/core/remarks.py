@@ -1,4 +1,5 @@
-"""What is said of files, alike wherever trees of them are read: printable names, of many the first few, what is remarkable."""
+"""What is said of files, alike wherever trees of them are read: printable names, the first few, what is
+remarkable."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A function over many inputs in worker processes, answers in the order of the inputs.
 
-Workers are plain child interpreters that import one module. Python's own pools import the caller's script again in each of
-them, which takes seconds where it loads torch, and fails without an `if __name__ == "__main__"`.
+Workers are plain child interpreters that import one module. Python's own pools import the caller's script
+again in each of them, which takes seconds where it loads torch, and fails without an `if __name__ ==
+"__main__"`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def serve() -> None:
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
-    """No cyclic garbage collection inside: syntax trees have no cycles, and walking them all takes a third of the time."""
+    """No cyclic garbage collection inside: syntax trees have no cycles, and walking them takes a third of the
+    time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

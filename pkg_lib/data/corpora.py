@@ -94,41 +94,36 @@ def _structured(name: str) -> Iterator[Document]:
     return (d for d in load_corpus(str(read_json(log)["corpus"])) if d.id in wanted)
 
 
-_PAPER = "directory in PKG_PAPER_DIR"
+def _stdlib() -> Iterator[Document]:
+    return _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP)
+
+
+def _source(directory: str) -> Iterator[Document]:
+    return _tree(Path(directory).expanduser(), "source")
+
+
+_PAPER, _DOCS = "directory in PKG_PAPER_DIR", "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
+_ALPACA = f"hub: {PYTHON_ALPACA} (asked for when used)"
+_TUTORIALS = f"hub: {text_corpora.TUTORIALS} (asked for when used)"
 CORPORA: Registry[Corpus] = Registry(
     "corpus",
     (
-        Corpus("textbook", _textbook, "package algorithms (requirements.txt), MIT", redistributable=True),
-        Corpus(
-            "stdlib",
-            lambda: _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP),
-            "the running Python",
-            redistributable=True,
-        ),
-        # The functions and answers that the paper's authors retrieved, and each task's own context as they retrieved it.
+        Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
+        Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
+        # The functions and answers that the paper's authors retrieved, and each task's own context.
         Corpus("pkg-contexts", published.union, _PAPER),
         Corpus(PUBLISHED, published.contexts, _PAPER, "published"),
-        Corpus("python-alpaca", _python_alpaca, f"hub: {PYTHON_ALPACA} (asked for when used)"),
+        Corpus("python-alpaca", _python_alpaca, _ALPACA),
         Corpus(
             "python-docs",
             text_corpora.python_docs,
-            "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS",
+            _DOCS,
             "text",
             redistributable=True,
             replaced=lambda: not text_corpora.is_python_docs(),
         ),
-        Corpus(
-            "tutorials",
-            text_corpora.tutorials,
-            f"hub: {text_corpora.TUTORIALS} (asked for when used)",
-            "text",
-        ),
-        Corpus(
-            "source:DIR",
-            lambda directory: _tree(Path(directory).expanduser(), "source"),
-            "any tree of Python files",
-            check=_check_directory,
-        ),
+        Corpus("tutorials", text_corpora.tutorials, _TUTORIALS, "text"),
+        Corpus("source:DIR", _source, "any tree of Python files", check=_check_directory),
         Corpus(
             "docstrings:PACKAGE",
             text_corpora.docstrings,

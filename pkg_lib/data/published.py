@@ -18,24 +18,20 @@ from typing import Any
 
 from pkg_lib.core.types import Document, NotAtHand, UserError, digest
 
+_CONTEXT = "relevant_context"
 # column -> benchmark -> file below contexts/
 FILES = {
     "Dense": {
-        "humaneval": "voyage_code_relevant_context_human_eval",
-        "mbpp": "voyage_code_relevant_context_mbpp",
+        "humaneval": f"voyage_code_{_CONTEXT}_human_eval",
+        "mbpp": f"voyage_code_{_CONTEXT}_mbpp",
     },
-    "Func-BM25": {"humaneval": "bm25_relevant_context_humaneval", "mbpp": "bm25_relevant_context_mbpp"},
-    "Func-PKG": {
-        "humaneval": "humaneval_function_wise_relevant_context",
-        "mbpp": "mbpp_function_wise_relevant_context",
-    },
-    "Block-PKG": {
-        "humaneval": "humaneval_blockwise_relevant_context",
-        "mbpp": "mbpp_blockwise_relevant_context",
-    },
+    "Func-BM25": {b: f"bm25_{_CONTEXT}_{b}" for b in ("humaneval", "mbpp")},
+    "Func-PKG": {b: f"{b}_function_wise_{_CONTEXT}" for b in ("humaneval", "mbpp")},
+    "Block-PKG": {b: f"{b}_blockwise_{_CONTEXT}" for b in ("humaneval", "mbpp")},
 }
 # The files count tasks from 0, MBPP's from the first of its test split, task 11.
 FIRST = {"humaneval": ("HumanEval", 0), "mbpp": ("MBPP", 11)}
+AGAIN = "get it again from the replication package"
 
 
 def paper_dir() -> Path:
@@ -62,7 +58,9 @@ def contexts() -> Iterator[Document]:
             prefix, first = FIRST[benchmark]
             for row in _rows(folder / f"{name}.jsonl"):
                 number = first + int(str(row["task_id"]).rpartition("/")[2])
-                yield Document(context_id(column, f"{prefix}/{number}"), _top(_found(row)), unit="function")
+                texts = _texts(row)
+                text = texts[0] if texts else ""
+                yield Document(context_id(column, f"{prefix}/{number}"), text, unit="function")
 
 
 def union() -> Iterator[Document]:
@@ -70,38 +68,29 @@ def union() -> Iterator[Document]:
     functions: dict[str, None] = {}
     answers: dict[str, None] = {}
     for path in sorted((paper_dir() / "contexts").glob("*.jsonl")):
-        for found in map(_found, _rows(path)):
-            if path.name.startswith("voyage_code"):
-                answers[found] = None
-            elif "block" not in path.name:
-                functions |= dict.fromkeys(f if isinstance(f, str) else f[1] for f in found)
+        if "block" not in path.name:
+            kept = answers if path.name.startswith("voyage_code") else functions
+            kept |= dict.fromkeys(text for row in _rows(path) for text in _texts(row))
     for text in answers:
         yield Document(f"pkg-contexts/answer-{digest(text)[:12]}", text, kind="answer")
     for text in functions:
         yield Document(f"pkg-contexts/function-{digest(text)[:12]}", text, unit="function")
 
 
-def _found(row: dict[str, Any]) -> Any:
-    """An answer, or a list of functions or [similarity, function] pairs, best first."""
-    return row.get("problem", row.get("content")) or []
-
-
-def _top(found: Any) -> str:
-    if not found or isinstance(found, str):
-        return found or ""
-    return found[0] if isinstance(found[0], str) else found[0][1]
+def _texts(row: dict[str, Any]) -> list[str]:
+    """A row's answer, or its functions, best first: texts, or [similarity, text] pairs."""
+    value = row.get("problem", row.get("content")) or []
+    return [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as e:
-        raise UserError(f"cannot read {path}: {e.strerror}; get it again from the replication package") from e
+        raise UserError(f"cannot read {path}: {e.strerror}; {AGAIN}") from e
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
         except ValueError as e:
-            raise UserError(
-                f"{path}:{number} is no JSON; get the file again from the replication package"
-            ) from e
+            raise UserError(f"{path}:{number} is no JSON; {AGAIN}") from e
         yield row

@@ -157,11 +157,9 @@ def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
         expected, present = _words(reference.value or {}), _words(value)
         words, other = words + expected.total(), other + present.total()
         common += (expected & present).total()
-        strings, codes = [_squeezed(t) for t in _strings(value)], [*_codes(reference.value or {})]
-        examples, same = (
-            examples + len(codes),
-            same + sum(any(_squeezed(c) in t for t in strings) for c in codes),
-        )
+        strings = [_squeezed(text) for _, text in _strings(value)]
+        codes = [_squeezed(text) for key, text in _strings(reference.value or {}) if key == "code"]
+        examples, same = examples + len(codes), same + sum(any(c in text for text in strings) for c in codes)
     return {
         "documents": len(by_document),
         "headings_words": words,
@@ -177,30 +175,22 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-def _strings(value: Any) -> Iterator[str]:
-    """All texts of a JSON value: strings and keys, but not the shape's own keys."""
+def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """(key, text) of each string of a JSON value, and ("", title) of each key that is none of the shape's own."""
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, child in value.items():
-            if key not in ("explanation", "examples", "code"):
-                yield key
-            yield from _strings(child)
+        yield key, value
     elif isinstance(value, list):
         for child in value:
             yield from _strings(child)
-
-
-def _codes(value: Any) -> Iterator[str]:
-    if isinstance(value, dict) and isinstance(value.get("code"), str):
-        yield value["code"]
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for child in children:
-        yield from _codes(child)
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            if name not in ("explanation", "examples", "code"):
+                yield "", name
+            yield from _strings(child, name)
 
 
 def _words(value: Any) -> Counter[str]:
-    return Counter(w for text in _strings(value) for w in re.findall(r"\w+", text.lower()))
+    return Counter(w for _, text in _strings(value) for w in re.findall(r"\w+", text.lower()))
 
 
 def _squeezed(text: str) -> str:

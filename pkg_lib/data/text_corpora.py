@@ -17,7 +17,6 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
 
 from pkg_lib.core import hub
 from pkg_lib.core.types import Document, NotAtHand, UserError
@@ -28,15 +27,8 @@ TUTORIALS = "code-rag-bench/online-tutorials"
 DEBIAN_DOCS = Path("/usr/share/doc/python3.11/html")
 ROW_CHARS = 4000
 
-PageKind = Literal["rst", "html", "markdown"]
 _PARTS = ("tutorial", "howto")
-_SUFFIXES: dict[str, PageKind] = {
-    ".rst": "rst",
-    ".rst.txt": "rst",
-    ".md": "markdown",
-    ".html": "html",
-    ".htm": "html",
-}
+_SUFFIXES = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html", ".htm": "html"}
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -96,12 +88,12 @@ def _parts(folder: Path) -> list[Path]:
     return [base / p for base in [*whole][:1] for p in _PARTS]
 
 
-def _pages(folder: Path) -> list[tuple[Path, PageKind]]:
+def _pages(folder: Path) -> list[tuple[Path, str]]:
     kinds = ((p, [k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)]) for p in folder.rglob("*"))
     return sorted((p, kind[0]) for p, kind in kinds if kind and p.is_file())
 
 
-def rows(name: str, page: str, kind: PageKind) -> Iterator[Document]:
+def rows(name: str, page: str, kind: str) -> Iterator[Document]:
     """The documents of one page. Ids are the page's name and, behind #, the section's title in small letters."""
     from pkg_lib.graph.text.sections import cut, main_html  # docutils is not needed for a corpus of code
 
@@ -132,20 +124,19 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
     """
     top, *inner = package.split(".")
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
-    origin = Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
-    if origin is None:
+    if spec is None or not (spec.origin or "").endswith(".py"):
         raise UserError(
             f"corpus docstrings:{package}: no such Python package is installed; pip install it or name another"
         )
-    package_dir = origin.parent if origin.name == "__init__.py" else origin.with_suffix("")
-    place = package_dir.joinpath(*inner)
+    origin = Path(spec.origin)
+    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
+    place = base.joinpath(top, *inner)
     if not place.is_dir():
         place = place.with_suffix(".py")
     if not place.exists():
         raise UserError(
             f"corpus docstrings:{package}: package {top} has no module {'.'.join(inner)}; name another"
         )
-    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
     return base, sorted(place.rglob("*.py")) if place.is_dir() else [place]
 
 
@@ -172,8 +163,8 @@ def docstrings(package: str) -> Iterator[Document]:
 def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
     """(qualified name, signature, docstring) of a module's public functions, classes and methods that have a docstring.
 
-    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists where the module
-    has one. Raises as `ast.parse` does.
+    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists where the
+    module has one. Raises as `ast.parse` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in other people's code
@@ -199,20 +190,18 @@ def _listed(tree: ast.Module) -> set[str] | None:
 def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
     if not isinstance(node, (*_FUNCTION, ast.ClassDef)) or node.name.startswith("_"):
         return
-    name = f"{prefix}{node.name}"
     text = inspect.cleandoc(ast.get_docstring(node, clean=False) or "")
     if text.strip():
-        yield name, _signature(node), text
+        yield f"{prefix}{node.name}", _signature(node), text
     for child in node.body if isinstance(node, ast.ClassDef) else ():
-        yield from _documented(child, f"{name}.")
+        yield from _documented(child, f"{prefix}{node.name}.")
 
 
-def _signature(node: ast.stmt) -> str:
+def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
     """One line: name(arguments) -> result, or name(bases) of a class."""
     if isinstance(node, ast.ClassDef):
-        bases = ", ".join(ast.unparse(b) for b in node.bases)
+        bases = ", ".join(map(ast.unparse, node.bases))
         return f"class {node.name}({bases})" if bases else f"class {node.name}"
-    assert isinstance(node, _FUNCTION)
     result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     return f"{node.name}({ast.unparse(node.args)}){result}"
 

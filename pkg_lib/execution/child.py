@@ -1,8 +1,9 @@
-"""Runs inside: a fork server, started by sandbox.py as a script, that judges one sample in each fresh process.
+"""Runs inside: a fork server, started by sandbox.py as a script, that judges one sample in each fresh
+process.
 
-Two kinds of process: this server (warm: the packages are imported once; it holds the reading end of the verdict's pipe,
-the clock and the kill switch), and for each test the sample's own process, forked from it (runner.py).
-Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
+Two kinds of process: this server (warm: the packages are imported once; it holds the reading end of the
+verdict's pipe, the clock and the kill switch), and for each test the sample's own process, forked from it
+(runner.py). Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -58,7 +59,7 @@ class Server:
         self.program = confine.loadable(syscalls.program(1, read_only=False)) if in_namespace else None
         for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
-        # What a sample finds is made here once: after the fork each step costs a copy of the memory that it touches.
+        # What a sample finds is made here once: after the fork each step copies the memory that it touches.
         os.environ.clear()
         sys.argv = [""]
         sys.modules["__main__"] = type(sys)("__main__")
@@ -162,7 +163,7 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
 
 
 def abandoned(out: int) -> bool:
-    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe any more."""
+    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe."""
     poll = select.poll()
     poll.register(out, 0)
     return bool(poll.poll(0))
@@ -191,8 +192,8 @@ def wait(server: Server, pid: int, reader: int, started: float, limit: float) ->
 def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
     """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
 
-    Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor time
-    decides for one that runs or waits for a page. PATIENCE times the limit is the end in any case.
+    Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor
+    time decides for one that runs or waits for a page. PATIENCE times the limit is the end in any case.
     """
     if wall < limit:
         return limit - wall

@@ -1,4 +1,5 @@
-"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64 for the filter).
+"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64 for
+the filter).
 
 Used inside the sandbox's own processes only (child.py), three times, because each layer has its own lifetime:
 `enter` once in the fork server, `fork` for each sample, `lock` last in the sample's own process.
@@ -31,7 +32,8 @@ FILE_MB = 16
 class Confinement:
     """What the fork server has made possible, and what each sample's process then does.
 
-    `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor, -1 without.
+    `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor,
+    -1 without.
     """
 
     work: str
@@ -48,7 +50,8 @@ def _prctl(option: int, value: int = 0, third: int = 0) -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when its parent ends from now on; that it has not ended yet is for the caller to check."""
+    """SIGKILL for this process when its parent ends from now on; whether it has ended is for the caller to
+    check."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -112,7 +115,8 @@ def _unshare_all() -> None:
 
 
 def _spare_user() -> int:
-    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where this root has none."""
+    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where there is
+    none."""
     with open("/proc/self/uid_map", encoding="ascii") as f:
         first, _, count = max((tuple(map(int, line.split())) for line in f), key=lambda r: r[2])
     half = min(count, 1 << 31) // 2
@@ -146,8 +150,8 @@ def _become(user: int) -> None:
 
 
 def _tasks_of(uid: int) -> int:
-    """How many threads this user may add before a sample's fail: RLIMIT_NPROC counts all of a user's threads, those of
-    the other workers' samples too, where there is no user namespace."""
+    """How many threads this user may add before a sample's fail: RLIMIT_NPROC counts all of a user's threads,
+    those of the other workers' samples too, where there is no user namespace."""
     total = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -161,9 +165,10 @@ def _tasks_of(uid: int) -> int:
 def fork(plan: Confinement) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
-    The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps around a
-    fork are left out: the fork server has one thread, so no lock is in another's hands, and they cost a third of the
-    fork. What differs from os.fork: `random` is not seeded anew, so that every sample starts in the same state.
+    The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps
+    around a fork are left out: the fork server has one thread, so no lock is in another's hands, and they
+    cost a third of the fork. What differs from os.fork: `random` is not seeded anew, so that every sample
+    starts in the same state.
     """
     if not plan.namespaces:
         return os.fork()
@@ -177,7 +182,7 @@ def fork(plan: Confinement) -> int:
 def lock(
     plan: Confinement, seconds: float, program: ctypes.Array[ctypes.c_char] | None
 ) -> dict[str, bool | str]:
-    """In the sample's process, last: limits, no privileges, filtered system calls. Returns what could not be had."""
+    """In the sample's process, last: limits, no privileges, filtered system calls. Returns what is active."""
     if plan.namespaces:
         filesystem.empty_work(plan.work)
     # Behind child.wait's clock; the kernel's count may run ahead of it.
@@ -199,7 +204,7 @@ def lock(
 
 
 def limit(memory_mb: int, processes: int) -> None:
-    """In the fork server, last: the limits that every sample's process inherits. Time is limited in `lock`."""
+    """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
     for kind, value in (
         (resource.RLIMIT_AS, memory_mb << 20),
         (resource.RLIMIT_FSIZE, FILE_MB << 20),
@@ -225,7 +230,8 @@ def _drop_capabilities() -> None:
 
 
 def loadable(program: bytes) -> ctypes.Array[ctypes.c_char]:
-    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the system call."""
+    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the
+    call."""
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     loader = ctypes.create_string_buffer(head, len(head))

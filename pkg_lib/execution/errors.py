@@ -1,7 +1,7 @@
 """The error taxonomy: Table 7's six types, and four beyond it that say why no test could decide.
 
-An outcome's `error` is one of TAXONOMY. Its `detail` is the traceback's last line and, where an assertion of the tests
-failed, that assertion: `split_detail` takes the two apart.
+An outcome's `error` is one of TAXONOMY. Its `detail` is the traceback's last line and, where an assertion of
+the tests failed, that assertion: `split_detail` takes the two apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ LONGEST = 500
 
 
 def classify(names: list[str], forbidden_import: bool = False) -> str:
-    """The taxonomy's name for an exception whose class and base classes are named `names`, most derived first.
+    """The taxonomy's name for an exception whose class and base classes are named `names`, most derived
+    first.
 
     An UnboundLocalError is a NameError and a TabError an IndentationError, as `except` would have it.
     """

@@ -1,12 +1,14 @@
-"""The files that a sample can reach: Python's own, the allowed packages, the time zones, and an empty work directory.
+"""The files that a sample can reach: Python's own, the allowed packages, the time zones, and an empty work
+directory.
 
-Said to the kernel in two ways, because a machine may lack either: `own_root` moves the fork server into a root directory
-made of mounts (needs a mount namespace), and `ruleset` makes the Landlock rules that each sample's process puts on itself.
-In the first, the directories above Python are made anew, so that a Python in root's own home serves an ordinary user too.
-Used inside the sandbox's own processes only.
+Said to the kernel in two ways, because a machine may lack either: `own_root` moves the fork server into a
+root directory made of mounts (needs a mount namespace), and `ruleset` makes the Landlock rules that each
+sample's process puts on itself. In the first, the directories above Python are made anew, so that a Python in
+root's own home serves an ordinary user too. Used inside the sandbox's own processes only.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 - no pathlib here
+# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
+# no pathlib here
 from __future__ import annotations
 
 import ctypes
@@ -37,9 +39,10 @@ def trees(
 ) -> Trees:
     """Path -> the paths below it that stay hidden, for all that a sample may read.
 
-    `python`: Python's own search path; `packages`: top-level modules below `paths`, None for all but `hidden`. Python's own
-    directories are shown without the packages installed in them, and so are the directories of the shared libraries that
-    are loaded when this is called (what Python loads later lies beside them).
+    `python`: Python's own search path; `packages`: top-level modules below `paths`, None for all but
+    `hidden`. Python's own directories are shown without the packages installed in them, and so are the
+    directories of the shared libraries that are loaded when this is called (what Python loads later lies
+    beside them).
     """
     own = {p: _other_packages(p) for p in (*python, *_library_folders()) if os.path.isdir(p)}
     own |= {p: [] for p in SYSTEM if os.path.exists(p)}
@@ -71,10 +74,11 @@ def _below(path: str, folder: str) -> bool:
 
 
 def own_root(work: str, shown: Trees, machine: str) -> None:
-    """Makes a root directory in memory with the `shown` trees at their own paths, and moves this process into it.
+    """Makes a root directory in memory with the `shown` trees at their own paths, and moves this process into
+    it.
 
-    Everything in it is read-only, and no device but DEVICES opens. `work` gets a directory "sample" for `empty_work`, and
-    /dev/shm leads below it; /proc is empty.
+    Everything in it is read-only, and no device but DEVICES opens. `work` gets a directory "sample" for
+    `empty_work`, and /dev/shm leads below it; /proc is empty.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _mount_memory(work, "mode=755,size=1m")
@@ -127,7 +131,7 @@ def _set_attributes(path: str, attributes: int) -> None:
 
 
 def empty_work(work: str) -> None:
-    """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in the sample's own name."""
+    """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in its name."""
     _mount_memory(work + "/sample", f"size={WORK_MB}m,nr_inodes=4096,mode=1777")
 
 
@@ -139,8 +143,8 @@ def make_work(work: str) -> str:
 
 
 def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> int:
-    """A descriptor of Landlock rules: `shown` is read, `folders` are listed (their names, not their files), and `work`
-    is written where `writable`. OSError where the kernel knows no Landlock."""
+    """A descriptor of Landlock rules: `shown` is read, `folders` are listed (their names, not their files),
+    and `work` is written where `writable`. OSError where the kernel knows no Landlock."""
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
     # The structure has grown with the versions: a kernel refuses fields that it does not know.
@@ -159,7 +163,7 @@ def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> 
 
 
 def _without(path: str, hidden: list[str]) -> Iterator[str]:
-    """The largest paths at and below `path` that hold nothing of `hidden`: a rule takes back nothing of another."""
+    """The largest paths at and below `path` that hold nothing of `hidden`: a rule takes nothing back."""
     if not any(_below(h, path) for h in hidden):
         yield path
         return

@@ -1,10 +1,11 @@
 """The sample's own process: executes solution and tests, and lets only a completed test run say "passed".
 
-Solution and tests share one interpreter, so no wall stands between them; what stands there instead is this. The nonce
-that makes a verdict valid lives in the closure of an audit hook alone: the interpreter keeps the hook where no Python
-object refers to it, and the hook stops the process at the first step by which code could find it (frame walking, `gc`
-searches, tracing, raw memory through ctypes, /proc). The hook says "passed" only when the frame of `_judge` itself asks,
-at its last line, which it reaches only when the tests' code has returned.
+Solution and tests share one interpreter, so no wall stands between them; what stands there instead is this.
+The nonce that makes a verdict valid lives in the closure of an audit hook alone: the interpreter keeps the
+hook where no Python object refers to it, and the hook stops the process at the first step by which code could
+find it (frame walking, `gc` searches, tracing, raw memory through ctypes, /proc). The hook says "passed" only
+when the frame of `_judge` itself asks, at its last line, which it reaches only when the tests' code has
+returned.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ CODE = frozenset(("compile", "code.__new__"))
 WATCHED = frozenset(("import",)) | SEARCHES | FORBIDDEN | MEMORY | LISTINGS | CODE
 GIVERS = ("/inspect.py", "/traceback.py", "/logging/__init__.py")
 CTYPES = "/ctypes/__init__.py"
-# A text without any of these words makes no class with an `__eq__` of its own; the search costs a millisecond.
+# A text without any of these words makes no class with an `__eq__` of its own; the search costs 1 ms.
 MAKES_CLASSES = ("class", "type", "exec", "eval", "compile", "__", "import_module")
 INSTALLED = re.compile(r".*-packages/(?:__pycache__/)?([^/.]+)(?:/.*)?[^/]*\.pyc?")
 CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
@@ -63,9 +64,9 @@ OwnEvent = Callable[[str, tuple[Any, ...], types.FrameType], None]
 class Rules:
     """What the fork server fixes for every sample.
 
-    `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's own code;
-    `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is given again);
-    `builtins`: what each builtin name means, as it was then.
+    `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's
+    own code; `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is
+    given again); `builtins`: what each builtin name means, as it was then.
     """
 
     allowed: frozenset[str] | None
@@ -77,7 +78,7 @@ class Rules:
 def run(
     solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules
 ) -> None:
-    """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce and is emptied."""
+    """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce."""
     leave, audit = os._exit, sys.audit
     space: dict[str, Any] = {}
     checks = _integrity_checks(space, rules.builtins, _builtin_names(test) - {entry_point})
@@ -101,7 +102,8 @@ def _judge(
     audit: Callable[..., None],
     probe: Callable[[], object],
 ) -> None:
-    """All names it uses are its own locals, so that nothing the sample replaces is used. The last line is the verdict."""
+    """All names it uses are its own locals, so nothing the sample replaces is used. The last line is the
+    verdict."""
     audit(START)
     execute(code, space)
     audit(LOADED)
@@ -202,7 +204,7 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
         elif event in LISTINGS:
             if place := whole(args[0]):
                 return f"looked into {place[:50]}"
-            # importlib.import_module raises no import event: a package's __init__ does by its own imports, a lone file not.
+            # importlib.import_module raises no import event: a package's __init__ does, a lone file not.
             if event == "open" and type(args[0]) is str and (file := INSTALLED.fullmatch(args[0])):
                 _check_import(file[1], allowed)
         elif event in CODE and type(args[1]) is str and args[1].startswith(home) and _by_sample(caller, home):
@@ -213,7 +215,8 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
 
 
 def _place_check() -> Callable[[Any], str]:
-    """A function that gives the whole path where a path, also relative or in bytes, leads into one of PLACES, else ""."""
+    """A function that gives the whole path where a path, also relative or in bytes, leads into PLACES, else
+    ""."""
     getcwd = os.getcwd
 
     def whole(path: Any) -> str:
@@ -236,7 +239,7 @@ def _place_check() -> Callable[[Any], str]:
 
 
 def _check_import(name: str, allowed: frozenset[str] | None) -> None:
-    """Python's own error for a package that the setting forbids, wherever the sample makes it be looked for."""
+    """Python's own error for a package that the setting forbids, however the sample asks for it."""
     top = name.partition(".")[0]
     if allowed is not None and top not in allowed and not top.startswith("_sysconfigdata"):
         raise ModuleNotFoundError(f"No module named {top!r}", name=top)
@@ -252,7 +255,8 @@ def _by_sample(frame: types.FrameType | None, home: tuple[str, ...]) -> bool:
 
 
 def _guard_signals() -> Callable[[Any, Any], None]:
-    """Takes Python signal handlers away: one would be handed the frames of whatever it interrupts, the hook's too.
+    """Takes Python signal handlers away: one would be handed the frames of whatever it interrupts, the hook's
+    too.
 
     Returns what still sets SIG_DFL, SIG_IGN and Python's own handler; only the audit hook holds it.
     """
@@ -335,7 +339,7 @@ def _probe(known: dict[int, type], audit: Callable[..., None]) -> None:
 
 
 def _equals_anything(make: Callable[[], Any]) -> bool:
-    """Whether what `make` gives (an object of a class, or a class with a metaclass of its own) equals a stranger."""
+    """Whether what `make` gives (an object, or a class with a metaclass of its own) equals a stranger."""
     try:
         thing = make()
         answer = type(thing).__eq__(thing, object())
@@ -345,7 +349,7 @@ def _equals_anything(make: Callable[[], Any]) -> bool:
 
 
 def _describe(e: BaseException, test: str | None, allowed: frozenset[str] | None) -> bytes:
-    """Lines of: class names most derived first, forbidden package, traceback's last line, failing assertion."""
+    """Lines of: class names most derived first, forbidden package, last line of the traceback, assertion."""
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}".split()).removesuffix(":")

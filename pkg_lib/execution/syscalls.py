@@ -1,10 +1,11 @@
-"""System calls: `call` makes one by its C name; `program` is the filter (seccomp BPF, x86-64) of what a sample may not ask.
+"""System calls: `call` makes one by its C name; `program` is the filter (seccomp BPF, x86-64) of what a
+sample may not ask.
 
-Denied calls fail with EPERM, so Python sees a PermissionError: no new process (threads are allowed), no program started,
-no socket but a connected pair of streams, no signal to another process and none arranged for later (F_SETOWN), no other
-process's priority or processors, no tracing, no shared IPC objects, no file in memory that has no name, no mounts, no kernel
-facilities. Where no mount namespace makes the file system read-only, `read_only` also denies every call that creates,
-changes or removes a file.
+Denied calls fail with EPERM, so Python sees a PermissionError: no new process (threads are allowed), no
+program started, no socket but a connected pair of streams, no signal to another process and none arranged for
+later (F_SETOWN), no other process's priority or processors, no tracing, no shared IPC objects, no file in
+memory that has no name, no mounts, no kernel facilities. Where no mount namespace makes the file system
+read-only, `read_only` also denies every call that creates, changes or removes a file.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _refuse(number: int, answer: int = DENY) -> bytes:
 def _by_argument(
     number: int, argument: int, test: int, values: tuple[int, ...], hit: int, miss: int
 ) -> bytes:
-    """Call `number` is answered `hit` where its argument (low 32 bits) passes the test with a value, else `miss`."""
+    """Call `number` is answered `hit` where its argument (low 32 bits) passes with a value, else `miss`."""
     size = len(values)
     tests = [_op(test, value, size - i, 0) for i, value in enumerate(values)]
     body = b"".join([_op(LOAD, 16 + 8 * argument), *tests, _op(RETURN, miss), _op(RETURN, hit)])
@@ -112,7 +113,7 @@ def _allow_only(number: int, argument: int, *values: int) -> bytes:
 
 
 def _refuse_unless(number: int, argument: int, value: int) -> bytes:
-    """Call `number` is denied where its argument is another value, and left to what follows where it is this one."""
+    """Call `number` is denied where its argument is another value, else left to what follows."""
     body = _op(LOAD, 16 + 8 * argument) + _op(EQUAL, value, 1, 0) + _op(RETURN, DENY) + _op(LOAD, 0)
     return _op(EQUAL, number, 0, len(body) // 8) + body
 
@@ -148,7 +149,7 @@ def program(own_pid: int, read_only: bool) -> bytes:
     if read_only:
         parts += [_refuse(number) for number in FILES.values()]
         parts.append(_by_argument(OPEN, 1, ANY_BIT, (WRITING,), DENY, ALLOW))
-        # The runner sees the text of a path alone, so that a directory's descriptor would lead past it into /proc.
+        # The runner sees the text of a path alone, so that a directory's descriptor leads past it into /proc.
         parts.append(_refuse_unless(OPENAT, 0, AT_FDCWD))
         parts.append(_by_argument(OPENAT, 2, ANY_BIT, (WRITING,), DENY, ALLOW))
     return b"".join([*parts, _op(RETURN, ALLOW)])

@@ -132,6 +132,9 @@ class Run:
         model = () if stage == "contexts" else (self.model,)
         return self.results.joinpath(stage, *model, self.benchmark, corpus, slug(column) + suffix)
 
+    def place(self, stage: str, column: str) -> Path:
+        return self.file(stage, column, "").relative_to(self.results)
+
     def control_file(self, name: str) -> Path:
         """Where the verdicts of a control row lie."""
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"

@@ -1,9 +1,9 @@
 """Docstrings by fill-in-the-middle for functions that have none (the paper's first version, Step 4: FunctionEnhancer).
 
-The prompt is the function with a hole under its signature, which the model fills. In the paper's form ("closed") the opening
-and the closing quotes stand around the hole; a small model then often leaves it empty, so there is a form in which it has to
-write the closing quotes itself ("open"). What it writes is taken only if the function stays what it was: the new text
-parses, and without its docstring its syntax tree is the old one. Everything else is rejected, with the reason.
+The prompt is the function with a hole under its signature, which the model fills. In the paper's form ("closed") the
+opening and the closing quotes stand around the hole; a small model then often leaves it empty, so there is a form in
+which it has to write the closing quotes itself ("open"). What it writes is taken only if the function stays what it was:
+without its docstring the new syntax tree is the old one. Everything else is rejected, with the reason.
 
 The graph itself is not touched: `enhanced_payloads` gives other texts for IMPL nodes, to be embedded in their place.
 """
@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,33 +44,26 @@ class FIM:
         """Prefix-suffix-middle order, the one both families were trained with."""
         return f"{self.prefix}{before}{self.suffix}{after}{self.middle}"
 
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens that are no text."""
+        return (self.prefix, self.suffix, self.middle, *self.ends)
+
     def cut(self, raw: str) -> str:
         """What stands before the first token that is no text."""
-        marks = (self.prefix, self.suffix, self.middle, *self.ends)
-        return raw[: min((raw.find(m) for m in marks if m in raw), default=len(raw))]
+        return raw[: min((raw.find(m) for m in self.tokens if m in raw), default=len(raw))]
 
 
+_QWEN_ENDS = ("fim_pad", "endoftext", "im_end", "im_start", "file_sep", "repo_name", "cursor")
+_STARCODER_ENDS = ("<fim_pad>", "<|endoftext|>", "<file_sep>", "<repo_name>")
 FAMILIES = {
     "qwen2.5-coder": FIM(
         "<|fim_prefix|>",
         "<|fim_suffix|>",
         "<|fim_middle|>",
-        (
-            "<|fim_pad|>",
-            "<|endoftext|>",
-            "<|im_end|>",
-            "<|im_start|>",
-            "<|file_sep|>",
-            "<|repo_name|>",
-            "<|cursor|>",
-        ),
+        tuple(f"<|{end}|>" for end in _QWEN_ENDS),
     ),
-    "starcoder2": FIM(
-        "<fim_prefix>",
-        "<fim_suffix>",
-        "<fim_middle>",
-        ("<fim_pad>", "<|endoftext|>", "<file_sep>", "<repo_name>"),
-    ),
+    "starcoder2": FIM("<fim_prefix>", "<fim_suffix>", "<fim_middle>", _STARCODER_ENDS),
 }
 
 
@@ -102,13 +97,9 @@ class Hole:
         """The payload with the docstring. Raises Unfit unless all else stayed as it was."""
         text = self.before + docstring + self.after
         function, old = _function(text), _function(self.payload)
-        first = function.body.pop(0) if function.body else None
-        if not (
-            isinstance(first, ast.Expr)
-            and isinstance(first.value, ast.Constant)
-            and isinstance(first.value.value, str)
-        ):
+        if ast.get_docstring(function, clean=False) is None:
             raise Unfit("quotes broken")
+        del function.body[0]
         if ast.dump(function) != ast.dump(old):
             raise Unfit("the code would change")
         return text
@@ -137,44 +128,33 @@ def hole(payload: str) -> Hole:
         raise Unfit("has a docstring")
     if len(payload) > MAX_CHARS:
         raise Unfit(f"longer than {MAX_CHARS} characters")
-    if any(
-        mark in payload
-        for fim in FAMILIES.values()
-        for mark in (fim.prefix, fim.suffix, fim.middle, *fim.ends)
-    ):
+    if any(token in payload for fim in FAMILIES.values() for token in fim.tokens):
         raise Unfit("holds a token of the model")
-    lines = payload.split("\n")
-    first = function.body[0]
+    lines, first = payload.split("\n"), function.body[0]
     line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
     row = line - 2 if payload[:1].isspace() else line - 1
-    lead = (
-        lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode()
-        if line == first.lineno
-        else ""
-    )
-    found = _under(payload, lines, row) if not lead.strip() else _one_line(payload, lines, row, lead)
+    lead = ""  # what stands before the first statement on its line
+    if line == first.lineno:
+        lead = lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode()
+    if lead.strip():  # `def f(): return 1` becomes three lines
+        margin = _indent(lines[0])
+        indent = margin + ("\t" if "\t" in margin else "    ")
+        above, below = [*lines[:row], lead.rstrip()], [indent + lines[row][len(lead) :], *lines[row + 1 :]]
+    else:  # under the signature, above the comments and empty lines that lead to the first statement
+        indent = _indent(lines[row])
+        while row > 1 and (not lines[row - 1].strip() or lines[row - 1].lstrip().startswith("#")):
+            row -= 1
+        above, below = lines[:row], lines[row:]
+    place = Hole(payload, "\n".join([*above, f'{indent}"""']), "\n".join(['"""', *below]))
     try:
-        found.fill("x")
+        place.fill("x")
     except Unfit as e:
         raise Unfit("no place for a docstring") from e
-    return found
+    return place
 
 
-def _under(payload: str, lines: list[str], row: int) -> Hole:
-    """Under the signature, above the comments and empty lines that lead to the first statement."""
-    indent = lines[row][: len(lines[row]) - len(lines[row].lstrip())]
-    while row > 1 and (not lines[row - 1].strip() or lines[row - 1].lstrip().startswith("#")):
-        row -= 1
-    before = "\n".join([*lines[:row], f'{indent}"""'])
-    return Hole(payload, before, "\n".join(['"""', *lines[row:]]))
-
-
-def _one_line(payload: str, lines: list[str], row: int, lead: str) -> Hole:
-    """`def f(): return 1` becomes three lines."""
-    margin = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
-    indent = margin + ("\t" if "\t" in margin else "    ")
-    before = "\n".join([*lines[:row], lead.rstrip(), f'{indent}"""'])
-    return Hole(payload, before, "\n".join(['"""', indent + lines[row][len(lead) :], *lines[row + 1 :]]))
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def closed(raw: str, fim: FIM) -> bool:
@@ -204,18 +184,13 @@ def docstring_of(raw: str, fim: FIM, finish: str) -> str:
     return "\n".join(lines)
 
 
-def leaks(docstring: str, payload: str) -> bool:
-    """Whether the docstring goes on into code: a definition, an import, a call of print, a quotation that closes or opens
-    another string, or a line of the function itself."""
-    own = {line.strip() for line in payload.split("\n")}
-    lines = (line.strip() for line in docstring.split("\n"))
-    return any(_CODE.match(line) or (len(line) > 5 and line in own) for line in lines)
-
-
 def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     """The docstring that a model's text gives a function, its closing line included. Raises Unfit with the reason."""
     text = docstring_of(raw, fim, finish)
-    if leaks(text, hole.payload):
+    # A definition, an import, a call of print, another string, or a line of the function itself is no docstring.
+    code = {line.strip() for line in hole.payload.split("\n")}
+    lines = [line.strip() for line in text.split("\n")]
+    if any(_CODE.match(line) or (len(line) > 5 and line in code) for line in lines):
         raise Unfit("code leaked")
     if text.endswith('"'):
         text += " "
@@ -230,20 +205,18 @@ def candidates(graph: PKG) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]
 
     In the order of the digests: a fixed shuffle, so that the first n are a sample of the corpus.
     """
-    found: dict[str, tuple[int, Hole]] = {}
-    skipped: dict[str, int] = {}
+    holes: dict[str, tuple[int, Hole]] = {}
+    skipped: Counter[str] = Counter()
     nodes = graph.of_type(IMPL)
     for node, payload in zip(nodes.tolist(), graph.payloads(nodes), strict=True):
         key = digest(payload)
         try:
-            reason = "same text as another" if key in found else ""
-            if not reason:
-                found[key] = (node, hole(payload))
+            if key in holes:
+                raise Unfit("same text as another")
+            holes[key] = (node, hole(payload))
         except Unfit as e:
-            reason = str(e)
-        if reason:
-            skipped[reason] = skipped.get(reason, 0) + 1
-    return dict(sorted(found.items())), skipped
+            skipped[str(e)] += 1
+    return dict(sorted(holes.items())), dict(skipped)
 
 
 def enhanced_payloads(graph: PKG, rows: Iterable[dict[str, Any]]) -> dict[int, str]:
@@ -252,13 +225,10 @@ def enhanced_payloads(graph: PKG, rows: Iterable[dict[str, Any]]) -> dict[int, s
     A row whose docstring does not fit its function (a hand has changed it) is left out, as the graph's own text is safe.
     """
     docstrings = {r["payload_sha256"]: r["docstring"] for r in rows if r.get("docstring")}
-    found: dict[int, str] = {}
+    enhanced: dict[int, str] = {}
     nodes = graph.of_type(IMPL)
     for node, payload in zip(nodes.tolist(), graph.payloads(nodes), strict=True):
-        docstring = docstrings.get(digest(payload))
-        try:
-            if docstring:
-                found[node] = hole(payload).fill(docstring)
-        except Unfit:
-            continue
-    return found
+        with suppress(Unfit):
+            if docstring := docstrings.get(digest(payload)):
+                enhanced[node] = hole(payload).fill(docstring)
+    return enhanced

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from itertools import accumulate, groupby
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import ordered, paused_collector
@@ -17,14 +18,9 @@ from pkg_lib.graph.code import Function, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
-UNPARSABLE = (
-    SyntaxError,
-    ValueError,
-    RecursionError,
-    MemoryError,
-)  # what `ast.parse` raises for text that is no Python
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
 CHUNK_CHARS = (
-    500_000  # source handed to a worker at once: half a second of work, so that the last chunks end together
+    500_000  # of source for a worker at once: half a second of work, so that the last chunks end together
 )
 
 
@@ -74,14 +70,8 @@ class Columns:
         impl = self.node(IMPL, document, name, *span, "\n".join(lines[function.first - 1 : function.last]))
         for b in function.blocks:
             text = "\n".join(lines[b.first - 1 : b.last])
-            self.node(
-                BLOCK,
-                document,
-                impl + 1 + b.parent if b.parent >= 0 else impl,
-                b.first + offset,
-                b.last + offset,
-                text,
-            )
+            parent = impl + 1 + b.parent if b.parent >= 0 else impl
+            self.node(BLOCK, document, parent, b.first + offset, b.last + offset, text)
 
     def extend(self, other: Columns, documents: int) -> None:
         """Appends the columns of the documents that follow the first `documents`."""
@@ -120,13 +110,6 @@ def _scan(documents: list[Document]) -> Columns:
 
 def _chunks(documents: list[Document]) -> Iterator[list[Document]]:
     """Runs of documents of about CHUNK_CHARS characters."""
-    chunk: list[Document] = []
-    size = 0
-    for document in documents:
-        chunk.append(document)
-        size += len(document.text)
-        if size >= CHUNK_CHARS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+    ends = accumulate(len(d.text) for d in documents)
+    for _, run in groupby(zip(documents, ends, strict=True), lambda pair: pair[1] // CHUNK_CHARS):
+        yield [document for document, _ in run]

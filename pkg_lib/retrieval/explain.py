@@ -1,7 +1,6 @@
-"""One query, step by step: the ranked nodes, what pruning weighed, and the context that a model would get (Section 3.2).
+"""One query, step by step: the ranked nodes, what pruning weighed, the context of the model (Section 3.2).
 
-Nothing is retrieved in another way than by the columns: the context is GraphNodes' own, the scores are those that it
-chooses by (`prune.choices`).
+The context is the column's own (`GraphNodes`), the scores are those that it chooses by (`prune.choices`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ HITS, LINE = 10, 100  # ranked nodes; characters of a line
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A ranked node: where it is, the function that it belongs to, its first line, its cosine to the query (Equation 5)."""
+    """A ranked node: its place, the function that it belongs to, its first line, its cosine (Equation 5)."""
 
     node: int
     where: str
@@ -33,10 +32,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node of the best node's tree in source order, `depth` levels below it, and its first line.
+    """A node below the best one, `depth` levels down. `removed`: pruning took it out, alone or with its parent.
 
-    `score` is the cosine of what remains without it (Equation 7), for direct children only: nothing else is weighed.
-    `removed` says that pruning took it out, alone or with the branch that it is in.
+    `score` is the cosine of what remains without it (Equation 7), for direct children only: no other is weighed.
     """
 
     node: int
@@ -51,38 +49,39 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All of one retrieval. `chosen` is the best node, `tree` what is below it, `whole` the cosine of its text as it is.
+    """All of one retrieval: the ranked nodes, what is below the best one in source order, the context.
 
-    `removed` is the branch that pruning took out (-1: none), `pruned` the cosine of what remains. `added` says where the
-    called functions stand that were put before the text, `left_out` why others were not (augment.py).
+    `whole` is the cosine of the best node's text as it is, `pruned` that of what remains without the branch
+    `removed` (-1: none). `added` says where the called functions stand that were put before the text, `left_out`
+    why others were not (augment.py).
     """
 
-    query: str
-    unit: str
-    guarded: bool
-    hits: tuple[Hit, ...]
-    chosen: Hit
-    tree: tuple[Branch, ...]
+    hits: list[Hit]
+    tree: list[Branch]
     whole: float
     removed: int
     pruned: float
     context: Context
-    added: tuple[str, ...]
+    added: list[str]
     left_out: dict[str, str]
 
     @property
-    def branches(self) -> tuple[Branch, ...]:
+    def chosen(self) -> Hit:
+        """The best node."""
+        return self.hits[0]
+
+    @property
+    def branches(self) -> list[Branch]:
         """The direct children of the best node: what pruning weighs against each other."""
-        return tuple(b for b in self.tree if b.score is not None)
+        return [b for b in self.tree if b.score is not None]
 
 
 def explain(
     knowledge: Knowledge, query: str, unit: str = "function", guarded: bool = False, calls: int = 0
 ) -> Explanation:
-    """Retrieves for a query as the unit's column does and keeps what it saw on the way.
+    """Retrieves for a query as the unit's column does; at most `calls` characters are of called functions.
 
-    `calls` characters at most are spent on called functions. UserError for an unknown unit, an empty query or a corpus
-    without such nodes.
+    UserError for an unknown unit, an empty query or a corpus without such nodes.
     """
     column = UNITS.get_or_fail(unit)
     if not query.strip():
@@ -95,32 +94,20 @@ def explain(
     positions, scores = FlatIndex(embedder.encode(graph.payloads(nodes))).search(vector[None], HITS)
     # Twins are in no particular order in the index; the first of the corpus is taken, as the column does.
     ranked = sorted(zip((-scores[0]).tolist(), nodes[positions[0]].tolist(), strict=True))
-    hits = tuple(_hit(graph, node, -score) for score, node in ranked)
-    best = hits[0].node
-    pruned = prune(graph, best, vector, embedder, guarded)
-    weighed = {p.branch: p.score for p in choices(graph, best, vector, embedder, whole=True)}
-    done = retriever.augmented.get("query")
-    return Explanation(
-        query,
-        unit,
-        guarded,
-        hits,
-        hits[0],
-        _tree(graph, best, weighed, pruned.branch),
-        weighed[-1],
-        pruned.branch,
-        pruned.score,
-        context,
-        tuple(graph.where(v) for v in done.added) if done else (),
-        dict(done.left_out) if done else {},
-    )
+    hits = [Hit(v, graph.where(v), _function(graph, v), first_line(graph, v), -score) for score, v in ranked]
+    pruned = prune(graph, hits[0].node, vector, embedder, guarded)
+    weighed = {p.branch: p.score for p in choices(graph, hits[0].node, vector, embedder, whole=True)}
+    tree = _tree(graph, hits[0].node, weighed, pruned.branch)
+    called = retriever.augmented.get("query")
+    added = [graph.where(v) for v in called.added] if called else []
+    left_out = dict(called.left_out) if called else {}
+    return Explanation(hits, tree, weighed[-1], pruned.branch, pruned.score, context, added, left_out)
 
 
-def _hit(graph: PKG, node: int, cosine: float) -> Hit:
-    top = node
-    while graph.parent[top] >= 0:
-        top = int(graph.parent[top])
-    return Hit(node, graph.where(node), graph.payload(top), first_line(graph, node), cosine)
+def _function(graph: PKG, node: int) -> str:
+    while graph.parent[node] >= 0:
+        node = int(graph.parent[node])
+    return graph.payload(node)
 
 
 def first_line(graph: PKG, node: int) -> str:
@@ -135,28 +122,21 @@ def first_line(graph: PKG, node: int) -> str:
     return head if len(head) <= LINE else f"{head[: LINE - 1]}…"
 
 
-def _tree(graph: PKG, root: int, scores: dict[int, float], removed: int) -> tuple[Branch, ...]:
-    depth, gone = {root: 0}, {removed}
-    found = []
+def _tree(graph: PKG, root: int, scores: dict[int, float], removed: int) -> list[Branch]:
+    depth, gone, tree = {root: 0}, {removed}, []
     for v in graph.descendants(root):
         parent = int(graph.parent[v])
         depth[v] = depth[parent] + 1
-        if parent in gone:
-            gone.add(v)
-        place = int(graph.first[v]), int(graph.last[v])
-        found.append(
-            Branch(
-                v, depth[v], NODE_TYPES[graph.type[v]], *place, first_line(graph, v), scores.get(v), v in gone
-            )
-        )
-    return tuple(found)
+        gone |= {v} if parent in gone else set()
+        about = NODE_TYPES[graph.type[v]], int(graph.first[v]), int(graph.last[v]), first_line(graph, v)
+        tree.append(Branch(v, depth[v], *about, scores.get(v), v in gone))
+    return tree
 
 
 def knowledge_of_code(corpus: str) -> Knowledge:
-    """A corpus' documents, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
+    """A corpus, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
     check_name(corpus)
     if is_text(corpus):
-        raise UserError(
-            f"corpus {corpus} is text, which is not pruned; choose a corpus of code: {DEFAULT}, stdlib, source:DIR"
-        )
+        kinds = f"{DEFAULT}, stdlib, source:DIR"
+        raise UserError(f"corpus {corpus} is text, which is not pruned; choose a corpus of code: {kinds}")
     return Knowledge(load_corpus(corpus))

@@ -1,4 +1,4 @@
-"""The columns of Tables 1 and 2, each a Retriever over the same corpus (Section 5, RQ1): rows, functions, graph nodes.
+"""The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5): rows, functions, nodes of the graphs.
 
 A context longer than CONTEXT_CHARS is cut at a line end: rows of a source corpus are whole files, far longer than the
 answers of PythonAlpaca (349 tokens on average in Table 9).
@@ -7,13 +7,15 @@ answers of PythonAlpaca (349 tokens on average in Table 9).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from pkg_lib.core.types import Context, Document, Task, UserError
-from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PKG, build
+from pkg_lib.core.types import Context, Document, Retriever, Task, UserError
+from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PATHVALUE, PKG, build
+from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
 from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
@@ -33,20 +35,38 @@ class Knowledge:
 
     @cached_property
     def graph(self) -> PKG:
-        graph = build(self.documents)
+        graph = self.build()
         if graph.skipped:
-            log.warning(
-                "%d of %d documents gave the graph not all of their functions (first: %s, %s); "
-                "all are named in the columns' .meta.json",
-                len({d for d, _ in graph.skipped}),
-                len(self.documents),
-                *graph.skipped[0],
-            )
+            counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
+            missing = "%d of %d documents gave the graph nothing, or not all that they hold (%s)"
+            log.warning(missing, len({d for d, _ in graph.skipped}), len(self.documents), counted)
         return graph
+
+    def build(self) -> PKG:
+        """The code-centric graph."""
+        return build(self.documents)
 
     @cached_property
     def calls(self) -> Calls:
         return Calls(self.graph)
+
+
+def _by_kind(documents: list[Document]) -> list[Structured]:
+    from pkg_lib.graph.text.structure import structured  # docutils is not needed for a corpus of code
+
+    return structured(documents)
+
+
+@dataclass
+class TextKnowledge(Knowledge):
+    """What the columns of a text corpus share. `structure` makes JSON of the documents: the structurer of their kind
+    (`headings`, `docstrings`), or another's, such as what a model wrote."""
+
+    structure: Callable[[list[Document]], list[Structured]] = _by_kind
+
+    def build(self) -> PKG:
+        """The text-centric graph."""
+        return build_text(self.documents, self.structure(self.documents))
 
 
 def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
@@ -174,3 +194,31 @@ class BlockPKG(GraphNodes):
     """Embeddings of BLOCK nodes, pruned."""
 
     column, kind = "Block-PKG", BLOCK
+
+
+class JsonPKG:
+    """Equations 5 and 8 over PATHVALUE nodes: the payload of the leaf nearest to the task, which is not pruned."""
+
+    column = "JSON-PKG"
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """One context a task, in order, `source` is document#path; UserError when the corpus gave no leaves."""
+        graph, embedder = self.knowledge.graph, self.knowledge.embedder
+        nodes = graph.of_type(PATHVALUE)
+        require(len(nodes), self.column, "PATHVALUE nodes")
+        index = FlatIndex(embedder.encode(graph.payloads(nodes)))
+        positions, scores = index.search(embedder.encode([t.prompt for t in tasks]))
+        contexts = []
+        for task, node, score in zip(tasks, nodes[positions[:, 0]], scores[:, 0].tolist(), strict=True):
+            payload = graph.payload(node)
+            source = f"{graph.documents[graph.document[node]]}#{deserialize(payload)[0]}"
+            text, truncated = cut(payload)
+            contexts.append(Context(task.id, self.column, text, source, score, truncated=truncated))
+        return contexts
+
+
+_ALL = (NoRetrieval, BM25Rows, DenseRows, FuncBM25, FuncPKG, BlockPKG, JsonPKG)
+RETRIEVERS: dict[str, Callable[[Knowledge], Retriever]] = {retriever.column: retriever for retriever in _ALL}

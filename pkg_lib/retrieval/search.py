@@ -1,18 +1,16 @@
-"""The nodes of a saved graph that are nearest to a query (Equation 5): a corpus is read and encoded once, and searched often."""
+"""The nodes of a saved graph that are nearest to a query (Equation 5): encoded once, searched often."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 from pkg_lib.graph import disk
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE
 from pkg_lib.retrieval.explain import first_line
-from pkg_lib.retrieval.index import HNSWIndex, Index, make_index
+from pkg_lib.retrieval.index import HNSWIndex, make_index
 
 UNITS = Registry("unit", {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE})  # a leaf of a text's JSON
 
@@ -25,7 +23,7 @@ def search(
     index: str = "flat",
     top: int = 10,
 ) -> Iterator[str]:
-    """The `top` nearest nodes, best first: cosine, place and first line. Vectors and an HNSW index are kept in the directory.
+    """The `top` nearest nodes, best first: cosine, place, first line. Vectors and HNSW index are kept in the directory.
 
     UserError for an unknown unit or index, a directory without a graph, or a graph without such nodes.
     """
@@ -37,18 +35,12 @@ def search(
             f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}"
         )
     vectors = disk.encode(folder, encoder)[graph.text[nodes]]
-    name = f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
-    positions, cosines = _index(index, vectors, folder / name).search(encoder.encode([query]), top)
+    path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
+    kept = index == "hnsw" and path.exists()
+    searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
+    if isinstance(searcher, HNSWIndex) and not kept:
+        searcher.save(path)
+    positions, cosines = searcher.search(encoder.encode([query]), top)
     for position, cosine in zip(positions[0].tolist(), cosines[0].tolist(), strict=True):
         if position >= 0:  # an approximate search may find fewer than it is asked for
             yield f"{cosine:.3f}  {graph.where(nodes[position])}  {first_line(graph, nodes[position])}"
-
-
-def _index(kind: str, vectors: np.ndarray, path: Path) -> Index:
-    """The index of that name; an HNSW index as it was saved for the very payloads, or made and saved."""
-    if kind == "hnsw" and path.exists():
-        return HNSWIndex.load(path, vectors)
-    made = make_index(kind, vectors)
-    if isinstance(made, HNSWIndex):
-        made.save(path)
-    return made

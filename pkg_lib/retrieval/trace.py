@@ -1,14 +1,14 @@
 """From a stored context back to where it stands: the document, the node, the branch that pruning took out.
 
-Nothing is encoded and no other document is read: a context's `source` names its document and lines, and the graph of that one
-document is built. What is found counts only where it gives the stored context's digest again.
+A context's `source` names its document and lines; only that document's graph is built, and what is there counts
+only where it gives the stored context's digest again. Nothing is encoded.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pkg_lib.core.types import Context, Document, UserError, digest
@@ -26,10 +26,9 @@ _LINES = re.compile(r"(.+):(\d+)-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A context as its corpus gives it: `text` as it stood in the prompt.
+    """A context as its corpus gives it: `text` as it stood in the prompt; without a graph it is a whole row.
 
-    `graph` is that of the document, `node` the retrieved one and `removed` the pruned branch (-1: none); without a graph
-    the context is a whole row.
+    `graph` is that of the document, `node` the retrieved one and `removed` the pruned branch (-1: none).
     """
 
     text: str
@@ -49,31 +48,29 @@ class Traced:
         """(number, text, whether pruning took it out) of each line of the node as it stands in the document."""
         if self.graph is None:
             return []
-        graph, cut_out = self.graph, range(0)
-        if self.removed >= 0:
-            cut_out = range(int(graph.first[self.removed]), int(graph.last[self.removed]) + 1)
+        graph, removed = self.graph, self.removed
+        pruned = range(int(graph.first[removed]), int(graph.last[removed]) + 1) if removed >= 0 else ()
         numbered = enumerate(graph.payload(self.node).split("\n"), int(graph.first[self.node]))
-        return [(i, line, i in cut_out) for i, line in numbered]
+        return [(number, line, number in pruned) for number, line in numbered]
 
 
 def trace(context: Context, documents: Mapping[str, Document], structure: Structure = structured) -> Traced:
-    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there or reads otherwise.
+    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there.
 
     `structure` makes JSON of text documents, as in `TextKnowledge`.
     """
     place = _LINES.fullmatch(context.source) if context.column in KINDS else None
     if place:
-        found = _nodes(context, _document(place[1], documents), int(place[2]), int(place[3]))
+        candidates = _nodes(context, _document(place[1], documents), (int(place[2]), int(place[3])))
     elif context.column == LEAVES:
-        found = _leaves(context, documents, structure)
+        candidates = _leaves(context, documents, structure)
     else:
         text = _document(context.source, documents).text
-        found = [Traced(text), Traced(cut(text)[0])]
-    same = next((t for t in found if digest(t.text) == context.sha256), None)
+        candidates = iter([Traced(text), Traced(cut(text)[0])])
+    same = next((t for t in candidates if digest(t.text) == context.sha256), None)
     if same is None:
-        raise UserError(
-            f"{context.source} does not read here as it did when it was retrieved: another version of the corpus"
-        )
+        other = "does not read here as it did when it was retrieved: another version of the corpus"
+        raise UserError(f"{context.source} {other}")
     return same
 
 
@@ -83,32 +80,26 @@ def _document(name: str, documents: Mapping[str, Document]) -> Document:
     return documents[name]
 
 
-def _nodes(context: Context, document: Document, first: int, last: int) -> list[Traced]:
+def _nodes(context: Context, document: Document, lines: tuple[int, int]) -> Iterator[Traced]:
     """The nodes of these lines as the column cuts them; Func-BM25 leaves the indentation as it is."""
     graph = build([document])
-    nodes = [
-        int(v)
-        for v in graph.of_type(KINDS[context.column])
-        if (graph.first[v], graph.last[v]) == (first, last)
-    ]
-    found = []
-    for node in nodes:
-        branch = next(
-            (int(c) for c in graph.children(node) if f"{graph.first[c]}-{graph.last[c]}" == context.pruned),
-            -1,
-        )
+    for node in graph.of_type(KINDS[context.column]).tolist():
+        if (graph.first[node], graph.last[node]) != lines:
+            continue
+        children = {f"{graph.first[c]}-{graph.last[c]}": int(c) for c in graph.children(node)[::-1]}
+        branch = children.get(context.pruned, -1)
         text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
         text = text if context.column == "Func-BM25" else textwrap.dedent(text)
-        found.append(Traced(cut(text)[0], graph, node, branch))
-    return found
+        yield Traced(cut(text)[0], graph, node, branch)
 
 
-def _leaves(context: Context, documents: Mapping[str, Document], structure: Structure) -> list[Traced]:
-    """The leaf at a path of a text document's JSON; `source` is document#path, and ids of sections have a # of their own."""
-    parts = context.source.split("#")
-    pairs = [("#".join(parts[:i]), "#".join(parts[i:])) for i in range(len(parts) - 1, 0, -1)]
-    name, path = next((p for p in pairs if p[0] in documents), pairs[-1] if pairs else (context.source, ""))
+def _leaves(context: Context, documents: Mapping[str, Document], structure: Structure) -> Iterator[Traced]:
+    """The leaf at a path of a text document's JSON; `source` is document#path, and ids may hold a # themselves."""
+    ends = [i for i, letter in enumerate(context.source) if letter == "#"] or [len(context.source)]
+    end = next((i for i in reversed(ends) if context.source[:i] in documents), ends[0])
+    name, path = context.source[:end], context.source[end + 1 :]
     document = _document(name, documents)
     graph = build_text([document], structure([document]))
-    nodes = [int(v) for v in graph.of_type(PATHVALUE) if deserialize(graph.payload(v))[0] == path]
-    return [Traced(cut(graph.payload(v))[0], graph, v) for v in nodes]
+    for node in graph.of_type(PATHVALUE).tolist():
+        if deserialize(graph.payload(node))[0] == path:
+            yield Traced(cut(graph.payload(node))[0], graph, node)

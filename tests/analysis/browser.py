@@ -1,4 +1,5 @@
-"""A headless Chromium over its DevTools protocol: what a page does in a browser, without a driver to install."""
+"""A headless Chromium over its DevTools protocol: what a page does in a browser, without a driver to
+install."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ class Browser:
             self.send("Input.dispatchMouseEvent", **about, **at)
 
     def complaints(self) -> list[str]:
-        """Errors and warnings of the console, uncaught exceptions, and requests that failed or left the disk."""
+        """Errors and warnings of the console, uncaught exceptions, and requests that failed or left the
+        disk."""
         complaints = []
         for event in self.events:
             method, about = event.get("method", ""), event.get("params", {})

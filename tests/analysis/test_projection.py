@@ -5,6 +5,7 @@ import subprocess
 import sys
 import types
 
+import notebook_code
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,8 @@ from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.papers.pkg import projection
+
+MAPS = notebook_code.definitions("umap_correctness")
 
 
 def clusters(n=20):
@@ -64,16 +67,9 @@ def test_neighbours_that_are_not_measured_are_left_out():
 def test_one_outcome_alone_or_one_task_is_not_measured():
     points = clusters(3)
     found = measured(points, [True] * 6)
-    assert set(found.values()) == {(None, None)}
-    assert (projection.neighbour_grid(found).frame == DASH).all(axis=None)
-    assert all("not measured" in s for s in projection.findings(found))
-    assert set(measured(points, [True] + [pd.NA] * 5).values()) == {(None, None)}
-
-
-def test_findings_hold_the_shares():
-    said = projection.findings(measured(clusters(), [True] * 20 + [False] * 20))
-    assert said[0].startswith("None: in the plane 100.0 % of a task's nearest tasks share its outcome, 48.")
-    assert "beyond chance, p < 0.001" in said[0]
+    assert set(found.values()) == {None}
+    assert MAPS["neighbour_row"](None) == [DASH] * 7
+    assert set(measured(points, [True] + [pd.NA] * 5).values()) == {None}
 
 
 def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown():
@@ -83,15 +79,12 @@ def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown()
         "Block-PKG": [True, False, False, False],
     }
     verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal": [True] * 4}).astype("boolean")
-    shown, said = projection.shown(verdicts, ["None", "Reranked"])
-    assert shown == ["None", "Dense"] and "Reranked; shown instead is Dense" in said
-    assert projection.shown(verdicts[["None", "Reranked"]], ["None", "Reranked"]) == (
-        ["None"],
-        "Not measured: Reranked.",
-    )
-    assert projection.shown(verdicts, ["None", "Block-PKG"]) == (["None", "Block-PKG"], "")
+    shown, instead = MAPS["drawn"](verdicts, ["None", "Reranked"])
+    assert shown == ["None", "Dense"] and "Reranked" in instead[0] and "Dense" in instead[0]
+    assert MAPS["drawn"](verdicts[["None", "Reranked"]], ["None", "Reranked"])[0] == ["None"]
+    assert MAPS["drawn"](verdicts, ["None", "Block-PKG"]) == (["None", "Block-PKG"], [])
     with pytest.raises(UserError, match="no column 'BM25'"):
-        projection.shown(verdicts, ["None", "BM25"])
+        MAPS["drawn"](verdicts, ["None", "BM25"])
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -131,7 +124,7 @@ def test_umap_is_asked_for_repeatable_points_and_no_more_neighbours_than_there_a
 
 TWICE = """
 import numpy as np
-from pkg_lib.analysis import projection
+from pkg_lib.papers.pkg import projection
 projection.SETTINGS["n_epochs"] = 10
 for n in (4, 40):
     vectors = np.random.default_rng(1).normal(size=(n, 8)).astype(np.float32)

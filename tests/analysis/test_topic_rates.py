@@ -1,27 +1,25 @@
-"""Rates by topic, their findings and figures, from made-up verdicts whose counts are known."""
+"""Rates by topic and their figures, from made-up verdicts whose counts are known."""
 
-import matplotlib as mpl
+import notebook_code
 import numpy as np
 import pandas as pd
 import pytest
 from checks import legible
 
-from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.tables import DASH, MINUS
 from pkg_lib.core.types import UserError
-from pkg_lib.papers.pkg import topic_figures, topic_rates
+from pkg_lib.papers.pkg import topic_rates
 from pkg_lib.papers.pkg.topics import topics
 
 NAMES = list(topics().index)
 COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]
+RADAR, MAPS = notebook_code.definitions("topics_radar"), notebook_code.definitions("umap_correctness")
 
 
-def made(n=200, seed=3, columns=COLUMNS):
-    rng = np.random.default_rng(seed)
-    ids = [f"MBPP/{i}" for i in range(n)]
-    frame = pd.DataFrame(
-        {c: rng.random(n) < rate for c, rate in zip(columns, (0.6, 0.4, 0.5, 0.7), strict=False)}, ids
-    )
+def made(n=200):
+    rng, ids = np.random.default_rng(3), [f"MBPP/{i}" for i in range(n)]
+    rates = zip(COLUMNS, (0.6, 0.4, 0.5, 0.7), strict=True)
+    frame = pd.DataFrame({c: rng.random(n) < rate for c, rate in rates}, ids)
     return frame.astype("boolean"), pd.Series(rng.choice(NAMES, n, p=[0.2] * 3 + [0.4 / 7] * 7), ids)
 
 
@@ -34,41 +32,32 @@ def two_topics():
 
 
 def test_rates_and_differences_are_those_of_the_topic():
-    found = topic_rates.by_topic(*two_topics())
-    strings, geometry = found.loc[(NAMES[0], "Block-PKG")], found.loc[(NAMES[3], "Block-PKG")]
+    rates = topic_rates.by_topic(*two_topics())
+    strings, geometry = rates.loc[(NAMES[0], "Block-PKG")], rates.loc[(NAMES[3], "Block-PKG")]
     assert (strings["passed"], strings["measured"], strings["difference"]) == (20, 20, 0.5)
     assert geometry["difference"] == -0.5 and geometry["d_low"] < -0.5 < geometry["d_high"] < 0
-    assert found.at[(NAMES[1], "Block-PKG"), "total"] == 0 and np.isnan(
-        found.at[(NAMES[1], "Block-PKG"), "rate"]
-    )
-    assert found.at[(topic_rates.ALL, "Block-PKG"), "difference"] == 0
-    assert found.at[(NAMES[0], "Block-PKG"), "p_holm"] == pytest.approx(
-        2 * found.at[(NAMES[0], "Block-PKG"), "p"]
-    )
-
-
-def test_rates_are_set_beside_each_other_on_the_same_tasks():
-    verdicts, _ = two_topics()
-    verdicts["Reranked"], verdicts.iloc[3, 1] = pd.NA, pd.NA
-    assert list(topic_rates.common(verdicts).index) == [f"MBPP/{i}" for i in range(40) if i != 3]
-    assert len(topic_rates.common(verdicts[["Reranked"]])) == 40
+    nothing = rates.loc[(NAMES[1], "Block-PKG")]
+    assert nothing["total"] == 0 and np.isnan(nothing["rate"])
+    everything = rates.loc[(topic_rates.ALL, "Block-PKG")]
+    assert everything["difference"] == 0 and np.isnan(everything["p_holm"])
+    assert strings["p_holm"] == pytest.approx(2 * strings["p"])
 
 
 def test_not_measured_is_a_dash_and_lowers_n():
     verdicts, topic = two_topics()
-    verdicts["Reranked"] = pd.NA
+    verdicts["Reranked"] = pd.array([pd.NA] * 40, dtype="boolean")
     verdicts.iloc[0, 1] = pd.NA
-    table = topic_rates.grid(topic_rates.by_topic(verdicts.astype("boolean"), topic), "mbpp").frame
-    assert table.at[NAMES[0], "Block-PKG"] == "100.0 (83.2 to 100.0, n=19)"
-    assert (table["Reranked"] == DASH).all() and (table["Reranked against None"] == DASH).all()
-    assert table.at[NAMES[1], "None"] == DASH and table.at[NAMES[1], "tasks"] == "0"
-    assert table.at[NAMES[3], "Block-PKG against None"].startswith(f"{MINUS}50.0 ({MINUS}")
+    rates = topic_rates.by_topic(verdicts, topic)
+    shown, against = (rates.apply(RADAR[f], axis=1) for f in ("rate_text", "difference_text"))
+    assert shown[NAMES[0], "Block-PKG"] == "100.0 (83.2 to 100.0, n=19)"
+    assert (shown.xs("Reranked", level="column") == DASH).all()
+    assert (against.xs("Reranked", level="column") == DASH).all()
+    assert shown[NAMES[1], "None"] == DASH
+    assert against[NAMES[3], "Block-PKG"].startswith(f"{MINUS}50.0 ({MINUS}")
 
 
 def test_columns_are_what_the_corpus_offers():
-    full = pd.DataFrame(
-        columns=["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG", "Reranked", "Ideal"]
-    )
+    full = pd.DataFrame(columns=[*COLUMNS[:2], "Dense", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal"])
     assert topic_rates.columns_of(full, "Func-PKG") == ["None", "BM25", "Func-PKG", "Reranked"]
     published = full.drop(columns="BM25")
     assert topic_rates.columns_of(published, "Block-PKG") == ["None", "Func-BM25", "Block-PKG", "Reranked"]
@@ -85,39 +74,28 @@ def test_an_effect_that_topics_decide_is_told_from_one_that_they_do_not():
     assert topic_rates.uneven(verdicts["None"], verdicts["None"], topic) is None
 
 
-def test_findings_name_topics_beyond_chance_and_set_them_beside_the_paper():
+def test_the_papers_statements_and_what_is_beyond_chance():
     verdicts, topic = two_topics()
-    said = topic_rates.findings(topic_rates.by_topic(verdicts, topic), verdicts, topic, "Block-PKG")
-    text = " ".join(said)
-    assert "Block-PKG is above None in 1 and below in 1 of 2 measured topics, beyond chance in String" in text
-    assert "The effect of Block-PKG depends on the topic beyond chance" in text
-    assert "Block-PKG is in 1 of 2." in text
-    assert f"String Manipulation and Text Processing +50.0; Data Structures {DASH}." in text
-
-
-def test_findings_say_what_is_not_measured():
-    verdicts, topic = two_topics()
-    verdicts["None"] = pd.array([pd.NA] * 40, dtype="boolean")
-    said = topic_rates.findings(topic_rates.by_topic(verdicts, topic), verdicts, topic, "Block-PKG")
-    assert said == ["Not measured: None.", "Without None there is nothing to compare a column with."]
-
-
-def test_replayed_rates_leave_out_what_has_nothing_of_the_benchmark(tmp_path):
-    (tmp_path / "replay" / "other").mkdir(parents=True)
-    found = topic_rates.replayed_rates(tmp_path, "other", "mbpp", pd.Series(dtype=object), "Block-PKG")
-    assert found == {} and topic_rates.replay_findings(found, "Block-PKG") == []
-    assert (topic_rates.replay_grid(found, "mbpp").frame == DASH).all(axis=None)
+    rates = topic_rates.by_topic(verdicts, topic)
+    RADAR["column"] = "Block-PKG"
+    here = RADAR["statements"](rates)
+    assert here["topics with PKG above None"] == "1 of 2" and "topics with PKG above BM25" not in here
+    assert here[f"PKG minus None, {NAMES[0]}"] == "+50.0"
+    assert here["PKG minus None, Data Structures"] == DASH
+    (sentence,) = RADAR["against_none"](rates, "Block-PKG")
+    assert "above None in 1 and below in 1 of 2" in sentence
+    assert "String Manipulation" in sentence and "Geometry" in sentence
 
 
 def drawings(verdicts, topic):
-    found = topic_rates.by_topic(verdicts, topic)
+    rates = topic_rates.by_topic(verdicts, topic)
     rng = np.random.default_rng(0)
     points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
     title = "qwen2.5-coder-0.5b-instruct, MBPP"
     return {
-        "radar": topic_figures.radar(found, title),
-        "differences": topic_figures.topic_differences(found, title),
-        "maps": topic_figures.outcome_maps(points, verdicts[["None", "Reranked"]], topic, title),
+        "radar": RADAR["radar"](rates, title),
+        "differences": RADAR["differences"](rates, title),
+        "maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title),
     }
 
 
@@ -133,17 +111,19 @@ def any_verdicts(request):
     return verdicts, topic
 
 
-@pytest.mark.parametrize(("name", "width"), [("radar", 8.5), ("differences", 8.5), ("maps", 17)])
-def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(name, width, any_verdicts):
-    legible(drawings(*any_verdicts)[name], width)
+def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(any_verdicts):
+    for name, figure in drawings(*any_verdicts).items():
+        legible(figure, 17 if name == "maps" else 8.5)
 
 
 def test_radar_has_a_line_for_each_measured_column_alone():
     verdicts, topic = made()
     verdicts["Reranked"] = pd.array([pd.NA] * len(verdicts), dtype="boolean")
-    figure = drawings(verdicts, topic)["radar"]
-    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["None", "BM25", "Block-PKG"]
-    line = figure.axes[0].lines[0].get_ydata()
+    figures = drawings(verdicts, topic)
+    for name in ("radar", "differences"):
+        drawn = [t.get_text() for t in figures[name].legends[0].get_texts()]
+        assert drawn == [c for c in COLUMNS[:3] if name == "radar" or c != "None"]
+    line = figures["radar"].axes[0].lines[0].get_ydata()
     strings = verdicts["None"][topic == NAMES[0]].mean()
     assert len(line) == 11 and line[0] == line[-1] == pytest.approx(100 * strings)
 
@@ -158,21 +138,5 @@ def test_maps_draw_every_task_once_and_count_them_in_one_legend():
     assert axes.get_title(loc="left") == f"None: {solved}/195 solved"
     shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("None", "Reranked")]
     outcomes, shapes = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
-    assert (
-        outcomes == ["solved", "not solved", "not measured"]
-        and len(shapes) == 10
-        and axes.get_legend() is None
-    )
+    assert outcomes == ["solved", "not solved", "not measured"] and len(shapes) == 10
     assert shapes[0] == f"Strings {', '.join(f'{int(s.sum())}/{len(s)}' for s in shares)}"
-
-
-def test_same_bytes_twice_whatever_the_users_settings(tmp_path):
-    first = drawings(*made())
-    with mpl.rc_context({"font.size": 20, "savefig.dpi": 50}):
-        second = drawings(*made())
-    for name, figure in first.items():
-        one, two = (
-            save_figure(figure, tmp_path / f"a.{name}"),
-            save_figure(second[name], tmp_path / f"b.{name}"),
-        )
-        assert all(one[kind].read_bytes() == two[kind].read_bytes() for kind in one)

@@ -79,35 +79,6 @@ def test_labels_are_the_sample_that_they_say():
     assert set(topics.reader_labels()) <= set(NAMES)
 
 
-def hand_and(change):
-    hand = topics.reader_labels()
-    frame = pd.DataFrame({"category": "c", "topic": hand, "by": "rule", "nearest": NAMES[0]})
-    return change(frame)
-
-
-def test_agreement_counts_and_names_what_differs():
-    def other(frame):
-        frame.loc[["MBPP/11", "MBPP/18"], "topic"] = "Algorithms"
-        frame.loc["MBPP/18", "by"] = "embedding"
-        return frame
-
-    frame = hand_and(other)
-    found = topics.agreement(frame).frame
-    assert found.at["rules, then embedding", "agree"] == "98" and found.at["rules alone", "agree"] == "98"
-    assert found.at["embedding alone", "agree"] == str((topics.reader_labels() == NAMES[0]).sum())
-    assert list(topics.disagreements(frame).frame.index) == ["MBPP/11", "MBPP/18"]
-    said = topics.agreement_sentence(topics.agreement(frame))
-    assert said.startswith(
-        "The topics agree with the labels of one reader, a language model, in 98 of 100 tasks"
-    )
-
-
-def test_silence_of_the_rules_is_a_disagreement_of_the_rules_alone():
-    frame = hand_and(lambda f: f.assign(by=["embedding"] * 10 + ["rule"] * 90))
-    found = topics.agreement(frame).frame
-    assert list(found["agree"])[:2] == ["100", "90"]
-
-
 def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
     hand = topics.reader_labels()
     answer = hand.where(np.arange(100) % 4 > 0, "Algorithms")
@@ -118,24 +89,6 @@ def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
     assert abs(centre - value) < 0.03 and 0.1 < high - low < 0.3
     one = pd.Series(["Algorithms"] * 3)
     assert np.isnan(topics.kappa(one, one)).all()
-
-
-def test_a_benchmark_without_labels_says_so():
-    frame = hand_and(lambda f: f.rename(index=lambda i: i.replace("MBPP", "HumanEval")))
-    assert (
-        topics.agreement_sentence(topics.agreement(frame))
-        == "The topics of this benchmark were not checked against labels."
-    )
-
-
-def test_categories_count_every_task_once():
-    texts = ("the area of a square", "the volume of a cube", "sort it")
-    table = topics.categories(assigned(*(task(i, text) for i, text in enumerate(texts)))).frame
-    assert (
-        table.at["Geometry and Trigonometry", "tasks"] == "2"
-        and table.at["Sorting and Searching", "tasks"] == "1"
-    )
-    assert table["tasks"].astype(int).sum() == 3
 
 
 def test_the_mark_follows_the_task_and_the_embedder():

@@ -1,8 +1,10 @@
-"""bm25s (pkg_lib's BM25) against rank_bm25 on the same tokens of the same functions: time per query, and whether the best agree.
+"""bm25s (pkg_lib's BM25) against rank_bm25 on the same tokens of the same functions: time per query, and
+whether the best agree.
 
     python tests/benchmarks/bench_bm25.py [--functions 50000] [--queries 200]
 
-Functions come from the standard library and the installed packages; queries are first lines of their docstrings.
+Functions come from the standard library and the installed packages; queries are first lines of their
+docstrings.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ def queries_from(functions: list[str], count: int) -> list[str]:
 
 
 def measure(functions: int = 50_000, queries: int = 200) -> dict[str, float | int]:
-    """`ratio` is rank_bm25's CPU seconds per query over ours (both from text, one thread); `same_top1` a share.
+    """`ratio` is rank_bm25's CPU seconds per query over ours (both from text, one thread); `same_top1` a
+    share.
 
     Equal best scores count as the same: twins have no order.
     """

@@ -1,11 +1,13 @@
-"""Chunks per second against the authors' package astchunk on the same files, and whether the chunks' texts are the same.
+"""Chunks per second against the authors' package astchunk on the same files, and whether the chunks' texts
+are the same.
 
     python tests/benchmarks/bench_chunking.py [--tree DIR ...] [--npm] [--processes 2] [--repeat 3]
 
-Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript sources, fetched
-by `npm pack`. astchunk takes text, so files that are not UTF-8 are left out of the comparison, and counted. Both read the
-same bytes from memory; `ratio` is of processor time in one process, `ratio_processes` of wall time with --processes against
-astchunk in one, since it has no more. `parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
+Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript
+sources, fetched by `npm pack`. astchunk takes text, so files that are not UTF-8 are left out of the
+comparison, and counted. Both read the same bytes from memory; `ratio` is of processor time in one process,
+`ratio_processes` of wall time with --processes against astchunk in one, since it has no more. `parse_share`
+is tree-sitter's part of astchunk's time, which bounds `ratio`.
 """
 
 from __future__ import annotations

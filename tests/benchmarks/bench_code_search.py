@@ -1,17 +1,19 @@
 """Code search: MBPP's task text -> its reference solution among functions of installed source.
 
-    python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5] [--output FILE]
+    python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5] [--output
+    FILE]
 
-The query is the task text alone, without the signature that the study's prompts add. Candidates are the reference solutions
-of all the tasks asked, and distinct functions: those of the textbook and the standard library, then of the installed
-packages, files in sorted order. A function whose text is a reference solution is left out; two tasks with one solution
-are both answered by either. Ties count against the answer.
+The query is the task text alone, without the signature that the study's prompts add. Candidates are the
+reference solutions of all the tasks asked, and distinct functions: those of the textbook and the standard
+library, then of the installed packages, files in sorted order. A function whose text is a reference solution
+is left out; two tasks with one solution are both answered by either. Ties count against the answer.
 
-MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them: reciprocal ranks (constant 60), and scores scaled to
-0..1 for each query, BM25's with `--weight`, MiniLM's with the rest. Neither constant is fitted to these tasks. `paired` says for
-each of the others on how many tasks its rank is better and worse than MiniLM's, and McNemar's exact p of the first places.
-`variations` says how the figures move with the set of candidates, which no two measurements share: all of MBPP's reference
-solutions among them, half of the distractors, distractors without their docstrings (BM25 alone).
+MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them: reciprocal ranks (constant 60),
+and scores scaled to 0..1 for each query, BM25's with `--weight`, MiniLM's with the rest. Neither constant is
+fitted to these tasks. `paired` says for each of the others on how many tasks its rank is better and worse
+than MiniLM's, and McNemar's exact p of the first places. `variations` says how the figures move with the set
+of candidates, which no two measurements share: all of MBPP's reference solutions among them, half of the
+distractors, distractors without their docstrings (BM25 alone).
 
 What is not in the vector cache is encoded first: on two cores about 75 functions a second.
 """
@@ -23,7 +25,7 @@ import ast
 import json
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,44 +46,6 @@ from pkg_lib.retrieval.embed import Embedder
 
 BENCHMARK, RRF = "mbpp", 60
 MINILM, LEXICAL, RANKS, SCORES = "MiniLM", "BM25", "reciprocal rank fusion", "score fusion"
-
-
-def rank_of(scores: np.ndarray, relevant: np.ndarray) -> np.ndarray:
-    """The rank (1: first) of the best relevant candidate of each query.
-
-    `scores` float [queries, candidates], higher is better; `relevant` bool, same shape, at least one in each row. A tie
-    counts against the relevant one: a score that all share puts it last.
-    """
-    best = np.where(relevant, scores, -np.inf).max(axis=1, keepdims=True)
-    return 1 + ((scores >= best) & ~relevant).sum(axis=1)
-
-
-def mrr_at(ranks: np.ndarray, k: int = 10) -> float:
-    """Mean reciprocal rank, a rank beyond k counting 0. `ranks` int [queries], from 1."""
-    return float(np.where(ranks <= k, 1 / ranks, 0.0).mean())
-
-
-def recall_at(ranks: np.ndarray, k: int) -> float:
-    """Share of queries whose one answer is among the first k. `ranks` int [queries], from 1."""
-    return float((ranks <= k).mean())
-
-
-def reciprocal_rank_fusion(systems: Sequence[np.ndarray], constant: int = 60) -> np.ndarray:
-    """Scores [queries, candidates] of several systems as one: the sum of 1 / (constant + rank) (Cormack et al., 2009).
-
-    Equal scores share the worst of their ranks.
-    """
-    return sum(1 / (constant + rankdata(-s, method="max", axis=1)) for s in systems)
-
-
-def weighted_fusion(systems: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Scores of several systems as one: each scaled to 0..1 for each query, then summed by weight."""
-    return sum(w * _scaled(s) for s, w in zip(systems, weights, strict=True))
-
-
-def _scaled(scores: np.ndarray) -> np.ndarray:
-    low, high = scores.min(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
-    return (scores - low) / np.where(high > low, high - low, 1)
 
 
 def query_of(task: Task) -> str:
@@ -175,7 +139,8 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
 def variations(
     tasks: list[Task], others: list[str], every: list[str], embedder: Any
 ) -> dict[str, dict[str, Any]]:
-    """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference solutions."""
+    """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference
+    solutions."""
     own, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
     half = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]]
     sets = {
@@ -195,7 +160,8 @@ def variations(
 
 
 def without_docstring(function: str) -> str:
-    """The function's source without the lines of its docstring; as it is where there is none, or it does not stand alone."""
+    """The function's source without the lines of its docstring; as it is where there is none, or it does not
+    stand alone."""
     try:
         node = ast.parse(function).body[0]
     except SyntaxError:

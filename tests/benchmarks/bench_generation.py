@@ -1,11 +1,13 @@
-"""Tokens per second of the rolling batch against the same model generating one prompt at a time with `model.generate`.
+"""Tokens per second of the rolling batch against the same model generating one prompt at a time with
+`model.generate`.
 
-    python tests/benchmarks/bench_generation.py [--prompts 24] [--model NAME | --path DIR] [--slots N] [--fetch]
+    python tests/benchmarks/bench_generation.py [--prompts 24] [--model NAME | --path DIR] [--slots N]
+    [--fetch]
 
-The same prompts, weights, decoding (greedy, 512 new tokens) and type in one run. The two differ in when a row stops:
-`generate` knows no "settled" texts, so it is given the backend's own stop rule through a stopping criterion.
-`equal_tokens` is the share of completions that agree token by token: in bfloat16 a batch adds in another order than a
-single row, so a close call may fall the other way; in float32 it is 1.
+The same prompts, weights, decoding (greedy, 512 new tokens) and type in one run. The two differ in when a row
+stops: `generate` knows no "settled" texts, so it is given the backend's own stop rule through a stopping
+criterion. `equal_tokens` is the share of completions that agree token by token: in bfloat16 a batch adds in
+another order than a single row, so a close call may fall the other way; in float32 it is 1.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ class PeakMemory:
 
 
 def measure(backend: TransformersBackend, requests: list[Request]) -> dict[str, float | int]:
-    """`ratio` is the batch's tokens per second over those of single prompts; memory in GB, both after loading."""
+    """`ratio` is the batch's tokens per second over those of single prompts; memory in GB, both after
+    loading."""
     memory, loaded = PeakMemory(backend.model), psutil.Process().memory_info().rss
     rolling(backend, requests[:2])  # the first call of either is slower
     start = time.perf_counter()

@@ -1,15 +1,17 @@
 """The graph at the paper's scale beside Table 8: built, saved, loaded, searched, pruned.
 
-    python tests/benchmarks/bench_graph.py [--functions 115000] [--embedder words] [--encode 500] [--beam 100] [--output FILE]
+    python tests/benchmarks/bench_graph.py [--functions 115000] [--embedder words] [--encode 500] [--beam 100]
+    [--output FILE]
 
-Documents are the source files of the standard library, then of the installed packages, in sorted order until they hold the
-functions asked for. `ratio` is the processor time of build and save over that of plain `ast.parse` on the same sources
-in the same run (the floor: no graph without a parse); the collector is on for the floor, as anyone's own loop has it, and
-`ratio_paused` is the ratio to a floor without it.
+Documents are the source files of the standard library, then of the installed packages, in sorted order until
+they hold the functions asked for. `ratio` is the processor time of build and save over that of plain
+`ast.parse` on the same sources in the same run (the floor: no graph without a parse); the collector is on for
+the floor, as anyone's own loop has it, and `ratio_paused` is the ratio to a floor without it.
 
-Vectors: `words`, hashed words weighted by rarity and projected to 384 dimensions, which are made in a minute and lie
-in clusters as texts do; or a real embedder by name, which takes hours where its cache is empty. Queries are payloads with
-half of their words gone. `--encode N` compares the embedder with sentence-transformers' defaults on N blocks.
+Vectors: `words`, hashed words weighted by rarity and projected to 384 dimensions, which are made in a minute
+and lie in clusters as texts do; or a real embedder by name, which takes hours where its cache is empty.
+Queries are payloads with half of their words gone. `--encode N` compares the embedder with
+sentence-transformers' defaults on N blocks.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from pkg_lib.graph.code import functions_of
 from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
-from pkg_lib.papers.pkg.graphs import table8_rows
+from pkg_lib.papers.pkg.table8 import table8_rows
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, Index, make_index
 from pkg_lib.retrieval.prune import prune
@@ -118,7 +120,8 @@ def disk_mb(folder: Path) -> float:
 
 
 class WordVectors:
-    """Texts -> unit vectors [n, 384]: hashed words, rare ones heavier (by a sample of texts), under a random projection."""
+    """Texts -> unit vectors [n, 384]: hashed words, rare ones heavier (by a sample of texts), under a random
+    projection."""
 
     name = "hashed words projected to 384 dimensions"
 
@@ -151,7 +154,8 @@ def half(text: str, random: np.random.Generator) -> str:
 def searching(
     matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int
 ) -> dict[str, object]:
-    """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads, since it links twins badly."""
+    """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads, since it links
+    twins badly."""
     flat = make_index("flat", matrix[nodes])
     found = {"exact_rows": len(nodes), "exact_ms": each(flat, queries[:20]), "hnsw_rows": len(matrix)}
     flat = make_index("flat", matrix)
@@ -202,7 +206,8 @@ def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
 
 
 def encoding(graph: PKG, count: int) -> dict[str, float]:
-    """Texts per second of the embedder, from an empty cache, and of sentence-transformers with its defaults."""
+    """Texts per second of the embedder, from an empty cache, and of sentence-transformers with its
+    defaults."""
     some = np.random.default_rng(0).permutation(graph.of_type(BLOCK))[:count]
     texts = list(dict.fromkeys(graph.payloads(some)))
     with tempfile.TemporaryDirectory() as cache:

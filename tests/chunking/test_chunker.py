@@ -1,4 +1,5 @@
-"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk writes."""
+"""Chunks of real and made-up files: nothing is lost, nothing is too large, and as-published is what astchunk
+writes."""
 
 from __future__ import annotations
 
@@ -96,6 +97,7 @@ def installed() -> list[Path]:
     return small[:: len(small) // 2000][:2000]
 
 
+@pytest.mark.slow
 def test_lossless_for_2000_installed_files():
     chunker, files = Chunker(), installed()
     assert len(files) == 2000
@@ -109,7 +111,8 @@ def test_lossless_for_2000_installed_files():
 
 
 def test_as_published_is_what_astchunk_writes_for_installed_files():
-    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to astchunk."""
+    """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to
+    astchunk."""
     over = 0
     for path in installed()[::40]:
         made = Chunker(mode="as-published").chunk(path.read_bytes(), path.name)

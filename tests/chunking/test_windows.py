@@ -27,7 +27,8 @@ def size(nodes) -> int:
 
 
 def chunk_nodes(nodes, merge: bool):
-    """CHUNKNODES of the listing, the node that does not fit opening the next chunk; `merge` as the authors' package."""
+    """CHUNKNODES of the listing, the node that does not fit opening the next chunk; `merge` as the authors'
+    package."""
     chunks, chunk = [], []
     for node in nodes:
         s = size([node])

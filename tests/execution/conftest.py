@@ -27,7 +27,8 @@ def pool():
 
 @pytest.fixture
 def judge(pool):
-    """judge(solution, *tests, setting=..., seconds=...) -> Outcome; fails where a process of the sample is left."""
+    """judge(solution, *tests, setting=..., seconds=...) -> Outcome; fails where a process of the sample is
+    left."""
 
     def run(solution, *tests, setting=HERE, seconds=2.0, packages="stdlib+numpy", entry_point="f"):
         worker = pool(setting, packages)

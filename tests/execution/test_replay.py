@@ -62,10 +62,10 @@ def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
         "HumanEval/1": [("    pass", False), ("    return 1", None)],
         "HumanEval/0": [("x", None)],
     }
-    assert [p.line for p in samples.problems] == [2, 4, 5, 6, 9, 10, 0]
-    named = [str(p) for p in samples.problems]
-    assert f"{path}:6: unknown task_id 'HumanEval/999'" in named
-    assert named[-1] == f"{path}: 1 of 3 tasks have no completion: HumanEval/2"
+    *lines, last = samples.problems
+    assert [p.split(":")[1] for p in lines] == ["2", "4", "5", "6", "9", "10"]
+    assert f"{path}:6: unknown task_id 'HumanEval/999'" in lines
+    assert last == f"{path}: 1 of 3 tasks have no completion: HumanEval/2"
 
 
 def test_replay_table_ideal_and_disagreements(tmp_path, three):
@@ -91,10 +91,10 @@ def test_replay_table_ideal_and_disagreements(tmp_path, three):
     assert table.disagree["none"] == 1
     assert [c for c in table if c.startswith("pass@")] == ["pass@1"]
     assert done.disagreements.task_id.tolist() == [three[1].id]
-    assert [p.what for p in done.problems] == [f"1 of 3 tasks have no completion: {three[2].id}"]
+    assert len(done.problems) == 1 and f"1 of 3 tasks have no completion: {three[2].id}" in done.problems[0]
     assert (tmp_path / "out" / "table.csv").is_file()
     assert len(pd.read_csv(tmp_path / "out" / "disagreements.csv")) == 1
-    assert not list((tmp_path / "out").rglob("*.part"))
+    assert not list((tmp_path / "out").rglob("*.tmp"))
 
 
 def test_a_finished_file_is_read_back_and_a_changed_one_run_again(tmp_path, three, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_finished_file_is_read_back_and_a_changed_one_run_again(tmp_path, thre
     first = replay(tmp_path, tmp_path / "out")
     calls = []
     real = module.evaluate
-    monkeypatch.setattr(module, "evaluate", lambda *a: (calls.append(1), real(*a))[1])
+    monkeypatch.setattr(module, "evaluate", lambda *a, **how: (calls.append(1), real(*a, **how))[1])
     again = replay(tmp_path, tmp_path / "out")
     pd.testing.assert_frame_equal(first.outcomes, again.outcomes)
     assert not calls

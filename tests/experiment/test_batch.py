@@ -131,7 +131,7 @@ def test_what_is_ready_is_shown_when_a_later_experiment_cannot_be_prepared(execu
 
 
 def test_nothing_is_generated_for_notebooks_about_no_model(executed, monkeypatch):
-    monkeypatch.setattr("pkg_lib.experiment.study.Run", lambda *a: pytest.fail("opened an experiment"))
+    monkeypatch.setattr("pkg_lib.experiment.run.Run", lambda *a: pytest.fail("opened an experiment"))
     monkeypatch.setattr(study, "warm", lambda cell: None)
     said = []
     assert run(said, "explore", "build_graphs", parts=study.STUDY, limit=None) == 0

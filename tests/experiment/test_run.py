@@ -22,8 +22,7 @@ from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.select import SELECTED
 from pkg_lib.experiment.study import MODEL, STUDY
 from pkg_lib.retrieval.columns import columns_of
-from pkg_lib.retrieval.retrievers import Knowledge
-from pkg_lib.retrieval.text_columns import TextKnowledge
+from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
 FIRST = STUDY[0]
 

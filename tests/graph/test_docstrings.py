@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document
 from pkg_lib.graph.text.docstrings import document_text, read, sections_of
-from pkg_lib.graph.text.documents import Rejected, tree
+from pkg_lib.graph.text.documents import tree
 
 NUMPYDOC = """\
 Matrix or
@@ -149,15 +148,6 @@ def test_sections_without_a_known_title_and_titles_twice():
 def test_the_document():
     document = Document("docstrings/pkg.mod.f#2", document_text("f(x)", "Does it."), "docstring")
     assert sections_of(document) == {"pkg.mod.f": {"signature": "f(x)", "summary": "Does it."}}
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "reason"),
-    [("f()\n\n \n", "docstring", "nothing in it"), ("x", "rst", "no docstring: kind rst")],
-)
-def test_no_docstring(text, kind, reason):
-    with pytest.raises(Rejected, match=reason):
-        sections_of(Document("d", text, kind))
 
 
 lines = st.sampled_from(

@@ -101,14 +101,6 @@ def test_every_tree_is_a_tree_with_unique_paths(value):
     assert {nodes[n.parent].path for n in nodes[1:]} == {n.path for n in nodes if n.kind == PATH}
 
 
-@given(st.lists(st.one_of(texts, st.integers(0, 99)), max_size=5))
-def test_a_path_reads_in_one_way(way):
-    path = ""
-    for step in way:
-        path = extend(path, step)
-    assert steps(path) == way and " ; value = " not in path
-
-
 def test_the_payload_is_the_papers():
     value = {
         "Lists": {"explanation": "Ordered.", "tags": ["a", 1], "examples": [{"code": "x = [1]"}]},

@@ -10,9 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
 
-from graph.source_trees import Expected, bodies, render
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.graph.enhance import (
@@ -34,24 +32,15 @@ QWEN = FAMILIES["qwen2.5-coder"]
 MODEL = "qwen2.5-coder-0.5b-instruct"
 
 PLACES = {
-    "plain": ("def f(x):\n    return x", 'def f(x):\n    """D."""\n    return x'),
     "method": ("    def f(self):\n        return 1", '    def f(self):\n        """D."""\n        return 1'),
     "signature over lines": (
         "def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n    return x",
         'def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n    """D."""\n    return x',
     ),
     "one line": ("def f(): return 1", 'def f():\n    """D."""\n    return 1'),
-    "one line of a method": (
-        "    def f(self): x = 1; return x",
-        '    def f(self):\n        """D."""\n        x = 1; return x',
-    ),
-    "one line over several": ("def f(): return [\n1,\n]", 'def f():\n    """D."""\n    return [\n1,\n]'),
     "one line with letters": ("def f(é='ü:'): return é", 'def f(é=\'ü:\'):\n    """D."""\n    return é'),
     "decorated": ("@a\n@b(1)\ndef f():\n    pass", '@a\n@b(1)\ndef f():\n    """D."""\n    pass'),
-    "async": ("async def f():\n    await x", 'async def f():\n    """D."""\n    await x'),
     "tabs": ("\tdef f(self):\n\t\treturn 1", '\tdef f(self):\n\t\t"""D."""\n\t\treturn 1'),
-    "tabs in one line": ("\tdef f(self): return 1", '\tdef f(self):\n\t\t"""D."""\n\t\treturn 1'),
-    "two spaces": ("def f():\n  return 1", 'def f():\n  """D."""\n  return 1'),
     "comment and gap": (
         "def f():  # c\n\n    # why\n    x",
         'def f():  # c\n    """D."""\n\n    # why\n    x',
@@ -64,15 +53,7 @@ PLACES = {
         "    def f(self):\n        x = '''\na'''",
         "    def f(self):\n        \"\"\"D.\"\"\"\n        x = '''\na'''",
     ),
-    "a docstring inside": (
-        'def f():\n    def g():\n        "x"',
-        'def f():\n    """D."""\n    def g():\n        "x"',
-    ),
     "f-string first": ('def f():\n    f"{x}"', 'def f():\n    """D."""\n    f"{x}"'),
-    "lambda and colons": (
-        "def f(x: {1: 2} = (lambda: 0)): x",
-        'def f(x: {1: 2} = (lambda: 0)):\n    """D."""\n    x',
-    ),
 }
 
 
@@ -98,15 +79,6 @@ def test_where_the_docstring_goes(payload, expected):
 def test_functions_that_are_not_asked_for(payload, reason):
     with pytest.raises(Unfit, match=reason):
         hole(payload)
-
-
-@given(bodies)
-def test_generated_functions_keep_their_code(body):
-    out = Expected()
-    render(body, out)
-    graph = build([Document("d", "\n".join(out.lines) + "\n")])
-    for h in (h for _, h in candidates(graph)[0].values()):
-        check_same_code(h, judge(h, "Does it.\n\nTwice.", QWEN, "end"))
 
 
 def check_same_code(h: Hole, docstring: str) -> None:
@@ -145,24 +117,18 @@ def outcome(
         ("The mean of the items.", "The mean of the items."),
         ('The mean."""\n    return 0', "The mean."),
         ("The mean.<|endoftext|>def g(): pass", "The mean."),
-        ("The mean.<|fim_pad|>", "The mean."),
         ("\n    The mean.\n    ", "\n    The mean.\n    "),
         ("The mean.\n\n    :param items: numbers", "The mean.\n\n    :param items: numbers\n    "),
         ("Gives the 'mean'\n    >>> f([1])\n    1.0", "Gives the 'mean'\n    >>> f([1])\n    1.0\n    "),
         ('Gives the "mean"', 'Gives the "mean" '),
         ("", "rejected: empty"),
-        ('"""', "rejected: empty"),
         (" \n\n ... 1", "rejected: empty"),
         ("TODO: write this", "rejected: a placeholder"),
-        ("_summary_", "rejected: a placeholder"),
         ('Gives the "mean', "rejected: quotes broken"),
         ("Ends in a backslash\\", "rejected: does not parse"),
-        ("No \\N{such} name", "rejected: does not parse"),
-        ("Null \0 byte", "rejected: does not parse"),
         ("The mean.\n    return sum(items) / len(items)", "rejected: code leaked"),
         ("The mean.\n\n\ndef g(x):", "rejected: code leaked"),
         ("The mean.\n\nreturn  sum(items)\n    return sum(items) / len(items)\n", "rejected: code leaked"),
-        ("The mean.\nimport os", "rejected: code leaked"),
         ("print('mean', items)", "rejected: code leaked"),
         ("The mean.\n    raise NotImplementedError()", "rejected: code leaked"),
         ("The mean.\n    and\n    and\n    and", "rejected: repeats itself"),
@@ -279,28 +245,6 @@ def test_a_run_resumes(corpus, tmp_path):
     again = Table()
     enhancer.enhance(corpus, MODEL, 9, tmp_path, again, forms=("closed",))
     assert again.asked == []
-
-
-def test_stored_rows_are_judged_as_new_ones_are(corpus, tmp_path):
-    enhancer.enhance(corpus, MODEL, 9, tmp_path, Table(), forms=("closed",))
-    path = enhancer.rows_file(MODEL, corpus, tmp_path)
-    rows = [r | ({"raw": "print(1)\n"} if r["name"] == "mean" else {}) for r in enhancer.read_enhanced(path)]
-    path.write_text("".join(json.dumps(r, sort_keys=True) + "\n" for r in rows))  # accepted by an older judge
-    table = Table()
-    log = enhancer.enhance(corpus, MODEL, 9, tmp_path, table, forms=("closed",))
-    assert table.asked == [] and log["rejected"] == {"code leaked": 1, "empty": 1} and log["accepted"] == 1
-    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {
-        "mean": "code leaked",
-        "size": "",
-        "empty": "empty",
-    }
-
-
-def test_a_smaller_count_is_the_start_of_a_larger_one(corpus, tmp_path):
-    small, large = Table(), Table()
-    enhancer.enhance(corpus, MODEL, 2, tmp_path / "1", small, forms=("closed",))
-    enhancer.enhance(corpus, MODEL, 3, tmp_path / "2", large, forms=("closed",))
-    assert small.asked == large.asked[:2]
 
 
 @pytest.mark.parametrize(

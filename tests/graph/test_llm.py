@@ -8,7 +8,7 @@ import pytest
 
 from pkg_lib.core.types import Document
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.graph.text.llm import AGAIN, LLM, json_part, read_answer
+from pkg_lib.graph.text.llm import AGAIN, LLM, json_part
 
 DOCUMENTS = [
     Document(f"d/{n}", f"Title {n}\n=======\n\nText {n} with {{braces}}.\n", "rst")
@@ -106,15 +106,3 @@ def test_another_model_revision_style_or_text_asks_again(tmp_path):
 )
 def test_json_part(raw, expected):
     assert json_part(raw) == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "reason"), [("{}", "nothing in it"), ("3", "no object: int"), ('{"a": 1', "no JSON: ")]
-)
-def test_answers_that_give_no_json(raw, reason):
-    found = read_answer("d", raw, "end", 2)
-    assert found.value is None and found.reason.startswith(reason) and found.attempts == 2
-
-
-def test_a_complete_answer_at_the_limit_counts():
-    assert read_answer("d", '{"a": 1}', "length", 1).value == {"a": 1}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from pkg_lib.core.types import Document, UserError
+from pkg_lib.graph.code import split_lines
 from pkg_lib.graph.schema import (
     BLOCK,
     EDGE_TYPES,
@@ -20,7 +21,6 @@ from pkg_lib.graph.schema import (
     PARENT,
     PKG,
     build,
-    split_lines,
 )
 
 from .source_trees import Expected, bodies, render
@@ -143,21 +143,6 @@ def test_what_does_not_parse_is_named(text, kind, why):
     assert graph.where(0) == "good:1-1"
 
 
-def test_an_empty_module_parses_and_has_no_nodes():
-    graph = build([Document("empty", ""), Document("constants", "X = 1\n")])
-    assert (len(graph), graph.skipped) == (0, [])
-
-
-def test_a_bad_fence_does_not_hide_a_good_one():
-    graph = build(
-        [Document("a", "```python\ndef f(\n```\n\n```python\ndef g():\n    if x: pass\n```\n", kind="answer")]
-    )
-    assert [reason for _, reason in graph.skipped] and [graph.payload(v) for v in graph.of_type(NAME)] == [
-        "g"
-    ]
-    assert graph.where(graph.of_type(BLOCK)[0]) == "a:7-7"
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_ends(end):
     graph = build([Document("d", NESTED.replace("\n", end))])
@@ -208,11 +193,6 @@ def test_the_view_of_a_large_graph_takes_only_its_own_edges(textbook):
     assert not graph.view([0, 2]).edges and list(graph.view([0, 1]).edges) == [(0, 1)]
 
 
-def test_an_empty_graph():
-    graph = build([])
-    assert (len(graph), graph.edges.num_rows, graph.texts.num_rows, graph.payloads([])) == (0, 0, 0, [])
-
-
 def elif_chain(count: int) -> str:
     return "def f(x):\n    if x == 0:\n        y\n" + "".join(
         f"    elif x == {i}:\n        y\n" for i in range(1, count)
@@ -240,11 +220,3 @@ def test_nesting_that_python_refuses_is_named(text):
     ((name, reason),) = graph.skipped
     assert name == "deep" and "does not parse" in reason
     assert graph.payloads(graph.of_type(NAME)) == ["g"]
-
-
-def test_a_function_of_two_megabytes():
-    body = "".join(f"    value_{i} = [{i}, 'some text that takes room']\n" for i in range(45_000))
-    source = f"def f():\n{body}    if value_1:\n        return 1\n"
-    graph = build([Document("big", source)])
-    assert len(source) > 2_000_000
-    assert [len(p) for p in graph.payloads(range(3))] == [1, len(source) - 1, 32]

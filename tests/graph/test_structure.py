@@ -201,11 +201,6 @@ def test_markup_nested_beyond_the_parser(text, kind):
     assert headings(text, kind) == "nested too deep: more than the parser takes"
 
 
-def test_deep_restructuredtext():
-    text = "".join(" " * i + f"w{i}\n\n" for i in range(2000))
-    assert headings(text, "rst") == "nested too deep: more than the parser takes"
-
-
 def test_half_a_surrogate_is_refused():
     assert headings("a \ud800 b", "text") == "half a surrogate pair in a text"
 
@@ -281,12 +276,6 @@ def test_the_pieces_of_a_page_joined_are_the_page(shape, kind):
     for title, text in found[1:]:
         assert titles(text, kind)[0] == title
         assert len(text) <= 60 or len(titles(text, kind)) == 1
-
-
-def test_a_short_page_stays_whole():
-    assert cut(RST, "rst", 4000) == [("", RST)]
-    found = cut(RST, "rst", 200)
-    assert [t for t, _ in found] == ["", "More"] and found[1][1].startswith("More\n====\n")
 
 
 def test_sections_with_an_overline_are_cut_above_it():

@@ -201,7 +201,7 @@ def test_places(monkeypatch, tmp_path):
 
 def test_a_repository_without_java(opened, tmp_path):
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UserError, match=r"has no .java file"):
+    with pytest.raises(UserError, match=r"holds no .java file"):
         opened(tmp_path)
 
 

@@ -61,12 +61,6 @@ def test_a_block_does_not_bring_the_function_around_it():
     assert names(graph, found) == ["one"] and found.left_out == {}
 
 
-def test_not_even_by_a_detour():
-    graph = graph_of("def f(n):\n    if n:\n        return g(n)\n    return n\n\ndef g(n): return f(n - 1)\n")
-    block = int(graph.of_type(BLOCK)[0])
-    assert names(graph, Calls(graph).augment(block, graph.payload(block), MANY)) == ["g"]
-
-
 def test_the_same_document_goes_before_the_others():
     graph = graph_of("def a(): return b()\n\ndef b(): return 'here'\n", "def b(): return 'there'\n")
     assert "here" in augmented(graph, "a").text and "there" not in augmented(graph, "a").text
@@ -160,11 +154,6 @@ def test_methods_of_self():
     assert found.left_out == {"c": AMBIGUOUS, "b": UNKNOWN, "made_elsewhere": UNKNOWN}
 
 
-def test_methods_are_no_functions():
-    graph = graph_of("def a(): return b() + d(1)\n" + CLASSES.replace("def a(", "def z("))
-    assert augmented(graph, "a").left_out == {"b": UNKNOWN, "d": UNKNOWN}
-
-
 def test_the_budget_counts_whole_functions():
     graph = graph_of(
         "def a(): return b() + c()\n", "def b():\n    return 1" + " + 1" * 50 + "\n", "def c(): return 2\n"
@@ -182,14 +171,6 @@ def test_two_namesakes_never_stand_in_one_context():
     )
     found = augmented(graph, "a")
     assert sorted(names(graph, found)) == ["b", "swap"] and found.left_out == {"swap": AMBIGUOUS}
-
-
-@pytest.mark.parametrize(
-    "text", ["elif x:\n    b()", "    if x:\n        '''\nback'''\n        b()", "return await b()"]
-)
-def test_texts_that_are_no_module(text):
-    graph = graph_of("def a(): pass\n", "def b(): return 1\n")
-    assert Calls(graph).augment(impl(graph, "a"), text, MANY).added == (impl(graph, "b", 1),)
 
 
 @pytest.mark.parametrize("text", ["def a(:", "", "x = '\0'"])

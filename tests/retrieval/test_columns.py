@@ -12,8 +12,7 @@ from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
 from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of, knowledge_of, retrieved
-from pkg_lib.retrieval.retrievers import Knowledge, NoRetrieval
-from pkg_lib.retrieval.text_columns import TextKnowledge
+from pkg_lib.retrieval.retrievers import Knowledge, NoRetrieval, TextKnowledge
 
 
 @pytest.fixture

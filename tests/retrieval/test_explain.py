@@ -72,7 +72,7 @@ def test_guarded_keeps_a_node_whole_that_is_nearest_as_it_is(embedder):
 
 def test_called_functions_are_named(knowledge):
     found = explain(knowledge, QUERY, "block", calls=500)
-    assert found.added == ("d:1-2",) and "def helper" in found.context.text
+    assert found.added == ["d:1-2"] and "def helper" in found.context.text
     assert explain(knowledge, QUERY, "block", calls=5).left_out == {"helper": "over the budget"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import textwrap
 
 import numpy as np
@@ -79,18 +78,6 @@ def test_a_suite_left_empty_gets_a_pass(source, rest):
     assert without(graph, 1, graph.children(1)[0]) == rest
 
 
-@pytest.mark.parametrize("header", ["else:", "elif b:", "except E:", "finally:", "case 1:"])
-def test_only_statement_of_a_branch(header):
-    start = {"else:": "if a:", "elif b:": "if a:", "case 1:": "match a:"}.get(header, "try:")
-    first = [] if start == "match a:" else ["        x = 1"]
-    pad = "        " if start == "match a:" else "    "
-    lines = ["def f():", f"    {start}", *first, f"{pad}{header}", f"{pad}    while c:", f"{pad}        d"]
-    graph = build([Document("d", "\n".join(lines) + "\n")])
-    for v, branch in removals(graph):
-        ast.parse(textwrap.dedent(without(graph, v, branch))) if parses(graph.payload(v)) else None
-    assert check_removals(graph) >= 2
-
-
 def test_figure_3_keeps_what_counts_boring_sentences(embedder):
     graph = build([Document("d", FIGURE_3)])
     loop = int(graph.of_type(BLOCK)[0])
@@ -116,26 +103,11 @@ def test_equation_7_takes_the_highest_cosine(embedder):
             assert pruned.text == textwrap.dedent(without(graph, v, pruned.branch))
 
 
-def test_a_branch_goes_even_where_that_lowers_the_cosine(embedder):
-    graph = build([Document("d", "def f():\n    if prime:\n        number\n")])
-    (query,) = embedder.encode(["prime number"])
-    pruned = prune(graph, 1, query, embedder)
-    assert pruned.text == "def f():\n    pass" and pruned.branch == 2
-
-
 def test_a_node_without_branches_stays(embedder):
     graph = build([Document("d", "class A:\n    def f(self):\n        return 1\n")])
     (query,) = embedder.encode(["one"])
     pruned = prune(graph, 1, query, embedder)
     assert (pruned.text, pruned.branch) == ("def f(self):\n    return 1", -1)
-    assert pruned.score == pytest.approx(float(embedder.encode([graph.payload(1)])[0] @ query))
-
-
-def test_guarded_pruning_leaves_a_node_whole_that_is_closest_as_it_is(embedder):
-    graph = build([Document("d", "def f():\n    if prime:\n        number\n")])
-    (query,) = embedder.encode(["prime number"])
-    pruned = prune(graph, 1, query, embedder, guarded=True)
-    assert (pruned.text, pruned.branch) == (graph.payload(1), -1)
     assert pruned.score == pytest.approx(float(embedder.encode([graph.payload(1)])[0] @ query))
 
 

@@ -62,20 +62,11 @@ def test_protocol(knowledge, column):
     assert found == RETRIEVERS[column](knowledge).retrieve(TASKS)
 
 
-def test_none():
-    assert [(c.text, c.source) for c in RETRIEVERS["None"](None).retrieve(TASKS)] == [("", "")] * 3
-
-
 @pytest.mark.parametrize("column", ["BM25", "Dense"])
 def test_row_columns_return_whole_rows(knowledge, column):
     found = RETRIEVERS[column](knowledge).retrieve(TASKS)
     assert [(c.source, c.text) for c in found] == list(zip(PATHS, [PRIMES, SORTING, ANSWER], strict=True))
     assert all(c.score > 0 and not c.truncated and not c.pruned for c in found)
-
-
-def test_row_columns_leave_out_function_documents(knowledge):
-    found = RETRIEVERS["Dense"](knowledge).retrieve([task(0, "unrelated nothing pass")])
-    assert found[0].source != "d/function"
 
 
 def test_func_bm25_returns_whole_functions(knowledge):

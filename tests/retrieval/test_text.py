@@ -7,8 +7,7 @@ import pytest
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.text.documents import Structured
 from pkg_lib.retrieval.columns import columns_of
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
-from pkg_lib.retrieval.text_columns import JsonPKG, TextKnowledge
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, JsonPKG, TextKnowledge
 
 PRIMES = (
     "Primes\n======\n\nA prime number has no divisor.\n\n"
@@ -82,11 +81,6 @@ def test_a_given_structure_is_used_as_it_is(embedder):
     found = JsonPKG(knowledge).retrieve(TASKS)
     assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
     assert knowledge.graph.skipped == [("t/primes", "not structured")]
-
-
-def test_what_gave_no_json_is_said(knowledge, caplog):
-    assert knowledge.graph.skipped == [("t/nothing", "nothing in it")]
-    assert "1 of 4 documents gave no JSON (nothing in it: 1)" in caplog.text
 
 
 def test_no_leaves_is_a_users_error(embedder):

@@ -9,8 +9,7 @@ import pytest
 from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL
 from pkg_lib.retrieval.columns import COLUMNS
-from pkg_lib.retrieval.retrievers import Knowledge
-from pkg_lib.retrieval.text_columns import JsonPKG, TextKnowledge
+from pkg_lib.retrieval.retrievers import JsonPKG, Knowledge, TextKnowledge
 from pkg_lib.retrieval.trace import trace
 
 CLASS = """class A:

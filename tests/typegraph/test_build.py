@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -168,6 +172,31 @@ def test_mistakes(tmp_path):
         build(tmp_path, "x")
     with pytest.raises(UserError, match="processes = 0"):
         build(tmp_path, processes=0)
+    with pytest.raises(UserError, match="unknown edges 'x'; choose from: arguments, beans"):
+        build(tmp_path, extra=["x"])
+    with pytest.raises(UserError, match="mode as-published has the paper's edges alone"):
+        build(tmp_path, "as-published", extra=["beans"])
+    with pytest.raises(UserError, match=r"holds no \.java file"):
+        build(tmp_path)
+
+
+def test_a_build_that_is_stopped_for_a_while_gives_the_same_graph(tmp_path):
+    """A clock that goes on while the process stands still is no reason to give a file up."""
+    for n in range(40):
+        rows = "".join(f"Type{i} field{i};\n" for i in range(6000))
+        (tmp_path / f"A{n}.java").write_text(f"class A{n} {{ A{(n + 1) % 40} next; {rows} }}")
+    program = (
+        "import sys; from pathlib import Path; from pkg_lib.graph.types.build import build; print('ready', flush=True);"
+        "built = build(Path(sys.argv[1])); print(len(built.graph.nodes), len(built.graph.edges), built.skipped)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(6)
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate(timeout=120)[0] == "40 40 []\n"
 
 
 def test_only_a_changed_file_is_parsed_again(tree, tmp_path, monkeypatch):

@@ -121,10 +121,30 @@ def test_line_ends_count_as_one(end):
 
 
 def test_text_that_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(java, "SECONDS", 0.3)
-    monkeypatch.setattr(java, "SECONDS_A_MEGABYTE", 0.0)
-    assert facts_of(b"class lorem ipsum dolor, (sit) amet. " * 3000).reason == java.TOO_SLOW
+    monkeypatch.setattr(java, "STEPS", 2000)
+    assert facts_of(b"class lorem ipsum dolor, (sit) amet. " * 3000).reason == java.TOO_LONG
     assert [t.name for t in facts_of(b"class After { }").types] == ["After"]
+
+
+def test_a_row_of_literals_takes_linear_time():
+    row = b"1, -2.5f,\n'x', \"}\", " * 300_000
+    facts = facts_of(b"class A { Before b; Object[] row = {" + row + b"1};\n After a; }")
+    assert references(facts, "field") == [("A", "Before"), ("A", "Object"), ("A", "After")]
+    assert facts.types[0].last == 300_002
+
+
+def test_a_type_that_one_place_declares_twice_is_remarked():
+    twice = b"class A {} class A {}", b"class A { class B {} interface B {} }"
+    local = b"class A { void f() { class B {} } void g() { class B {} new A() { class C {} }; new A() { class C {} }; } }"
+    assert [java.TWICE in facts_of(source).remarks for source in (*twice, local)] == [True, True, False]
+
+
+def test_what_beans_return_and_take():
+    facts = facts_of(
+        b"class A { @Bean Api<X> api(Store s, int n) { } @x.Bean(name = 1) public Web web() { } @Override Not no(No n) { } }"
+    )
+    assert references(facts, "bean") == [("A", "Api"), ("A", "X"), ("A", "Web")]
+    assert references(facts, "bean_parameter") == [("A", "Store")]
 
 
 def test_brackets_without_end_do_not_exhaust_the_stack():

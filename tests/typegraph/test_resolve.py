@@ -113,6 +113,22 @@ def test_type_variables_are_no_types_and_arguments_of_supertypes_are_not_inherit
     assert found.references["type variable"] == 1 and found.references["argument of a supertype"] == 1
 
 
+def test_extra_edges_of_arguments_of_supertypes_and_of_beans():
+    source = (
+        "class Repo<T> {} class Item {} class Items extends Repo<Item> implements Comparable<Items> {} "
+        "class Config { @Bean Repo<Item> repo(Items items) { } }"
+    )
+    facts = {"a.java": facts_of(source.encode())}
+    plain, wide = graph_of(facts), graph_of(facts, ("arguments", "beans"))
+    assert edges(plain) == {("Items", "Repo"): ("extends",)}
+    assert edges(wide) == edges(plain) | {
+        ("Items", "Item"): ("arguments",),
+        ("Config", "Repo"): ("provides",),
+        ("Config", "Item"): ("provides",),
+        ("Config", "Items"): ("injects",),
+    }
+
+
 def test_a_supertype_may_be_a_member_of_the_enclosing_type_but_not_of_the_type_itself():
     found = resolved(
         a="package a; class Outer { static class Base {} static class Sub extends Base {} }",

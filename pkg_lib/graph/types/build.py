@@ -10,8 +10,8 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.types import listing as published
 from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import VERSION, Declared, Facts, Import, Reference, facts_of
-from pkg_lib.graph.types.scan import Tree, by_reason, scan
+from pkg_lib.graph.types.scan import JavaTree, by_reason, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 Named = list[tuple[str, str]]  # (path, what is said of it)
@@ -34,7 +34,7 @@ WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to star
 
 
 @dataclass
-class Built:
+class BuiltGraph:
     """A repository's graph and what went in. `seconds` by step; `parsed` files were not known to the store.
 
     `skipped` gave no type: (path, reason); `remarks`: (path, what is unusual), of files that gave their types nevertheless.
@@ -46,8 +46,8 @@ class Built:
     facts: dict[str, Facts]
     skipped: Named
     remarks: Named
-    seconds: dict[str, float]
-    parsed: int
+    seconds: dict[str, float] = field(default_factory=dict)
+    parsed: int = 0
     references: Counter[str] = field(default_factory=Counter)
     ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
     again: list[tuple[str, str]] = field(default_factory=list)
@@ -57,76 +57,67 @@ class Built:
         return self.graph.cycles()
 
 
-def build(root: Path, mode: str = "resolved", processes: int = 1, store: Path | None = None) -> Built:
-    """The graph of a directory or zip archive; UserError for an unknown mode, a root that is neither, no process."""
-    check(mode, processes)
+def build(
+    root: Path,
+    mode: str = "resolved",
+    processes: int = 1,
+    store: Path | None = None,
+    extra: Collection[str] = (),
+) -> BuiltGraph:
+    """The graph of a directory or zip archive, with `extra` edges of resolve.EXTRA.
+
+    UserError for an unknown mode or extra, no process, a root that is neither or holds no Java.
+    """
+    check(mode, processes, extra)
     with paused_collector():  # facts are many small tuples without a cycle
-        return _build(root, mode, processes, store)
+        start = time.perf_counter()
+        tree = scan(root)
+        scanned = time.perf_counter()
+        known = _load(store) if store else {}
+        entries = dict(_facts(tree, known, processes))
+        if store:
+            _keep(store, entries)
+        parsed = time.perf_counter()
+        facts = {path: f for path, (_, f) in sorted(entries.items()) if f.types}
+        skipped = sorted([*tree.skipped, *((p, f.reason) for p, (_, f) in entries.items() if f.reason)])
+        remarks = sorted((p, r) for p, (_, f) in entries.items() for r in f.remarks if not f.reason)
+        files = sorted({*tree.paths, *(p for p, _ in tree.skipped if p.endswith(".java"))})
+        built = BuiltGraph(str(root), TypeGraph(mode), files, facts, skipped, remarks)
+        built.seconds = {"scan": scanned - start, "parse": parsed - scanned}
+        built.parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in entries.items())
+        return in_mode(built, mode, extra)
 
 
-def _build(root: Path, mode: str, processes: int, store: Path | None) -> Built:
+def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltGraph:
+    """The same files' graph in a mode: pass two; the time of pass one is the same."""
+    check(mode, 1, extra)
     start = time.perf_counter()
-    tree = scan(root)
-    scanned = time.perf_counter()
-    known = _load(store) if store else {}
-    found = dict(_facts(tree, known, processes))
-    if store:
-        _keep(store, found)
-    parsed = time.perf_counter()
-    facts = {path: f for path, (_, f) in sorted(found.items()) if f.types}
-    built = _assemble(tree, mode, facts, found)
-    built.parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in found.items())
-    end = time.perf_counter()
-    built.seconds = {
-        "scan": scanned - start,
-        "parse": parsed - scanned,
-        "resolve": end - parsed,
-        "total": end - start,
-    }
-    return built
-
-
-def in_mode(built: Built, mode: str) -> Built:
-    """The same files' graph in another mode; only pass two is done again, and the time of pass one is the same."""
-    check(mode, 1)
-    start = time.perf_counter()
-    again = _graph(built.root, mode, built.files, built.facts, built.skipped, built.remarks)
-    resolved = time.perf_counter() - start
-    again.parsed = built.parsed
-    again.seconds = built.seconds | {
-        "resolve": resolved,
-        "total": built.seconds["total"] - built.seconds["resolve"] + resolved,
-    }
+    if mode == "as-published":
+        again = replace(
+            built, graph=published.graph_of(built.facts), references=Counter(), ambiguous=[], again=[]
+        )
+    else:
+        r = resolve.graph_of(built.facts, extra)
+        again = replace(built, graph=r.graph, references=r.references, ambiguous=r.ambiguous, again=r.again)
+    steps = {s: built.seconds[s] for s in ("scan", "parse")} | {"resolve": time.perf_counter() - start}
+    again.seconds = steps | {"total": sum(steps.values())}
     return again
 
 
-def check(mode: str, processes: int) -> None:
-    """UserError for an unknown mode or no process."""
+def check(mode: str, processes: int, extra: Collection[str] = ()) -> None:
+    """UserError for an unknown mode or extra edges, or no process."""
     if mode not in MODES:
         raise UserError(f"unknown mode '{mode}'; choose from: {', '.join(MODES)}")
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
-
-
-def _assemble(tree: Tree, mode: str, facts: dict[str, Facts], found: dict[str, tuple[str, Facts]]) -> Built:
-    skipped = sorted([*tree.skipped, *((p, f.reason) for p, (_, f) in found.items() if f.reason)])
-    remarks = sorted((p, r) for p, (_, f) in found.items() for r in f.remarks if not f.reason)
-    files = sorted({*tree.paths, *(p for p, _ in tree.skipped if p.endswith(".java"))})
-    return _graph(str(tree.root), mode, files, facts, skipped, remarks)
-
-
-def _graph(
-    root: str, mode: str, files: list[str], facts: dict[str, Facts], skipped: Named, remarks: Named
-) -> Built:
-    """Pass two, without the times."""
-    if mode == "as-published":
-        return Built(root, published.graph_of(facts), files, facts, skipped, remarks, {}, 0)
-    r = resolve.graph_of(facts)
-    return Built(root, r.graph, files, facts, skipped, remarks, {}, 0, r.references, r.ambiguous, r.again)
+    if unknown := sorted(set(extra) - set(resolve.EXTRA)):
+        raise UserError(f"unknown edges '{unknown[0]}'; choose from: {', '.join(resolve.EXTRA)}")
+    if extra and mode != "resolved":
+        raise UserError(f"mode {mode} has the paper's edges alone; give extra ones with mode resolved")
 
 
 def _facts(
-    tree: Tree, known: dict[str, tuple[str, Facts]], processes: int
+    tree: JavaTree, known: dict[str, tuple[str, Facts]], processes: int
 ) -> Iterator[tuple[str, tuple[str, Facts]]]:
     """(path, (SHA-256, facts)) of every file; one that cannot be read joins `tree.skipped`."""
     size = max(PART, len(tree.paths) // (8 * processes))
@@ -147,7 +138,7 @@ def parse_part(work: tuple[str, list[str], dict[str, str]]) -> list[tuple[str, F
     """(root, paths, known SHA-256 of them) -> for each path (SHA-256, facts or None where they are known), or a reason."""
     root, paths, known = work
     found: list[tuple[str, Facts | None] | str] = []
-    with Tree(Path(root)) as tree:
+    with JavaTree(Path(root)) as tree:
         for path in paths:
             data = tree.read(path)
             if isinstance(data, str):
@@ -199,7 +190,7 @@ def save(graph: TypeGraph, path: Path) -> None:
     write_text(path, json.dumps(nx.node_link_data(graph.nx(), edges="edges"), indent=1) + "\n")
 
 
-def lines(built: Built, named: int = FEW) -> list[str]:
+def lines(built: BuiltGraph, named: int = FEW) -> list[str]:
     """What was built, one figure a line; of what was skipped the first `named` paths a reason."""
     graph = built.graph
     found = [f"{shown(built.root)}: {len(built.files):,} files, mode {graph.mode}"]

@@ -7,11 +7,11 @@ tree-sitter goes on after a syntax error, so most files that do not parse still 
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
@@ -19,14 +19,18 @@ from tree_sitter_java import language
 
 from pkg_lib.graph.types.scan import text_of
 
-VERSION = 1  # of what is kept of a file; raise it when that changes
-PIECE = 2**12  # bytes that the parser is handed at a time; the clock is looked at for each
-SECONDS, SECONDS_A_MEGABYTE = 5.0, 5.0  # for one file; text that is no Java takes quadratic time
+VERSION = 2  # of what is kept of a file; raise it when that changes
+PIECE = 2**12  # bytes that the parser is handed at a time
+# The parser's reports of progress for one file, after which it is given up: text that is no Java takes quadratic
+# time. Source takes up to 41 a kilobyte. They are the same on every machine, so the graph knows no clock.
+STEPS, STEPS_A_KILOBYTE = 100_000, 100
 
+Span = tuple[int, int]
+Captures = Mapping[str, list[Node]]
 KINDS = ("class", "interface", "enum", "record", "annotation")
 BINARY, NO_TYPE = "binary", "declares no type"
-NO_TYPE_FOUND, TOO_SLOW = "does not parse: no type found", "does not parse in time"
-ERRORS = "syntax errors, read in part"
+NO_TYPE_FOUND, TOO_LONG = "does not parse: no type found", "does not parse within the limit"
+ERRORS, TWICE = "syntax errors, read in part", "declares a type twice"
 
 _TYPE = "[(type_identifier) (scoped_type_identifier) (generic_type) (array_type) (annotated_type)]"
 _QUERY = f"""
@@ -37,7 +41,8 @@ _QUERY = f"""
 (enum_declaration) @enum
 (record_declaration) @record
 (annotation_type_declaration) @annotation
-(type_parameter) @variable
+(_ type_parameters: (type_parameters)) @generic
+(method_declaration (modifiers [(annotation) (marker_annotation)])) @annotated
 (field_declaration type: {_TYPE} @field)
 (constant_declaration type: {_TYPE} @constant)
 (constructor_declaration parameters: (formal_parameters (formal_parameter type: {_TYPE} @parameter)))
@@ -49,8 +54,11 @@ _QUERY = f"""
 (super_interfaces (type_list {_TYPE} @implements))
 """
 PLACES = ("field", "constant", "parameter", "rest", "component", "extends", "implements")
+BODIES = ("class_body", "interface_body", "enum_body_declarations", "annotation_type_body")
 _DECLARES = re.compile(r"\b(?:class|interface|enum|record)\b")
 _NAME = re.compile(r"[^\W\d][\w$]*")
+# A long row of literals says nothing of types, and tree-sitter's queries take quadratic time over one.
+_ROW = re.compile(rb"""(?<=\{)(?:\s*[-+]?(?:\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*,){256,}+""")
 _NOISE = re.compile(r"<[^<>]*>|@\s*[\w.$]+(?:\s*\([^()]*\))?|/\*.*?\*/|//[^\n]*", re.S)
 
 
@@ -79,8 +87,9 @@ class Declared(NamedTuple):
 class Reference(NamedTuple):
     """A type's name, as written without arguments, dots kept. `owner` is the place of the referring type in `Facts.types`.
 
-    `bare`: the whole written type is one simple name. `argument`: it stands between angle brackets. `variable`: a type
-    variable of that name is in scope.
+    Places beside PLACES: what a method with @Bean returns (`bean`) and takes (`bean_parameter`). `bare`: the whole
+    written type is one simple name. `argument`: it stands between angle brackets. `variable`: a type variable of that
+    name is in scope.
     """
 
     owner: int
@@ -121,165 +130,187 @@ def facts_of(data: bytes) -> Facts:
         return Facts(reason=BINARY, remarks=remarks)
     if not _DECLARES.search(text):
         return Facts(reason=NO_TYPE, remarks=remarks)
-    root = _parse(text.encode())
+    source = _Source(_ROW.sub(lambda row: re.sub(rb"[^\n]", b" ", row[0]), text.encode()))
+    root = source.parse()
     if root is None:
-        return Facts(reason=TOO_SLOW, remarks=remarks)
-    found = QueryCursor(_grammar()[1]).captures(root)
+        return Facts(reason=TOO_LONG, remarks=remarks)
+    captures = QueryCursor(_grammar()[1]).captures(root)
     remarks += (ERRORS,) if root.has_error else ()
-    types, spans = _types(found)
+    types, spans, twice = source.types(captures)
     if not types:
         return Facts(reason=NO_TYPE_FOUND if root.has_error else NO_TYPE, remarks=remarks)
-    package = next((_plain(n) for n in found.get("package", ())), "")
-    references = tuple(_references(found, types, spans))
-    return Facts(package, tuple(map(_import, found.get("import", ()))), types, references, "", remarks)
+    remarks += (TWICE,) if twice else ()
+    package = next(map(source.plain, captures.get("package", ())), "")
+    # A query's captures come in no order.
+    imports = map(source.imported, sorted(captures.get("import", ()), key=lambda n: n.start_byte))
+    return Facts(package, tuple(imports), types, tuple(source.references(captures, spans)), "", remarks)
 
 
-def _parse(data: bytes) -> Node | None:
-    """The root of the syntax tree, None where time runs out. `data` must be valid UTF-8, else tree-sitter may crash."""
-    end = time.monotonic() + SECONDS + SECONDS_A_MEGABYTE * len(data) / 2**20
-    late = False
+@dataclass(frozen=True)
+class _Source:
+    """A file's bytes and what its syntax tree says of them. They must be valid UTF-8, else tree-sitter may crash."""
 
-    def piece(at: int, _: object) -> bytes:
-        nonlocal late
-        late = late or time.monotonic() > end
-        return b"" if late else data[at : at + PIECE]
+    data: bytes
 
-    tree = _grammar()[0].parse(piece)
-    return None if late else tree.root_node
+    def parse(self) -> Node | None:
+        """The root of the syntax tree, None where the limit is reached."""
+        steps = count()
+        most = STEPS + STEPS_A_KILOBYTE * len(self.data) // 1024
+        parser = _grammar()[0]
+        try:
+            return parser.parse(
+                lambda at, _: self.data[at : at + PIECE], progress_callback=lambda *_: next(steps) > most
+            ).root_node
+        except ValueError:
+            parser.reset()
+            return None
 
+    def text(self, node: Node) -> str:
+        """From the bytes: `node.text` would ask the parser's callback again."""
+        return self.data[node.start_byte : node.end_byte].decode("utf8", "replace")
 
-def _plain(node: Node) -> str:
-    """A name's text without the spaces and comments that Java allows around dots."""
-    return ".".join(_NAME.findall(_NOISE.sub("", _text(node))))
+    def plain(self, node: Node) -> str:
+        """A name's text without the spaces and comments that Java allows around dots."""
+        return ".".join(_NAME.findall(_NOISE.sub("", self.text(node))))
 
+    def imported(self, node: Node) -> Import:
+        words = _NOISE.sub("", self.text(node)).removesuffix(";").split()
+        static = "static" in words[1:2]
+        name = "".join(words[1 + static :])
+        return Import(name.removesuffix(".*"), name.endswith(".*"), static)
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf8", "replace")
+    def types(self, captures: Captures) -> tuple[tuple[Declared, ...], list[Span], bool]:
+        """The declared types in the order of the file, the bytes that each spans, whether a place declares one twice.
 
+        (Local classes of different methods may share a name.)
+        """
+        declared: list[Declared] = []
+        spans: list[Span] = []
+        around: list[int] = []  # the types that are open, outermost first
+        times: Counter[str] = Counter()
+        twice = False
+        nodes = ((n.start_byte, n.end_byte, kind, n) for kind in KINDS for n in captures.get(kind, ()))
+        for start, end, kind, node in sorted(nodes, key=lambda x: x[:2]):
+            while around and spans[around[-1]][1] <= start:
+                around.pop()
+            name = node.child_by_field_name("name")
+            simple = self.text(name) if name else ""
+            if not simple:  # an error's remains
+                continue
+            full = f"{declared[around[-1]].name}.{simple}" if around else simple
+            times[full] += 1
+            if times[full] > 1:
+                twice = twice or not around or _is_member(node)
+                full += f"#{times[full]}"
+            lines = node.start_point[0] + 1, node.end_point[0] + 1
+            declared.append(Declared(kind, full, *lines, self.variables(node), _is_public(node)))
+            around.append(len(spans))
+            spans.append((start, end))
+        return tuple(declared), spans, twice
 
-def _import(node: Node) -> Import:
-    words = _NOISE.sub("", _text(node)).removesuffix(";").split()
-    static = "static" in words[1:2]
-    name = "".join(words[1 + static :])
-    return Import(name.removesuffix(".*"), name.endswith(".*"), static)
-
-
-def _types(found: dict[str, list[Node]]) -> tuple[tuple[Declared, ...], list[tuple[int, int]]]:
-    """The declared types in the order of the file, and the bytes that each spans."""
-    nodes = sorted(
-        ((n.start_byte, n.end_byte, kind, n) for kind in KINDS for n in found.get(kind, ())),
-        key=lambda x: x[:2],
-    )
-    declared: list[Declared] = []
-    spans: list[tuple[int, int]] = []
-    around: list[int] = []  # the types that are open, outermost first
-    times: Counter[str] = Counter()
-    for start, end, kind, node in nodes:
-        while around and spans[around[-1]][1] <= start:
-            around.pop()
-        name = node.child_by_field_name("name")
-        own = _text(name) if name else ""
-        if not own:  # an error's remains
-            continue
-        full = f"{declared[around[-1]].name}.{own}" if around else own
-        times[full] += 1
-        full += f"#{times[full]}" if times[full] > 1 else ""
-        variables = _variables(node.child_by_field_name("type_parameters"))
-        declared.append(
-            Declared(kind, full, node.start_point[0] + 1, node.end_point[0] + 1, variables, _public(node))
+    def variables(self, node: Node) -> tuple[str, ...]:
+        """The type variables that a declaration has."""
+        parameters = node.child_by_field_name("type_parameters")
+        names = (
+            next((c for c in p.named_children if c.type == "type_identifier"), None)
+            for p in (parameters.named_children if parameters else ())
         )
-        around.append(len(spans))
-        spans.append((start, end))
-    return tuple(declared), spans
+        return tuple(self.text(n) for n in names if n)
+
+    def references(self, captures: Captures, spans: list[Span]) -> Iterator[Reference]:
+        """Every type name of a field, constructor parameter, record component or supertype, each once a place and owner."""
+        nodes = [(n.start_byte, place, n) for place in PLACES for n in captures.get(place, ())]
+        nodes += [(n.start_byte, place, n) for place, n in self.beans(captures.get("annotated", ()))]
+        owners = _Open(spans)
+        generics = sorted(captures.get("generic", ()), key=lambda n: n.start_byte)
+        scopes = _Open([(n.start_byte, n.end_byte) for n in generics])
+        variables = [frozenset(self.variables(n)) for n in generics]
+        seen: set[Reference] = set()
+        for start, place, node in sorted(nodes, key=lambda x: x[:2]):
+            around, declaring = owners.at(start), scopes.at(start)
+            if not around:  # an error's remains
+                continue
+            bare = node.type == "type_identifier"
+            for name, argument in self.names(node):
+                known = any(name.partition(".")[0] in variables[i] for i in declaring)
+                reference = Reference(around[-1], place, name, bare, argument, known)
+                if reference not in seen:
+                    seen.add(reference)
+                    yield reference
+
+    def beans(self, methods: Iterable[Node]) -> Iterator[tuple[str, Node]]:
+        """(place, written type) of what methods with Spring's @Bean return and take."""
+        for method in {m.start_byte: m for m in methods}.values():
+            marks = [m.child_by_field_name("name") for m in method.named_children[0].named_children]
+            returned = method.child_by_field_name("type")
+            if returned and any(m and self.plain(m).rpartition(".")[2] == "Bean" for m in marks):
+                yield "bean", returned
+                parameters = method.child_by_field_name("parameters")
+                for parameter in parameters.named_children if parameters else ():
+                    if written := parameter.child_by_field_name("type"):
+                        yield "bean_parameter", written
+
+    def names(self, node: Node) -> Iterator[tuple[str, bool]]:
+        """(name, whether it is a type argument) of all types in a written type; a loop, since brackets nest without limit."""
+        waiting = [(node, False)]
+        while waiting:
+            part, argument = waiting.pop()
+            if part.type == "type_identifier":
+                yield self.text(part), argument
+            elif part.type == "scoped_type_identifier":
+                yield self.scoped(part), argument
+                waiting += [
+                    (child, True)
+                    for p in _left(part)
+                    for child in p.named_children
+                    if child.type == "type_arguments"
+                ]
+            elif part.type not in ("marker_annotation", "annotation", "dimensions"):
+                inside = argument or part.type == "type_arguments"
+                waiting += [(child, inside) for child in reversed(part.named_children)]
+
+    def scoped(self, node: Node) -> str:
+        """`a.b.Outer<X>.Inner` -> "a.b.Outer.Inner"."""
+        names = [
+            self.text(c)
+            for p in _left(node)
+            for c in reversed(p.named_children)
+            if c.type == "type_identifier"
+        ]
+        return ".".join(reversed(names))
 
 
-def _public(node: Node) -> bool:
-    modifiers = node.children[0]
-    return modifiers.type == "modifiers" and any(m.type == "public" for m in modifiers.children)
+class _Open:
+    """Spans, sorted by their start and nested, of which `at` tells those around a place; places only go forward."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        self.spans, self.following = spans, 0
+        self.around: list[int] = []
+
+    def at(self, place: int) -> list[int]:
+        while self.following < len(self.spans) and self.spans[self.following][0] <= place:
+            self.around.append(self.following)
+            self.following += 1
+        self.around = [i for i in self.around if self.spans[i][1] > place]
+        return self.around
 
 
-def _variables(parameters: Node | None) -> tuple[str, ...]:
-    if parameters is None:
-        return ()
-    names = (
-        next((c for c in p.named_children if c.type == "type_identifier"), None)
-        for p in parameters.named_children
-    )
-    return tuple(_text(n) for n in names if n)
+def _is_public(node: Node) -> bool:
+    modifiers = node.child(0)
+    return modifiers is not None and any(m.type == "public" for m in modifiers.children)
 
 
-def _references(
-    found: dict[str, list[Node]], types: tuple[Declared, ...], spans: list[tuple[int, int]]
-) -> Iterator[Reference]:
-    """Every type name of a field, constructor parameter, record component or supertype, each once a place and owner."""
-    nodes = sorted(
-        ((n.start_byte, place, n) for place in PLACES for n in found.get(place, ())), key=lambda x: x[:2]
-    )
-    scopes = list(_scopes(found.get("variable", ())))
-    seen: set[Reference] = set()
-    around: list[int] = []
-    following = 0
-    for start, place, node in nodes:
-        while following < len(spans) and spans[following][0] <= start:
-            around.append(following)
-            following += 1
-        while around and spans[around[-1]][1] <= start:
-            around.pop()
-        if not around:  # an error's remains
-            continue
-        variables = {name for first, last, name in scopes if first <= start < last}
-        bare = node.type == "type_identifier"
-        for name, argument in _names(node):
-            reference = Reference(
-                around[-1], place, name, bare, argument, name.partition(".")[0] in variables
-            )
-            if reference not in seen:
-                seen.add(reference)
-                yield reference
+def _is_member(node: Node) -> bool:
+    """Whether a type is a member of another one: no local class, and none of an anonymous one."""
+    body = node.parent
+    holder = body.parent if body and body.type in BODIES else None
+    return holder is not None and holder.type != "object_creation_expression"
 
 
-def _scopes(parameters: list[Node] | tuple[()]) -> Iterator[tuple[int, int, str]]:
-    """(first byte, end, name) of where each type variable is known: the declaration that it belongs to."""
-    for node in parameters:
-        owner = node.parent.parent if node.parent else None
-        name = next((c for c in node.named_children if c.type == "type_identifier"), None)
-        if owner and name:
-            yield owner.start_byte, owner.end_byte, _text(name)
-
-
-def _names(node: Node) -> Iterator[tuple[str, bool]]:
-    """(name, whether it is a type argument) of all types in a written type; a loop, since brackets nest without limit."""
-    waiting = [(node, False)]
-    while waiting:
-        part, argument = waiting.pop()
-        if part.type == "type_identifier":
-            yield _text(part), argument
-        elif part.type == "scoped_type_identifier":
-            yield _scoped(part), argument
-            waiting += [(a, True) for a in _inner(part, "type_arguments")]
-        elif part.type in ("marker_annotation", "annotation", "dimensions"):
-            continue
-        else:
-            inside = argument or part.type == "type_arguments"
-            waiting += [(child, inside) for child in reversed(part.named_children)]
-
-
-def _scoped(node: Node) -> str:
-    """`a.b.Outer<X>.Inner` -> "a.b.Outer.Inner"."""
-    parts: list[str] = []
+def _left(node: Node) -> Iterator[Node]:
+    """The nodes along the left edge of a scoped name, itself first."""
     current: Node | None = node
     while current is not None:
-        names = [c for c in current.named_children if c.type == "type_identifier"]
-        inner = [c for c in current.named_children if c.type in ("scoped_type_identifier", "generic_type")]
-        parts += [_text(n) for n in reversed(names)]
-        current = inner[0] if inner else None
-    return ".".join(reversed(parts))
-
-
-def _inner(node: Node, kind: str) -> Iterator[Node]:
-    """The nodes of a kind along the left edge of a scoped name."""
-    current: Node | None = node
-    while current is not None:
-        children = current.named_children
-        yield from (c for c in children if c.type == kind)
-        current = next((c for c in children if c.type in ("scoped_type_identifier", "generic_type")), None)
+        yield current
+        scopes = (c for c in current.named_children if c.type in ("scoped_type_identifier", "generic_type"))
+        current = next(scopes, None)

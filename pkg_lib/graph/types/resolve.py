@@ -8,17 +8,18 @@ both have it make it ambiguous: it gets no edge and is reported.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pkg_lib.graph.types.java import Facts, Import, Reference
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 
-LABEL = dict.fromkeys(("field", "constant", "parameter", "rest", "component"), "injects")
-LABEL |= {"extends": "extends", "implements": "implements"}
+LABEL = dict.fromkeys(("field", "constant", "parameter", "rest", "component", "bean_parameter"), "injects")
+LABEL |= {"extends": "extends", "implements": "implements", "bean": "provides"}
+EXTRA = ("arguments", "beans")  # edges that the paper does not have: see `graph_of`
 # Names that java.lang brings into every file. They matter only where a project's import on demand has one of them too.
 JAVA_LANG = frozenset(
-    {
+    [
         "AutoCloseable",
         "Boolean",
         "Byte",
@@ -64,7 +65,7 @@ JAVA_LANG = frozenset(
         "ThreadLocal",
         "Throwable",
         "Void",
-    }
+    ]
 )
 
 
@@ -100,12 +101,12 @@ class Project:
 
     def _declare(self, path: str, facts: Facts) -> None:
         names = [full(facts.package, t.name) for t in facts.types]
-        mine = set()
+        declared = set()
         for name, t in zip(names, facts.types, strict=True):
             if name in self.nodes:
                 self.again.append((path, name))
                 continue
-            mine.add(name)
+            declared.add(name)
             self.nodes[name] = TypeNode(name, t.kind, path, t.first, t.last)
             outer, _, simple = t.name.rpartition(".")
             place = self.members[full(facts.package, outer)] if outer else self.packages[facts.package]
@@ -113,7 +114,7 @@ class Project:
             if not outer and not t.public:
                 self.hidden.add(name)
         for r in facts.references:
-            if r.place in ("extends", "implements") and not r.argument and names[r.owner] in mine:
+            if r.place in ("extends", "implements") and not r.argument and names[r.owner] in declared:
                 self.supertypes[names[r.owner]].append(r)
 
     def find(self, reference: Reference, facts: Facts, inside: bool = True) -> str | None:
@@ -204,45 +205,46 @@ def full(package: str, name: str) -> str:
     return f"{package}.{name}" if package else name
 
 
-def graph_of(facts: Mapping[str, Facts]) -> Resolution:
-    """The graph of path -> facts, paths in the order in which a type that is declared twice counts."""
+def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolution:
+    """The graph of path -> facts, paths in the order in which a type that is declared twice counts.
+
+    `extra`: "arguments" adds edges to the type arguments of supertypes (`extends Repository<Order>`), "beans" to what
+    methods with Spring's @Bean return (`provides`) and take (`injects`).
+    """
     project = Project(facts)
     edges: dict[tuple[str, str], set[str]] = defaultdict(set)
-    found = Resolution(TypeGraph("resolved"), again=sorted(project.again))
+    resolution = Resolution(TypeGraph("resolved"), again=sorted(project.again))
     for path, file in facts.items():
         for r in file.references:
             owner = full(file.package, file.types[r.owner].name)
-            if project.nodes[owner].path == path:
-                found.references[_edge(found, edges, project, path, owner, r)] += 1
-    found.ambiguous = sorted(set(found.ambiguous))
-    found.graph = ordered("resolved", project.nodes, edges)
-    return found
+            wanted = "beans" in extra or not r.place.startswith("bean")
+            if wanted and project.nodes[owner].path == path:
+                label, target = _edge(resolution, project, path, r, "arguments" in extra)
+                outcome = label if target is None else "edge"
+                # A type that holds itself, such as a list's node, depends on nothing else.
+                if target == owner and label not in ("extends", "implements"):
+                    outcome = "the type itself"
+                elif target:
+                    edges[owner, target].add(label)
+                resolution.references[outcome] += 1
+    resolution.ambiguous = sorted(set(resolution.ambiguous))
+    resolution.graph = ordered("resolved", project.nodes, edges)
+    return resolution
 
 
 def _edge(
-    found: Resolution,
-    edges: dict[tuple[str, str], set[str]],
-    project: Project,
-    path: str,
-    owner: str,
-    r: Reference,
-) -> str:
-    """Adds the edge of one reference; returns what became of the reference."""
+    resolution: Resolution, project: Project, path: str, r: Reference, arguments: bool
+) -> tuple[str, str | None]:
+    """(label, type that is meant), or (what else became of the reference, None)."""
     if r.variable:
-        return "type variable"
-    inherits = LABEL[r.place] != "injects"
-    if inherits and r.argument:
-        return "argument of a supertype"  # Repository<Order> is extended, Order is not
+        return "type variable", None
+    inherits = r.place in ("extends", "implements")
+    if inherits and r.argument and not arguments:
+        return "argument of a supertype", None  # Repository<Order> is extended, Order is not
     try:
         target = project.find(r, project.facts[path], inside=not inherits)
     except Ambiguous as e:
-        found.ambiguous.append((path, r.name, e.args))
-        return "ambiguous"
-    if target is None:
-        return "external"
-    if (
-        target != owner or inherits
-    ):  # a type that holds itself, such as a list's node, depends on nothing else
-        edges[owner, target].add(LABEL[r.place])
-        return "edge"
-    return "the type itself"
+        resolution.ambiguous.append((path, r.name, e.args))
+        return "ambiguous", None
+    label = "arguments" if inherits and r.argument else LABEL[r.place]
+    return (label, target) if target else ("external", None)

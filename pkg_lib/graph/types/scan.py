@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from pkg_lib.core.remarks import LARGE, LARGER, LINK
 from pkg_lib.core.types import UserError
@@ -31,7 +30,7 @@ EMPTY = "empty"
 
 
 @dataclass
-class Tree:
+class JavaTree:
     """A repository's files: `paths` relative to the root with "/" between parts, sorted; `skipped`: (path, reason).
 
     Reading goes on below an opened tree: `with tree: tree.read(path)`.
@@ -43,16 +42,22 @@ class Tree:
     _archive: zipfile.ZipFile | None = field(default=None, repr=False)
     _stack: ExitStack = field(default_factory=ExitStack, repr=False)
 
-    def __enter__(self) -> Tree:
+    def __enter__(self) -> JavaTree:
         if zipfile.is_zipfile(self.root):
             self._archive = self._stack.enter_context(zipfile.ZipFile(self.root))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._archive = None
         self._stack.close()
+
+    def keep(self, path: str, size: int, reason: str = "") -> None:
+        """Takes a file, or names why it is left out."""
+        reason = reason or (TOO_LARGE if size > MOST else "" if size else EMPTY)
+        if reason:
+            self.skipped.append((path, reason))
+        else:
+            self.paths.append(path)
 
     def read(self, path: str) -> bytes | str:
         """The file's bytes, or the reason (text) why there are none."""
@@ -62,82 +67,52 @@ class Tree:
             return (self.root / path).read_bytes() or EMPTY
         except OSError as e:
             return f"{UNREADABLE}: {e.strerror or type(e).__name__}"
-        except (
-            zipfile.BadZipFile,
-            RuntimeError,
-            NotImplementedError,
-            EOFError,
-        ) as e:  # damaged, encrypted, unknown method
+        # Damaged, encrypted, of an unknown method.
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as e:
             return f"{UNREADABLE}: {type(e).__name__}"
 
 
-def scan(root: Path) -> Tree:
-    """Finds the files; reads none. UserError where `root` is no directory and no zip archive."""
+def scan(root: Path) -> JavaTree:
+    """Finds the files; reads none. UserError where `root` is no directory and no zip archive, or holds no Java."""
+    tree = JavaTree(root)
     if root.is_dir():
         if not os.access(root, os.R_OK | os.X_OK):
             raise UserError(f"{root} cannot be read; give a directory that may be")
-        tree = Tree(root)
-        _directory(tree)
+        _find_in_directory(tree)
     elif root.is_file() and zipfile.is_zipfile(root):
-        tree = Tree(root)
-        _zip(tree)
+        with zipfile.ZipFile(root) as archive:
+            sizes = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
+        for name, size in sizes.items():
+            if name.endswith(SUFFIX):
+                tree.keep(name, size)
     else:
-        raise UserError(
-            f"{root} is {'no zip archive' if root.is_file() else 'no directory'}; give one that holds {SUFFIX} files"
-        )
+        kind = "no zip archive" if root.is_file() else "no directory"
+        raise UserError(f"{root} is {kind}; give one that holds {SUFFIX} files")
+    if not tree.paths and not tree.skipped:
+        raise UserError(f"{root} holds no {SUFFIX} file; give a directory or zip archive that does")
     tree.paths.sort()
     tree.skipped.sort()
     return tree
 
 
-def _directory(tree: Tree) -> None:
+def _find_in_directory(tree: JavaTree) -> None:
+    def relative(path: str | Path) -> str:
+        return Path(path).relative_to(tree.root).as_posix()
+
     def failed(e: OSError) -> None:
-        tree.skipped.append((_relative(e.filename, tree.root), f"{UNREADABLE_DIRECTORY}: {e.strerror}"))
+        tree.skipped.append((relative(e.filename), f"{UNREADABLE_DIRECTORY}: {e.strerror}"))
 
     for folder, folders, names in os.walk(tree.root, onerror=failed):
-        for name in folders:
-            if (path := Path(folder, name)).is_symlink():
-                tree.skipped.append(
-                    (_relative(path, tree.root) + "/", LINK)
-                )  # no file, whatever its name ends with
-        for name in names:
-            if name.endswith(SUFFIX):
-                path = Path(folder, name)
-                _keep(tree, _relative(path, tree.root), *_look(path))
-
-
-def _look(path: Path) -> tuple[int, str]:
-    """(size, "" or why it cannot be read)."""
-    try:
-        about = path.lstat()
-    except OSError as e:
-        return 0, f"{UNREADABLE}: {e.strerror}"
-    if stat.S_ISLNK(about.st_mode):
-        return 0, LINK
-    return about.st_size, "" if stat.S_ISREG(about.st_mode) else NO_FILE
-
-
-def _relative(path: str | Path, root: Path) -> str:
-    return Path(path).relative_to(root).as_posix()
-
-
-def _zip(tree: Tree) -> None:
-    with zipfile.ZipFile(tree.root) as archive:
-        found = {
-            i.filename: i.file_size
-            for i in archive.infolist()
-            if i.filename.endswith(SUFFIX) and not i.is_dir()
-        }
-    for name, size in found.items():
-        _keep(tree, name, size, "")
-
-
-def _keep(tree: Tree, path: str, size: int, reason: str) -> None:
-    reason = reason or (TOO_LARGE if size > MOST else "" if size else EMPTY)
-    if reason:
-        tree.skipped.append((path, reason))
-    else:
-        tree.paths.append(path)
+        links = [p for name in folders if (p := Path(folder, name)).is_symlink()]
+        tree.skipped += [(relative(p) + "/", LINK) for p in links]  # no file, whatever its name ends with
+        for path in (Path(folder, name) for name in names if name.endswith(SUFFIX)):
+            try:
+                about = path.lstat()
+            except OSError as e:
+                tree.skipped.append((relative(path), f"{UNREADABLE}: {e.strerror}"))
+                continue
+            odd = LINK if stat.S_ISLNK(about.st_mode) else "" if stat.S_ISREG(about.st_mode) else NO_FILE
+            tree.keep(relative(path), about.st_size, odd)
 
 
 def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -157,7 +132,7 @@ def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
     return text, tuple(remarks)
 
 
-def texts(tree: Tree) -> Iterator[tuple[str, str]]:
+def texts(tree: JavaTree) -> Iterator[tuple[str, str]]:
     """(path, text) of the files that can be read; the others join `tree.skipped`."""
     with tree:
         for path in tree.paths:

@@ -12,7 +12,7 @@ import networkx as nx
 
 Mode = Literal["resolved", "as-published"]
 MODES: tuple[Mode, ...] = ("resolved", "as-published")
-LABELS = ("injects", "extends", "implements", "depends_on")  # the last is LLM-KB's
+LABELS = ("injects", "extends", "implements", "arguments", "provides", "depends_on")  # the last is LLM-KB's
 Direction = Literal["successors", "predecessors"]
 
 

@@ -8,29 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.models import fetch, model_spec, revision_of
+from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import write_json, write_jsonl
 from pkg_lib.core.types import Generation, Outcome, Request, UserError, digest
 from pkg_lib.data.code_match import match
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.generation.cache import GenerationCache, generation_key
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Decoding, Generator, Prompt
 from pkg_lib.papers.cast import body_prompts
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked, column, masked, retrieve
 from pkg_lib.papers.cast.function_benchmarks import FunctionBenchmark, slug_of, without_seconds
 from pkg_lib.retrieval.chunks import make_ranker
 
-SLOTS = 16
 DECODING: dict[str, Any] = {
     "max_new_tokens": body_prompts.MAX_NEW_TOKENS,
     "do_sample": False,
     "dtype": "bfloat16",
 }
-STOP = {"plain": ("body ended", body_prompts.ended), "chat": ("first block closed", body_prompts.settled)}
+STYLES = {
+    "plain": Decoding(
+        DECODING | {"stop": "body ended", "style": "plain"}, body_prompts.ended, 16, chat=False
+    ),
+    "chat": Decoding(
+        DECODING | {"stop": "first block closed", "style": "chat"}, body_prompts.settled, 16, chat=True
+    ),
+}
 BUDGETS = {"context_tokens": body_prompts.CONTEXT_TOKENS, "left_tokens": body_prompts.LEFT_TOKENS}
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
 
@@ -44,9 +50,11 @@ class FunctionCompletions:
     def __init__(self, benchmark: FunctionBenchmark, model: str, limit: int | None = None) -> None:
         if limit is not None and limit < 1:
             raise UserError(f"limit is {limit}; give 1 or more tasks")
-        self.benchmark, self.model, self.spec, self.limit = benchmark, model, model_spec(model), limit
-        self.revision = revision_of(self.spec, benchmark.results)
-        self.cache = GenerationCache(benchmark.home / "generations" / model)
+        self.benchmark, self.model, self.limit = benchmark, model, limit
+        cache_of_model = GenerationCache(benchmark.home / "generations" / model_spec(model).name)
+        self.generators = {
+            style: Generator(model, how, cache_of_model, benchmark.results) for style, how in STYLES.items()
+        }
         self.ranker, self.files = cache(make_ranker), cache(benchmark.files)
         self.chunks = cache(lambda repository, name: chunked(CHUNKERS[name], self.files(repository)))
 
@@ -55,36 +63,20 @@ class FunctionCompletions:
         return self.benchmark.tasks()
 
     @cached_property
-    def weights(self) -> Path:
-        """The model's directory, asked for where a prompt without a completion is to be made."""
-        self.revision = revision_of(self.spec, self.benchmark.results, resolve=True)
-        return fetch(self.model, self.revision)
-
-    @cached_property
     def measure(self) -> Callable[[str], int]:
         """A text's length in the model's tokens."""
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(self.weights)
+        tokenizer = AutoTokenizer.from_pretrained(self.generators["plain"].weights())
         return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    @cached_property
-    def backend(self) -> Any:
-        """The model, loaded at the first prompt without a completion."""
-        from pkg_lib.generation.backends import TransformersBackend
-
-        return TransformersBackend(self.weights, slots=SLOTS, max_new_tokens=body_prompts.MAX_NEW_TOKENS)
-
-    def style(self, name: str) -> str:
-        if column(name).chat and self.spec.style != "chat":
-            raise UserError(
-                f"column '{name}' is for chat models, and {self.model} is prompted as {self.spec.style}"
-            )
-        return "chat" if column(name).chat else "plain"
-
-    def key(self, prompt: str, style: str) -> str:
-        decoding = DECODING | {"stop": STOP[style][0], "style": style}
-        return generation_key(self.model, self.revision, prompt, decoding)
+    def generator(self, name: str) -> Generator:
+        """What completes a column. UserError where that is for chat models and this is none."""
+        generator = self.generators["chat" if column(name).chat else "plain"]
+        if column(name).chat and generator.spec.style != "chat":
+            how = f"{self.model} is prompted as {generator.spec.style}"
+            raise UserError(f"column '{name}' is for chat models, and {how}")
+        return generator
 
     def prompts(self, name: str) -> dict[str, str]:
         """Task -> the user's turn of the column; what it holds is stored in contexts/."""
@@ -112,15 +104,14 @@ class FunctionCompletions:
 
     def complete(self, name: str) -> int:
         """Completes what lacks a completion and returns how many prompts that was; equal prompts are asked once."""
-        style, ids = self.style(name), self.benchmark.ids(self.limit)
+        generator, ids = self.generator(name), self.benchmark.ids(self.limit)
         if self._complete_as_stored(name, ids):
             return 0
-        prompts = {i: text for i, text in self.prompts(name).items() if i in ids}
-        new = [Request(i, text, "") for i, text in prompts.items() if self.key(text, style) not in self.cache]
-        if new:
-            self._generate(name, style, new)
+        texts, file = self.prompts(name), f"{slug_of(name)}.jsonl"
+        prompts = [Prompt(Request(i, text, ""), file) for i, text in texts.items() if i in ids]
+        count = generator.complete(prompts, name)
         write_json(self.benchmark.context_file(name).with_suffix(".meta.json"), self.about(name))
-        return len(new)
+        return count
 
     def _complete_as_stored(self, name: str, ids: set[str]) -> bool:
         """Whether each task's prompt, as contexts/ has it of these very settings, has its completion."""
@@ -130,29 +121,15 @@ class FunctionCompletions:
 
     def stored(self, name: str) -> dict[str, Generation]:
         """Task -> the stored completion of the very prompt that the column's context gave."""
-        by_prompt = {g.meta.get("prompt_sha256"): g for g in self.cache.rows.values()}
+        by_prompt = {g.meta.get("prompt_sha256"): g for g in self.generators["plain"].cache.rows.values()}
         rows = self.benchmark.contexts(name)
         return {r["task_id"]: by_prompt[r["prompt_sha256"]] for r in rows if r["prompt_sha256"] in by_prompt}
 
-    def _generate(self, name: str, style: str, requests: list[Request]) -> None:
-        self.backend.chat, self.backend.stop = style == "chat", STOP[style][1]
-        with tqdm(total=len(requests), desc=f"{self.model}: {name}", unit="completion") as bar:
-
-            def done(row: Any, raw: str, finish: str) -> None:
-                text, task = row.request.text, row.request.task_id
-                about = {"prompt_sha256": digest(text), "revision": self.revision}
-                key, size = self.key(text, style), row.prompt_tokens
-                self.cache.append(
-                    f"{slug_of(name)}.jsonl", Generation(key, task, raw, row.tokens, finish, size, about)
-                )
-                bar.update()
-
-            self.backend.generate(requests, done)
-
     def about(self, name: str) -> dict[str, Any]:
         """What the column's prompts and completions are made with."""
-        model = {"model": self.model, "revision": self.revision, "decoding": DECODING}
-        return model | {"style": self.style(name), "budgets": BUDGETS, "tasks": self.benchmark.state}
+        generator, budgets = self.generator(name), {"budgets": BUDGETS, "tasks": self.benchmark.state}
+        about = {"model": self.model, "revision": generator.revision, "decoding": DECODING}
+        return about | {"style": generator.decoding.parameters["style"]} | budgets
 
     def judge(self, name: str) -> int:
         """Judges the completions of a column whose verdict is not stored; returns how many that was.

@@ -1,394 +1,237 @@
-"""What measures a claim, from stored runs alone: a test takes the study and the claim's arguments and gives evidence.
+"""What measures a claim, from stored runs alone: a test takes the runs and a claim, and gives evidence.
 
-    paired          difference of two columns on the tasks measured in both (pass@1, Tables 1 to 4)
-    share           share of tasks that some columns solve and others do not (Figure 6)
-    error_shift     difference in how many tasks end in one error, with a column and without (Table 7)
-    tokens          difference of two columns in the length of the prompt (Table 9)
-    topic_differences  as paired, on the tasks of each topic by itself (Section 6.2, Figures 3 to 5)
-    topic_share        share of the topics in which one column solves more than another, or than each of several
-    replayed        as paired, on completions that the authors published (Tables 5 and 6)
-    replayed_cells  how many printed cells are not what these completions score
-    graph           a figure of the graph benchmark (Section 4, Table 8)
-    unavailable     nothing: the claim's `needs` says what is missing
-
-The checks of paper_checks.py need no run; `measure` gives their readings as evidence too.
+A claim with the test "unavailable" is measured by nothing: its `needs` says what is missing. The checks of
+paper_checks.py need no run; `measure` gives their readings as evidence too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
-from pkg_lib.analysis.stats import (
-    CONFIDENCE,
-    helped_and_hurt,
-    mcnemar,
-    paired_bootstrap,
-    paired_score,
-    wilson,
-)
-from pkg_lib.analysis.tables import CODE, PUBLISHED_AS, TEXT, TITLES, kind
+from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
+from pkg_lib.analysis.tables import PUBLISHED_AS, TITLES, kind
 from pkg_lib.core.store import read_json
-from pkg_lib.papers.claims.claim_study import Args, Run, Study, columns_of
-from pkg_lib.papers.claims.claims import BUILT, PRINTED, REPLAYED, RUNS, Claim, Evidence
+from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence
 from pkg_lib.papers.claims.paper_checks import CHECKS, table
-from pkg_lib.papers.pkg.pass_tables import published_rates
+from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns, columns_of
 from pkg_lib.papers.pkg import replays
-from pkg_lib.papers.pkg.error_types import published as published_errors
 from pkg_lib.papers.pkg.topic_rates import share_above
 from pkg_lib.papers.pkg.topics import stored_topics, topics
 
 MBPP_TASKS = 500
-PAPER, HERE_BUILT = "the paper's tables", "this implementation"
+UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences"), "points")
+UNITS |= {"share": "percent", "topic_share": "percent", "tokens": "tokens"}
+# The published tables of HumanEval and of MBPP that a claim's columns stand in.
+TABLES = {"code": ("1", "2"), "text": ("3", "4"), "replayed": ("5", "6"), "tokens": ("9", "9")}
 
 
-def paired(study: Study, args: Args) -> list[Evidence]:
-    """pass@1 of `column` minus that of `against`, on each run that has both."""
-    gaps = _published_gaps(args)
-    return [
-        _difference(
-            r.experiment.model,
-            r.where,
-            r.verdicts[args["column"]],
-            r.verdicts[args["against"]],
-            args,
-            gaps,
-            r.family,
-        )
-        for r in study.runs_of(args)
-        if {args["column"], args["against"]} <= set(r.verdicts)
-    ]
+def published_effects(claim: Claim) -> pd.Series:
+    """The effect that a claim is about for each model of the paper, in the claim's unit; empty without a table.
 
-
-def _published_gaps(args: Args) -> pd.Series:
-    """The difference of the two columns for each model of the paper, as a fraction.
-
-    Empty where it has no such table, or where the claim is of other contexts than the table's (its own `corpora`).
+    A claim with `corpora` of its own is of other contexts than the tables'.
     """
-    wanted = args.get("kind", kind([args["column"], args["against"]]))
-    rates = published_rates(args["benchmark"], TEXT if wanted == "text" else CODE)
-    if rates.empty or "corpora" in args:
+    args, test = claim.args, claim.test
+    if test == "error_shift":
+        counts = table("7")[args["error"]]
+        parts = [s.partition(" + ") for s in counts.index]
+        gaps = {model: counts[f"{model}{plus}{c}"] - counts[model] for model, plus, c in parts if plus}
+        return pd.Series(gaps) / MBPP_TASKS
+    if test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return pd.Series(dtype=float)
-    return ((rates[args["column"]] - rates[args["against"]]) / 100).dropna()
+    which = args.get("kind", kind(columns_of(args))) if test == "paired" else test
+    rates = table(TABLES[which][args["benchmark"] == "mbpp"])
+    a, b = (rates[PUBLISHED_AS.get(args[k], args[k])] for k in ("column", "against"))
+    gaps = (a - b) / (1 if test == "tokens" else 100)
+    return gaps.rename(str.lower)[lambda g: g.index.isin(args.get("models", g.index))]
 
 
-def _claimed(args: Args, published: pd.Series) -> tuple[float, tuple[float, float]]:
-    """What the claim names, else the mean over the paper's models; and the range over them. Fractions."""
-    target = (
-        args["target"] / 100 if "target" in args else float(published.mean()) if len(published) else math.nan
-    )
-    return target, (
-        (float(published.min()), float(published.max())) if len(published) else (math.nan, math.nan)
-    )
+def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
+    """What a claim names, and how far the paper's models spread: evidence of nothing yet (n is 0).
+
+    It names a count, a target, or else the mean of the published effects.
+    """
+    args, unit = claim.args, UNITS.get(claim.test, "")
+    effects = published_effects(claim) if effects is None else effects
+    target = args.get("target", math.nan) / (100 if unit in ("points", "percent") else 1)
+    target = args["count"] / args["of"] if "count" in args else target if "target" in args else effects.mean()
+    spread = (float(effects.min()), float(effects.max()))
+    return Evidence(unit=unit, target=float(target), spread=spread, ours=args.get("ours", False))
 
 
 def _difference(
-    subject: str,
-    where: str,
-    column: pd.Series,
-    against: pd.Series,
-    args: Args,
-    published: pd.Series,
-    family: str,
+    measured: Measured,
+    claim: Claim,
+    claimed: Evidence,
     pair: str = "",
-) -> Evidence:
-    """Two boolean series as evidence: the paired difference, its interval and McNemar's p.
+    family: str = "",
+    **columns: pd.Series,
+) -> Iterator[Evidence]:
+    """The claim's two columns, or the given `ours` and `base`, on the tasks measured in both.
 
-    The interval is a bootstrap's over a run's tasks; a part of the run or a rare event (`pair` names it) gets a score interval.
+    The interval is a bootstrap's over a run's tasks; a part of the run or a rare event (`pair` names it) gets a
+    score interval.
     """
-    found = (paired_score if pair else paired_bootstrap)(column, against)
-    target, spread = _claimed(args, published)
-    if found is None:
-        return Evidence(subject, where, 0, math.nan, target=target, spread=spread)
-    helped, hurt = map(len, helped_and_hurt(column, against))
-    p = mcnemar(helped, hurt) if args["relation"] in ("above", "below") else math.nan
-    return Evidence(
-        subject,
-        where,
-        found.n,
-        found.value,
-        found.low,
-        found.high,
-        p,
-        family=family,
-        pair=pair or " and ".join(sorted((args["column"], args["against"]))),
-        discordant=(helped + hurt) / found.n,
-        target=target,
-        spread=spread,
-    )
+    names = [claim.args["column"], claim.args.get("against", "None")]
+    ours, base = columns.values() if columns else (measured.verdicts[c] for c in names)
+    found = (paired_score if pair else paired_bootstrap)(ours, base)
+    if found is not None:
+        more = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
+        more |= {"pair": pair or " and ".join(sorted(names)), "family": family or measured.family}
+        more |= {"p": found.p if claim.relation in DIRECTED else math.nan}
+        yield measured.evidence(claimed, found.n, found.value, **more)
 
 
-def share(study: Study, args: Args) -> list[Evidence]:
-    """Share of tasks that all of `passed` solve and none of `failed`, with its Wilson interval.
+def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """pass@1 of `column` minus that of `against`, on each run that has both (Tables 1 to 4)."""
+    for measured in runs.of(claim.args, columns_of(claim.args)):
+        yield from _difference(measured, claim, claimed)
+
+
+def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
+    """`paired` on the completions that the authors published, each model beside its own printed number (Tables 5, 6)."""
+    effects = published_effects(claim)
+    for measured in runs.replays(claim.args["benchmark"]):
+        if measured.subject in claim.args.get("models", [measured.subject]):
+            yield from _difference(
+                measured, claim, claimed_by(claim, effects[effects.index == measured.subject])
+            )
+
+
+def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """Share of tasks that all of `passed` solve and none of `failed`, with its Wilson interval (Figure 6).
 
     Of all tasks measured in these columns, or of those that all columns of `among` solve.
     """
-    target = _claimed_share(args)
-    return [e for r in study.runs_of(args) if (e := _share(r, args, target)) is not None]
-
-
-def _claimed_share(args: Args) -> float:
-    return args["count"] / args["of"] if "count" in args else args["target"] / 100
-
-
-def _share(run: Run, args: Args, target: float) -> Evidence | None:
-    passed, failed, among = (args.get(k, []) for k in ("passed", "failed", "among"))
+    passed, failed, among = (claim.args.get(k, []) for k in ("passed", "failed", "among"))
     columns = list(dict.fromkeys([*passed, *failed, *among]))
-    if not set(columns) <= set(run.verdicts):
-        return None
-    known = run.verdicts[columns].dropna().astype(bool)
-    known = known[known[among].all(axis=1)]
-    hits = int((known[passed].all(axis=1) & ~known[failed].any(axis=1)).sum())
-    bounds = wilson(hits, len(known))
-    if bounds is None:
-        return None
-    return Evidence(
-        run.experiment.model, run.where, len(known), hits / len(known), *bounds, unit="percent", target=target
-    )
+    for measured in runs.of(claim.args, columns):
+        known = measured.verdicts[columns].dropna().astype(bool)
+        known = known[known[among].all(axis=1)]
+        hits = int((known[passed].all(axis=1) & ~known[failed].any(axis=1)).sum())
+        if bounds := wilson(hits, len(known)):
+            yield measured.evidence(claimed, len(known), hits / len(known), low=bounds[0], high=bounds[1])
 
 
-def error_shift(study: Study, args: Args) -> list[Evidence]:
-    """Share of tasks whose solution ends in `error` with the column minus that without, over the tasks measured in both."""
-    error, column, published, found = args["error"], args["column"], _published_shifts(args), []
-    for r in study.runs_of(args):
-        if {column, "None"} <= set(r.verdicts):
-            ended = [_ended_in(r, c, error) for c in (column, "None")]
-            found.append(
-                _difference(
-                    r.experiment.model, r.where, *ended, args, published, r.family, f"{error} with {column}"
-                )
-            )
-    return found
+def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """Share of tasks whose solution ends in `error` with the column minus that without (Table 7)."""
+    error, column = claim.args["error"], claim.args["column"]
+    for measured in runs.of(claim.args, [column, "None"]):
+        ended = {name: _ended_in(measured, c, error) for name, c in (("ours", column), ("base", "None"))}
+        yield from _difference(measured, claim, claimed, f"{error} with {column}", **ended)
 
 
-def _published_shifts(args: Args) -> pd.Series:
-    """The change of an error for each model of Table 7, as a fraction of MBPP's tasks."""
-    counts = published_errors().loc[args["error"]]
-    return pd.Series(
-        [
-            (n - counts[m]) / MBPP_TASKS
-            for s, n in counts.items()
-            for m, _, column in [s.partition(" + ")]
-            if column
-        ]
-    )
-
-
-def _ended_in(run: Run, column: str, error: str) -> pd.Series:
-    outcomes = run.experiment.outcomes(column)
+def _ended_in(measured: Measured, column: str, error: str) -> pd.Series:
+    outcomes = measured.run.outcomes(column)
     values = [pd.NA if o.status == "not_measured" else o.error == error for o in outcomes.values()]
     return pd.Series(values, list(outcomes), dtype="boolean")
 
 
-def tokens(study: Study, args: Args) -> list[Evidence]:
-    """Mean difference of two columns in prompt tokens, the model's own tokenizer, with the interval and p of a paired t test.
+def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """Mean difference of two columns in prompt tokens, with the interval and p of a paired t test (Table 9).
 
     Both prompts hold the task and the same words around the context, so the difference is the contexts'.
     """
-    columns, published = (args["column"], args["against"]), _published_tokens(args)
-    runs = [r for r in study.runs_of(args) if set(columns) <= set(r.verdicts)]
-    return [e for r in runs if (e := _token_difference(r, *columns, published)) is not None]
-
-
-def _published_tokens(args: Args) -> pd.Series:
-    a, b = (table("9")[PUBLISHED_AS.get(args[k], args[k])] for k in ("column", "against"))
-    return a - b
-
-
-def _token_difference(run: Run, column: str, against: str, published: pd.Series) -> Evidence | None:
-    a, b = ({t: g.prompt_tokens for t, g in run.experiment.completions(c).items()} for c in (column, against))
-    both = [t for t in a if t in b]
-    if len(both) < 2:
-        return None
-    low, high, mean, p = _mean_difference([a[t] for t in both], [b[t] for t in both])
-    return Evidence(
-        run.experiment.model,
-        run.where,
-        len(both),
-        mean,
-        low,
-        high,
-        p,
-        "tokens",
-        family=f"tokens, {run.family}",
-        pair=" and ".join(sorted((column, against))),
-        target=float(published.mean()),
-        spread=(float(published.min()), float(published.max())),
-    )
-
-
-def _mean_difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float, float]:
-    """(low, high, mean, p) of the paired difference."""
-    gaps = np.asarray(a, float) - np.asarray(b, float)
-    half = float(student.ppf(0.5 + CONFIDENCE / 2, len(gaps) - 1) * gaps.std(ddof=1) / math.sqrt(len(gaps)))
-    mean = float(gaps.mean())
-    return mean - half, mean + half, mean, float(ttest_rel(a, b).pvalue) if half else float(mean == 0)
-
-
-def replayed(study: Study, args: Args) -> list[Evidence]:
-    """`paired` on every replayed model, or on the `models` that the claim names; the published number is that model's own."""
-    where = f"{TITLES[args['benchmark']]}, published completions"
-    gaps, columns = _replayed_gaps(args), (args["column"], args["against"])
-    return [
-        replace(
-            _difference(
-                name,
-                where,
-                frame[columns[0]],
-                frame[columns[1]],
-                args,
-                gaps[gaps.index == name],
-                f"{name}, {where}",
-            ),
-            source=REPLAYED,
+    columns = columns_of(claim.args)
+    for measured in runs.of(claim.args, columns):
+        lengths = [{t: g.prompt_tokens for t, g in measured.run.completions(c).items()} for c in columns]
+        a, b = (np.array([by_task[t] for t in lengths[0] if t in lengths[1]], float) for by_task in lengths)
+        if len(a) < 2:
+            continue
+        test, more = (
+            ttest_rel(a, b),
+            {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(columns))},
         )
-        for name, frame in _replays(study, args["benchmark"], args.get("models")).items()
-    ]
+        bounds, same = test.confidence_interval(CONFIDENCE), not (a - b).std()
+        low, high = ((a - b).mean(),) * 2 if same else bounds
+        p = float((a - b).mean() == 0) if same else float(test.pvalue)
+        yield measured.evidence(claimed, len(a), (a - b).mean(), low=low, high=high, p=p, **more)
 
 
-def _replayed_gaps(args: Args) -> pd.Series:
-    """The printed difference of each closed model (in lower case), or of the claim's `models`, as a fraction."""
-    cells = replays.published(args["benchmark"]).astype(float)
-    gaps = ((cells[args["column"]] - cells[args["against"]]) / 100).rename(str.lower)
-    return gaps[gaps.index.isin(args.get("models", gaps.index))]
+def topic_differences(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """`paired` on the tasks of each topic, or of the claim's `topics`, corrected together (Section 6.2)."""
+    pair = " and ".join(sorted(columns_of(claim.args)))
+    for measured, topic in _with_topics(runs, claim):
+        for name in claim.args.get("topics", topics().index):
+            place = f"{measured.where}, {topics().at[name, 'short']}"
+            part = replace(measured, where=place, verdicts=measured.verdicts[topic == name])
+            yield from _difference(part, claim, claimed, f"{pair}, {name}", f"{measured.family}, topics")
 
 
-def _replays(study: Study, benchmark: str, models: Iterable[str] | None = None) -> dict[str, pd.DataFrame]:
-    """replayed model -> verdicts, of those that are in the results."""
-    there = sorted(p.name for p in (study.results / "replay").glob("*") if p.is_dir())
-    if benchmark not in study.benchmarks:
-        return {}
-    outcomes = {
-        n: replays.replayed(study.results, n, benchmark) for n in there if models is None or n in models
-    }
-    return {n: replays.verdict_frame(o, study.limit) for n, o in outcomes.items() if o}
+def topic_share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """Share of the topics in which `column` solves more than `against`, or than each of several."""
+    column, *against = columns_of(claim.args)
+    for measured, topic in _with_topics(runs, claim):
+        if seen := share_above(measured.verdicts[column], measured.verdicts[against], topic):
+            n, effect, low, high = seen
+            yield measured.evidence(claimed, n, effect, low=low, high=high)
 
 
-def topic_differences(study: Study, args: Args) -> list[Evidence]:
-    """`paired` on the tasks of each topic, or of the claim's `topics`; the topics of a run are corrected together."""
-    found, pair = [], " and ".join(sorted((args["column"], args["against"])))
-    for source, subject, where, verdicts, topic in _by_topic(study, args):
-        for name in args.get("topics", topics().index):
-            part, place = verdicts[topic == name], f"{where}, {topics().at[name, 'short']}"
-            pairs, family = f"{pair}, {name}", f"{subject}, {where}, topics"
-            columns = part[args["column"]], part[args["against"]]
-            one = _difference(subject, place, *columns, args, pd.Series(dtype=float), family, pairs)
-            found.append(replace(one, source=source))
-    return found
+def _with_topics(runs: StoredRuns, claim: Claim) -> Iterator[tuple[Measured, pd.Series]]:
+    """Every run and replayed model that has the claim's columns, and the topic of each of its tasks."""
+    assigned, columns = stored_topics(runs.results, claim.args["benchmark"]), columns_of(claim.args)
+    if assigned is not None:
+        for measured in [*runs.of(claim.args, columns), *runs.replays(claim.args["benchmark"])]:
+            if {*columns} <= {*measured.verdicts}:
+                yield measured, assigned["topic"].reindex(measured.verdicts.index)
 
 
-def topic_share(study: Study, args: Args) -> list[Evidence]:
-    """Share of the topics in which `column` solves more than `against`, or than each of several, bounded by what is decided."""
-    found = []
-    for source, subject, where, verdicts, topic in _by_topic(study, args):
-        seen = share_above(verdicts[args["column"]], verdicts[columns_of(args)[1:]], topic)
-        if seen is not None:
-            claimed = _claimed_share(args)
-            found.append(Evidence(subject, where, *seen, unit="percent", target=claimed, source=source))
-    return found
-
-
-def _by_topic(study: Study, args: Args) -> Iterator[tuple[str, str, str, pd.DataFrame, pd.Series]]:
-    """(source, subject, where, verdicts, topic of each task) of every run and replayed model that has both columns."""
-    assigned = stored_topics(study.results, args["benchmark"])
-    if assigned is None:
-        return
-    runs = [(RUNS, r.experiment.model, r.where, r.verdicts) for r in study.runs_of(args)]
-    place = f"{TITLES[args['benchmark']]}, published completions"
-    runs += [(REPLAYED, name, place, frame) for name, frame in _replays(study, args["benchmark"]).items()]
-    for source, subject, where, verdicts in runs:
-        if set(columns_of(args)) <= set(verdicts):
-            yield source, subject, where, verdicts, assigned["topic"].reindex(verdicts.index)
-
-
-def replayed_cells(study: Study, args: Args) -> list[Evidence]:
+def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """How many printed cells of each replayed model differ from what its completions score here."""
-    if study.limit:  # The cells are of all tasks.
-        return []
-    cells = replays.agreement(_replays(study, args["benchmark"]), args["benchmark"])
-    where = f"{TITLES[args['benchmark']]}, printed cells that differ"
-    groups = cells.groupby("model", sort=True)["equal"] if len(cells) else ()
-    off = {str(m): (len(e), float((~e.astype(bool)).sum())) for m, e in groups}
+    if runs.limit:  # The cells are of all tasks.
+        return
+    benchmark = claim.args["benchmark"]
+    cells = replays.agreement({r.subject: r.verdicts for r in runs.replays(benchmark)}, benchmark)
+    about = {"where": f"{TITLES[benchmark]}, printed cells that differ", "source": REPLAYED, "exact": True}
+    for model, equal in cells.groupby("model", sort=True)["equal"]:
+        off = float((~equal.astype(bool)).sum())
+        yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
+
+
+def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
+    """A figure of the graph benchmark, a single run on one machine (Section 4, Table 8)."""
+    path = runs.results / "benchmarks" / "graph.json"
+    if path.is_file():
+        run = read_json(path)
+        figures = {
+            "nodes a function": run["nodes"] / run["functions"],
+            "edges a node": run["edges"] / run["nodes"],
+            "minutes to build": run["build"]["one"]["wall_s"] / 60,
+            "seconds a query": run["search"]["exact_ms"] / 1000,
+        }
+        where = f"{run['functions']:,} functions, {claim.args['what']}"
+        about = {"subject": "this implementation", "where": where, "source": BUILT, "exact": True}
+        yield replace(claimed, n=run["functions"], effect=figures[claim.args["what"]], **about)
+
+
+Test = Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]
+MEASURES = (
+    paired,
+    share,
+    error_shift,
+    tokens,
+    topic_differences,
+    topic_share,
+    replayed,
+    replayed_cells,
+    graph,
+)
+TESTS: dict[str, Test] = {f.__name__: f for f in MEASURES} | {"unavailable": lambda *_: iter(())}
+
+
+def measure(runs: StoredRuns, claims: Iterable[Claim]) -> list[tuple[Claim, list[Evidence]]]:
+    """What each claim's test or check gives on these runs; empty where nothing was measured."""
     return [
-        Evidence(m, where, *seen, unit="", exact=True, target=0.0, source=REPLAYED) for m, seen in off.items()
+        (c, [*_checked(c)] if c.test in CHECKS else [*TESTS[c.test](runs, c, claimed_by(c))]) for c in claims
     ]
 
 
-def graph(study: Study, args: Args) -> list[Evidence]:
-    """One figure of results/benchmarks/graph.json, a single run on one machine."""
-    path = study.results / "benchmarks" / "graph.json"
-    if not path.is_file():
-        return []
-    found = read_json(path)
-    figures = {
-        "nodes a function": found["nodes"] / found["functions"],
-        "edges a node": found["edges"] / found["nodes"],
-        "minutes to build": found["build"]["one"]["wall_s"] / 60,
-        "seconds a query": found["search"]["exact_ms"] / 1000,
-    }
-    target, where = float(args["target"]), f"{found['functions']:,} functions, {args['what']}"
-    value = figures[args["what"]]
-    return [
-        Evidence(
-            HERE_BUILT, where, found["functions"], value, unit="", exact=True, target=target, source=BUILT
-        )
-    ]
-
-
-TESTS: dict[str, Callable[[Study, Args], list[Evidence]]] = {
-    f.__name__: f
-    for f in (
-        paired,
-        share,
-        error_shift,
-        tokens,
-        topic_differences,
-        topic_share,
-        replayed,
-        replayed_cells,
-        graph,
-    )
-} | {"unavailable": lambda study, args: []}
-
-
-def measure(study: Study, claims: Iterable[Claim]) -> list[tuple[Claim, list[Evidence]]]:
-    """What each claim's test or check gives on this study; empty where nothing was measured."""
-    found = [(c, _checked(c) if c.test in CHECKS else TESTS[c.test](study, c.args)) for c in claims]
-    return [(c, [replace(e, ours=c.args.get("ours", False)) for e in seen]) for c, seen in found]
-
-
-def claimed_by(claim: Claim) -> Evidence:
-    """What a claim names and how far the paper's models spread, as evidence of nothing (n is 0), for the ledger."""
-    args, none = claim.args, {"n": 0, "effect": math.nan, "ours": claim.args.get("ours", False)}
-    if claim.test == "tokens":
-        gaps = _published_tokens(args)
-        return Evidence(
-            "",
-            "",
-            **none,
-            unit="tokens",
-            target=float(gaps.mean()),
-            spread=(float(gaps.min()), float(gaps.max())),
-        )
-    if claim.test in ("share", "topic_share"):
-        return Evidence("", "", **none, unit="percent", target=_claimed_share(args))
-    differences = {"paired": _published_gaps, "error_shift": _published_shifts, "replayed": _replayed_gaps}
-    if claim.test in differences:
-        target, spread = _claimed(args, differences[claim.test](args))
-        return Evidence("", "", **none, target=target, spread=spread)
-    return Evidence("", "", **none, unit="", target=float(args.get("target", math.nan)))
-
-
-def _checked(claim: Claim) -> list[Evidence]:
-    target = float(claim.args.get("target", math.nan))
-    readings = CHECKS[claim.test](claim.args, claim.cells)
-    return [
-        Evidence(PAPER, how, 1, value, unit="", exact=True, target=target, source=PRINTED)
-        for how, value in readings
-    ]
+def _checked(claim: Claim) -> Iterator[Evidence]:
+    about = {"subject": "the paper's tables", "n": 1, "exact": True, "source": PRINTED}
+    for reading, value in CHECKS[claim.test](claim.args, claim.cells).items():
+        yield replace(claimed_by(claim), where=reading, effect=float(value), **about)

@@ -1,15 +1,14 @@
 """The claim ledger: every checkable claim of the PKG paper, what was measured for it here, and a verdict by one rule.
 
-Claims are data (reference/claims.toml); what measures one is a test of claim_tests.py or a check of paper_checks.py, named
-there. A claim about the paper's models is tested on the models of this study: the ledger says on which. Every model and
-corpus that is measured counts, whatever it says.
+Claims are data (reference/claims.toml); what measures one is a test of claim_tests.py or a check of paper_checks.py.
+A claim about the paper's models is tested on the models of this study: the ledger says on which. Every model and corpus
+that is measured counts, whatever it says.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,17 +16,15 @@ from typing import Any
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from pkg_lib.analysis.stats import holm
+from pkg_lib.analysis.stats import ALPHA, holm
 from pkg_lib.analysis.tables import HERE
 
-ALPHA, POWER = 0.05, 0.80
+POWER = 0.80
 MARGIN = 0.05  # "about": five points to either side
 FACTOR = 2.0  # "scale": half to twice the published number
 REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclusive"
 MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
-VERDICTS = (REPRODUCED, CONTRADICTED, INCONCLUSIVE)
-OVERALL = (*VERDICTS, MIXED, NOT_ATTEMPTED)
-RELATIONS = ("above", "below", "about", "at most", "at least", "positive", "equal", "scale")
+OVERALL = (REPRODUCED, CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED)
 DIRECTED = ("above", "below")
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
@@ -55,33 +52,25 @@ class Claim:
 class Evidence:
     """One measurement for one claim. `effect`, `low`, `high`, `target`, `spread`, `smallest` are in `unit`.
 
-    Units: "points" (a difference of shares) and "percent" (a share) are fractions, "tokens", and "" for a plain number.
-
-    `subject`: the model, or whose numbers; `where`: benchmark and corpus, or the reading of a sentence. `exact`: recomputed,
-    with no task drawn, so without interval. `p` (two-sided, exact McNemar or paired t) only for "above" and "below"; those of
-    one `family` are corrected together, a `pair` once. `discordant`: the share of tasks in which the two differ.
-    `target`: what the claim names, or what its word (few, most) is taken for here (`ours`); `spread`: smallest and largest
-    published effect over the paper's models. `smallest`: what this n could have shown, `detectable` where the relation is
-    directed, else half of the interval. `source`: this study's RUNS, the authors' completions REPLAYED, the graph BUILT here,
-    or PRINTED numbers.
+    Units: "points" (a difference of shares) and "percent" (a share) are fractions; "tokens"; "" for a plain number.
     """
 
-    subject: str
-    where: str
-    n: int
-    effect: float
+    subject: str = ""  # the model, or whose numbers
+    where: str = ""  # benchmark and corpus, or the reading of a sentence
+    n: int = 0
+    effect: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    p: float = math.nan
+    p: float = math.nan  # two-sided, exact McNemar or paired t; only for "above" and "below"
     unit: str = "points"
-    exact: bool = False
-    family: str = ""
-    pair: str = ""
-    discordant: float = math.nan
-    target: float = math.nan
-    spread: tuple[float, float] = (math.nan, math.nan)
+    exact: bool = False  # recomputed, with no task drawn, so without interval
+    family: str = ""  # the p values of one family are corrected together,
+    pair: str = ""  # a pair once
+    discordant: float = math.nan  # the share of tasks in which the two differ
+    target: float = math.nan  # what the claim names, or what its word (few, most) is taken for here (`ours`)
+    spread: tuple[float, float] = (math.nan, math.nan)  # smallest and largest effect over the paper's models
     p_holm: float = math.nan
-    smallest: float = math.nan
+    smallest: float = math.nan  # what this n could have shown: `detectable`, or half of the interval
     verdict: str = ""
     source: str = RUNS
     ours: bool = False
@@ -89,17 +78,23 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """A claim with what was measured for it; `why` says what is missing where nothing was."""
+    """A claim with what was measured for it."""
 
     claim: Claim
     evidence: tuple[Evidence, ...]
-    why: str = ""
 
     @property
     def verdict(self) -> str:
         """`overall` of the evidence; a sentence about every case ("all" in its args) falls with one."""
-        found = [e.verdict for e in self.evidence]
-        return CONTRADICTED if self.claim.args.get("all") and CONTRADICTED in found else overall(found)
+        verdicts = [e.verdict for e in self.evidence]
+        falls = self.claim.args.get("all") and CONTRADICTED in verdicts
+        return CONTRADICTED if falls else overall(verdicts)
+
+    @property
+    def by_subject(self) -> dict[str, str]:
+        """subject -> the verdict over all that was measured on it."""
+        subjects = dict.fromkeys(e.subject for e in self.evidence)
+        return {s: overall(e.verdict for e in self.evidence if e.subject == s) for s in subjects}
 
 
 def load() -> list[Claim]:
@@ -108,53 +103,39 @@ def load() -> list[Claim]:
     return [Claim(**row | {"cells": tuple(map(tuple, row.get("cells", ())))}) for row in rows]
 
 
-def decide(relation: str, found: Evidence) -> str:
-    """The rule, the same for every claim and for both directions: what a claim needs to hold, its opposite needs too.
+def allowed(relation: str, target: float) -> tuple[float, float]:
+    """The numbers that bear a claim out, the same for every claim; ValueError for an unknown relation."""
+    half_digit = 0.5 * 10.0 ** -len(f"{target:.10g}".partition(".")[2]) + 1e-9  # 0.5 for 14, 0.05 for 14.2
+    ranges = {
+        "above": (0.0, math.inf),
+        "below": (-math.inf, 0.0),
+        "about": (target - MARGIN, target + MARGIN),
+        "at most": (-math.inf, target),
+        "at least": (target, math.inf),
+        "positive": (math.ulp(0.0), math.inf),
+        "equal": (target - half_digit, target + half_digit),
+        "scale": (target / FACTOR, target * FACTOR),
+    }
+    if relation not in ranges:
+        raise ValueError(f"unknown relation {relation!r}; known are {', '.join(ranges)}")
+    return ranges[relation]
 
-    above, below   A against B on the same tasks: decided when the corrected p is below 0.05. Reproduced when the difference
-                   has the claim's sign, contradicted when it has the other, else inconclusive.
-    about          The 95 % interval against the claimed number, five points to either side: reproduced when it lies inside,
-                   contradicted when it lies outside, inconclusive when it crosses an edge.
-    at most,       The 95 % interval against the claimed number: reproduced on the claimed side of it, contradicted on the
-    at least       other, else inconclusive.
-    positive       A recomputed number, without chance: reproduced above 0, else contradicted.
-    equal          A recomputed number: reproduced when it is the claimed one within half of its last digit, else contradicted.
-    scale          A number of another machine and another corpus: reproduced from half to twice the claimed one.
 
-    Nothing measured is "not attempted", and so is a number that is not known. ValueError for an unknown relation.
+def decide(relation: str, e: Evidence) -> str:
+    """The verdict of one measurement. The rule is symmetrical: what a claim needs to hold, its opposite needs too.
+
+    A direction is decided by the corrected p and then by its sign; a size by its 95 % interval, inside of what is
+    allowed or outside; a recomputed number, without chance, by itself.
     """
-    if relation not in RELATIONS:
-        raise ValueError(f"unknown relation {relation!r}; known are {', '.join(RELATIONS)}")
-    if not found.n or math.isnan(found.effect):
+    lowest, highest = allowed(relation, e.target)
+    if not e.n or math.isnan(e.effect):
         return NOT_ATTEMPTED
-    holds, fails = _sides(relation, found)
-    return REPRODUCED if holds else CONTRADICTED if fails else INCONCLUSIVE
-
-
-def _sides(relation: str, e: Evidence) -> tuple[bool, bool]:
-    """Whether the claim is shown, and whether its opposite is."""
-    if relation in DIRECTED:
-        signed = e.effect if relation == "above" else -e.effect
-        return e.p_holm < ALPHA and signed > 0, e.p_holm < ALPHA and signed < 0
-    if relation == "about":
-        edges = e.target - MARGIN, e.target + MARGIN
-        return edges[0] <= e.low and e.high <= edges[1], e.high < edges[0] or e.low > edges[1]
-    if relation == "at most":
-        return e.high <= e.target, e.low > e.target
-    if relation == "at least":
-        return e.low >= e.target, e.high < e.target
-    if relation == "positive":
-        return e.effect > 0, e.effect <= 0
-    close = math.isclose(e.effect, e.target, rel_tol=0, abs_tol=half_digit(e.target) + 1e-9)
-    if relation == "scale":
-        close = e.target / FACTOR <= e.effect <= e.target * FACTOR
-    return close, not close
-
-
-def half_digit(number: float) -> float:
-    """Half of the last digit that a number shows: 0.5 for 14, 0.05 for 14.2."""
-    shown = f"{number:.10g}".partition(".")[2]
-    return 0.5 * 10.0 ** -len(shown)
+    if relation in DIRECTED and not (e.p_holm < ALPHA and e.effect):
+        return INCONCLUSIVE
+    low, high = (e.effect, e.effect) if e.exact or relation in DIRECTED else (e.low, e.high)
+    if lowest <= low and high <= highest:
+        return REPRODUCED
+    return CONTRADICTED if high < lowest or low > highest else INCONCLUSIVE
 
 
 def overall(verdicts: Iterable[str]) -> str:
@@ -174,59 +155,36 @@ def detectable(n: int, discordant: float, alpha: float = ALPHA, power: float = P
         return math.nan
     a, b = norm.ppf(1 - alpha / 2), norm.ppf(power)
 
-    def missing(d: float) -> float:
+    def shown(d: float) -> float:
         return d * math.sqrt(n) - a * math.sqrt(discordant) - b * math.sqrt(max(discordant - d * d, 0.0))
 
-    most = discordant
-    return float(brentq(missing, 0.0, most)) if missing(most) >= 0 else math.nan
+    return float(brentq(shown, 0.0, discordant)) if shown(discordant) >= 0 else math.nan
 
 
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:
     """Corrects the p values of each family (Holm, over its distinct pairs), then decides every measurement.
 
-    A family is all comparisons that the claims make on one run (one model, benchmark and corpus); those of its topics are
-    another.
+    A family is all comparisons that the claims make on one run (one model, benchmark and corpus); those of its topics
+    are another.
     """
-    rows = [(c, tuple(e for e in found if e.n)) for c, found in measured]
-    corrected = _corrected(e for _, found in rows for e in found)
-    assessed = []
-    for claim, found in rows:
-        final = [_complete(claim.relation, e, corrected) for e in found]
-        assessed.append(Assessed(claim, tuple(final), "" if final else f"missing: {claim.needs}"))
-    return assessed
-
-
-def _corrected(found: Iterable[Evidence]) -> dict[tuple[str, str], tuple[float, int]]:
-    """(family, pair) -> its corrected p and how many pairs the family has."""
+    rows = [(claim, [e for e in evidence if e.n]) for claim, evidence in measured]
     families: dict[str, dict[str, float]] = {}
-    for e in found:
-        if not math.isnan(e.p):
-            families.setdefault(e.family, {})[e.pair] = e.p
-    return {
-        (family, pair): (p, len(pairs))
-        for family, pairs in families.items()
-        for pair, p in zip(pairs, holm(list(pairs.values())), strict=True)
-    }
+    for e in (e for _, evidence in rows for e in evidence if not math.isnan(e.p)):
+        families.setdefault(e.family, {})[e.pair] = e.p
+    corrected = {f: dict(zip(ps, holm(list(ps.values())), strict=True)) for f, ps in families.items()}
+    return [
+        Assessed(claim, tuple(_decided(claim.relation, e, corrected.get(e.family, {})) for e in evidence))
+        for claim, evidence in rows
+    ]
 
 
-def _complete(relation: str, e: Evidence, corrected: dict[tuple[str, str], tuple[float, int]]) -> Evidence:
-    p_holm, tests = (
-        corrected.get((e.family, e.pair), (math.nan, 1)) if relation in DIRECTED else (math.nan, 1)
-    )
+def _decided(relation: str, e: Evidence, corrected: dict[str, float]) -> Evidence:
+    """The measurement with its corrected p, the smallest effect that it could have shown, and its verdict."""
     smallest = math.nan if e.exact else (e.high - e.low) / 2
-    if relation in DIRECTED and not math.isnan(e.discordant):
-        smallest = detectable(e.n, e.discordant, ALPHA / tests)
-    e = replace(e, p_holm=p_holm, smallest=smallest)
+    if relation in DIRECTED:
+        e = replace(e, p_holm=corrected.get(e.pair, math.nan))
+        if not math.isnan(e.discordant):
+            tests = len(corrected) if e.pair in corrected else 1
+            smallest = detectable(e.n, e.discordant, ALPHA / tests)
+    e = replace(e, smallest=smallest)
     return replace(e, verdict=decide(relation, e))
-
-
-def tally(assessed: Iterable[Assessed]) -> dict[str, int]:
-    """How many claims have each verdict, in the order of OVERALL."""
-    counts = Counter(a.verdict for a in assessed)
-    return {v: counts.get(v, 0) for v in OVERALL}
-
-
-def by_subject(one: Assessed) -> dict[str, str]:
-    """subject -> the verdict over all that was measured on it."""
-    subjects = dict.fromkeys(e.subject for e in one.evidence)
-    return {s: overall(e.verdict for e in one.evidence if e.subject == s) for s in subjects}

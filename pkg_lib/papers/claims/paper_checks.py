@@ -1,265 +1,209 @@
 """The paper beside its own tables: what follows from the printed cells, to be set against what the text says of them.
 
-A check takes the arguments and the printed cells of a claim and gives readings: (how the sentence is read, the number that
-follows). It runs nothing and needs no results.
+A check takes the arguments and the printed cells of a claim and gives readings: how the sentence is read -> the number
+that follows. It runs nothing and needs no results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.tables import HERE
 
-Reading = tuple[str, float]
+Args = Mapping[str, Any]
 Cells = Sequence[Sequence[Any]]
-FIRST, SECOND = "first", "second"
+Readings = dict[str, float]
+SECOND = "second"
+PASS_RATES = ("model", "method", "pass_at_1_percent")
 REFERENCE = {
-    "1": ("pkg_table1_humaneval_code.csv", "model", "method", "pass_at_1_percent"),
-    "2": ("pkg_table2_mbpp_code.csv", "model", "method", "pass_at_1_percent"),
-    "3": ("pkg_table3_humaneval_text.csv", "model", "method", "pass_at_1_percent"),
-    "4": ("pkg_table4_mbpp_text.csv", "model", "method", "pass_at_1_percent"),
-    "5": ("pkg_table5_humaneval_closed.csv", "model", "method", "pass_at_1_percent"),
-    "6": ("pkg_table6_mbpp_closed.csv", "model", "method", "pass_at_1_percent"),
+    "1": ("pkg_table1_humaneval_code.csv", *PASS_RATES),
+    "2": ("pkg_table2_mbpp_code.csv", *PASS_RATES),
+    "3": ("pkg_table3_humaneval_text.csv", *PASS_RATES),
+    "4": ("pkg_table4_mbpp_text.csv", *PASS_RATES),
+    "5": ("pkg_table5_humaneval_closed.csv", *PASS_RATES),
+    "6": ("pkg_table6_mbpp_closed.csv", *PASS_RATES),
     "7": ("pkg_table7_errors_mbpp.csv", "setting", "error_type", "count"),
     "8": ("pkg_table8_cost.csv", "method", "step", "value"),
     "9": ("pkg_table9_context_tokens.csv", "tokenizer", "method", "avg_tokens"),
 }
-CHOOSING = ("Reranked", "Ideal Reranker")
-AVERAGE = "Avg."
+IDEAL = "Ideal Reranker"
+CHOOSING = ("Reranked", IDEAL)
 # Table 7's names of models, and Table 2's.
-SETTINGS = {
+MODELS_7 = {
     "StarCoder-7B": "StarCoder2-7B",
     "CodeLlama-7B": "CodeLlama-7B",
     "DeepSeekCoder-7B": "DeepSeek-Coder-7B",
 }
+STEPS_8 = ["Python Code Extraction", "Block Extraction", "Encoding", "Neo4j Graph Generation"]
 
 
+@cache
 def table(number: str, version: str = SECOND) -> pd.DataFrame:
     """A published table as numbers, row x column, both in their printed order; NaN where it has no such cell.
 
     `version` "first" takes the cells that the first version of the paper prints otherwise, or alone.
     """
-    wide = _second(number).copy()
-    if version == FIRST:
-        for other in first_version(number):
-            wide.loc[other[0], other[1]] = other[2]
-    return wide
-
-
-@cache
-def _second(number: str) -> pd.DataFrame:
     name, row, column, value = REFERENCE[number]
     cells = pd.read_csv(HERE / "reference" / name, keep_default_na=False)
     wide = cells.pivot(index=row, columns=column, values=value).astype(float)
-    return wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    wide = wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    for r, c, v in first_version(number) if version == "first" else ():
+        wide.loc[r, c] = v
+    return wide
 
 
 def first_version(number: str) -> list[tuple[str, str, float]]:
     """(row, column, value) of the cells of a table that stand only so in the first version."""
-    cells = pd.read_csv(HERE / "reference" / "pkg_first_version.csv", dtype={"table": str})
-    mine = cells[cells["table"] == number]
-    return [
-        (str(r), str(c), float(v)) for r, c, v in zip(mine["row"], mine["column"], mine["value"], strict=True)
-    ]
+    cells = pd.read_csv(HERE / "reference" / "pkg_first_version.csv", dtype={"table": str, "value": float})
+    return list(cells.loc[cells["table"] == number, ["row", "column", "value"]].itertuples(False, None))
 
 
-def _tables(args: Mapping[str, Any]) -> Iterable[tuple[str, pd.DataFrame]]:
-    """(label, table) for every table and version that a claim names."""
+def _tables(args: Args) -> dict[str, pd.DataFrame]:
+    """label -> table, for every table and version that a claim names."""
     versions = args.get("versions", [SECOND])
-    for version in versions:
-        for number in args["tables"]:
-            label = f"Table {number}" + (f", {version} version" if versions != [SECOND] else "")
-            yield label, table(number, version)
+    named = {v: f", {v} version" if versions != [SECOND] else "" for v in versions}
+    return {f"Table {n}{named[v]}": table(n, v) for v in versions for n in args["tables"]}
 
 
-def mean_gap(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """A column's average over the models minus another's; `together`: averaged over the tables of a version."""
-    found = [(label, float((t[args["column"]] - t[args["against"]]).mean())) for label, t in _tables(args)]
-    if not args.get("together"):
-        return found
-    size = len(args["tables"])
-    parts = [found[i : i + size] for i in range(0, len(found), size)]
-    named = zip(args.get("versions", [SECOND]), parts, strict=True)
-    return [(f"{v} version, mean of the tables", sum(g for _, g in part) / size) for v, part in named]
+def _gap(args: Args, rates: pd.DataFrame) -> pd.Series:
+    return rates[args["column"]] - rates[args["against"]]
 
 
-def row_gap(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """One model's difference of two columns."""
-    row, a, b = args["row"], args["column"], args["against"]
-    return [(f"{label}, {row}", float(t.at[row, a] - t.at[row, b])) for label, t in _tables(args)]
-
-
-def largest_gap(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """The largest difference over models and columns ("up to"), against each baseline by itself or all `together`.
+def largest_gap(args: Args, _: Cells) -> Readings:
+    """The largest difference over models and columns ("up to"): over all tables, or by table and baseline.
 
     `relative` reads the percent sign a second way: as a share of the baseline.
     """
-    if len(args["tables"]) > 1 or args.get("together"):
-        groups = [("all together", [t for _, t in _tables(args)], args["against"])]
-    else:
-        groups = [(f"{label}, against {b}", [t], [b]) for label, t in _tables(args) for b in args["against"]]
-    found = [
-        (f"{label}, points", _largest(tables, args["columns"], base, False)) for label, tables, base in groups
-    ]
-    if args.get("relative"):
-        found += [
-            (f"{label}, relative", _largest(tables, args["columns"], base, True))
-            for label, tables, base in groups
-        ]
-    return found
+    groups = {"all together": ([*_tables(args).values()], args["against"])}
+    if len(args["tables"]) == 1:
+        named = _tables(args).items()
+        groups = {f"{label}, against {b}": ([t], [b]) for label, t in named for b in args["against"]}
+    readings = {}
+    for reading in ("points", "relative")[: 1 + args.get("relative", False)]:
+        for label, (tables, bases) in groups.items():
+            triples = [(t, c, b) for t in tables for c in args["columns"] for b in bases]
+            gaps = [(t[c] - t[b]) / (t[b] / 100 if reading == "relative" else 1) for t, c, b in triples]
+            readings[f"{label}, {reading}"] = pd.concat(gaps).max()
+    return readings
 
 
-def _largest(
-    tables: Iterable[pd.DataFrame], columns: Sequence[str], bases: Sequence[str], relative: bool
-) -> float:
-    gaps = [(t[c] - t[b]) / (t[b] / 100 if relative else 1) for t in tables for c in columns for b in bases]
-    return float(pd.concat(gaps).max())
-
-
-def best_gap(args: Mapping[str, Any], _: Cells) -> list[Reading]:
+def best_gap(args: Args, _: Cells) -> Readings:
     """The average of a column minus that of the best other column, those that choose among candidates left out."""
-    found = []
-    for label, t in _tables(args):
-        means = t.drop(columns=[c for c in CHOOSING if c in t]).mean()
-        found.append((label, float(means[args["column"]] - means.drop(args["column"]).max())))
-    return found
+    means = {n: t.drop(columns=[*CHOOSING], errors="ignore").mean() for n, t in _tables(args).items()}
+    return {n: m[args["column"]] - m.drop(args["column"]).max() for n, m in means.items()}
 
 
-def rerank_gap(args: Mapping[str, Any], _: Cells) -> list[Reading]:
+def rerank_gap(args: Args, _: Cells) -> Readings:
     """What Reranked adds to the best column without it: between averages, or to each model's own best, averaged."""
-    found = []
-    for label, t in _tables(args):
-        others = t.drop(columns=list(CHOOSING))
-        found.append((f"{label}, between averages", float(t["Reranked"].mean() - others.mean().max())))
-        found.append((f"{label}, model by model", float((t["Reranked"] - others.max(axis=1)).mean())))
-    return found
+    readings = {}
+    for label, t in _tables(args).items():
+        others = t.drop(columns=[*CHOOSING])
+        readings[f"{label}, between averages"] = t["Reranked"].mean() - others.mean().max()
+        readings[f"{label}, model by model"] = (t["Reranked"] - others.max(axis=1)).mean()
+    return readings
 
 
-def rows_where(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """In how many rows of all tables one column is strictly above another."""
-    higher, lower = args["higher"], args["lower"]
-    rows = sum(int((t[higher] > t[lower]).sum()) for _, t in _tables(args))
-    return [(f"rows with {higher} above {lower}", float(rows))]
-
-
-def bounded_rows(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """In how many rows no column is above the ideal reranker."""
-    rows = sum(int((t.max(axis=1) <= t[CHOOSING[-1]]).sum()) for _, t in _tables(args))
-    return [("rows that the ideal reranker bounds", float(rows))]
-
-
-def averages_off(_: Mapping[str, Any], cells: Cells) -> list[Reading]:
-    """How many of the printed averages differ from those of the rows, at the printed precision; one reading a table."""
-    off = {number: 0 for number, *_ in cells}
-    for number, _, column, value in cells:
+def averages_off(_: Args, cells: Cells) -> Readings:
+    """How many of the printed averages differ from those of the rows, at the printed precision."""
+    off: dict[str, int] = {}
+    for number, _row, column, value in cells:
         # The paper rounds a half up or down: both are the same number.
-        off[number] += abs(float(table(number)[column].mean()) - value) > 0.05 + 1e-9
-    return [(f"Table {number}, averages that differ", float(n)) for number, n in off.items()]
+        differs = abs(table(number)[column].mean() - value) > 0.05 + 1e-9
+        off[number] = off.get(number, 0) + differs
+    return {f"Table {number}, averages that differ": count for number, count in off.items()}
 
 
-def gaps_off(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """How many of the differences that the text prints, model by model, differ from the table's."""
-    t = table(args["table"])
-    gaps = t[args["column"]] - t[args["against"]]
-    return [("differences that differ", float(sum(gaps[m] != g for m, g in args["gaps"].items())))]
-
-
-def totals_off(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """How many of the printed totals of Table 7 differ from the sums of its columns."""
-    sums = table("7").sum(axis=1)
-    return [("totals that differ", float(sum(sums[s] != n for s, n in args["totals"].items())))]
-
-
-def error_changes(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """What Block-PKG changes in the number of one error (`sign` -1: how many fewer), model by model of Table 7."""
-    counts = table("7")[args["error"]]
-    return [
-        (f"Table 7, {m}", float(args["sign"] * (counts[f"{m} + Block-PKG"] - counts[m]))) for m in SETTINGS
-    ]
-
-
-def failures_left(args: Mapping[str, Any], _: Cells) -> list[Reading]:
+def failures_left(args: Args, _: Cells) -> Readings:
     """Failed tasks by Table 2 (at most, since it is rounded to a percent) minus the errors that Table 7 counts.
 
     Below 0 both cannot be true: more solutions raised than failed.
     """
-    rates, errors, found = table("2"), table("7").sum(axis=1), []
-    for setting, count in errors.items():
+    readings = {}
+    for setting, errors in table("7").sum(axis=1).items():
         model, _, column = str(setting).partition(" + ")
-        most = args["tasks"] * (100 - rates.at[SETTINGS[model], column or "None"] + 0.5) / 100
-        found.append((f"Tables 2 and 7, {setting}", float(most - count)))
-    return found
+        most = args["tasks"] * (100 - table("2").at[MODELS_7[model], column or "None"] + 0.5) / 100
+        readings[f"Tables 2 and 7, {setting}"] = most - errors
+    return readings
 
 
-def sums_off(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """The sum of the steps of Table 8 minus the printed overall time, in minutes."""
-    steps, found = ["Python Code Extraction", "Block Extraction", "Encoding", "Neo4j Graph Generation"], []
-    for version in args["versions"]:
-        t = table("8", version)
-        found += [
-            (f"{m}, {version} version", float(t.loc[m, steps].sum() - t.at[m, "Overall Time"]))
-            for m in args["methods"]
-        ]
-    return found
-
-
-def nested_blocks(_: Mapping[str, Any], __: Cells) -> list[Reading]:
+def nested_blocks(_: Args, __: Cells) -> Readings:
     """Blocks inside blocks that Equations 1 and 2 leave room for, from the printed counts.
 
     Nodes = 2 functions + blocks; relations = functions + blocks + nested blocks, and at most every block is nested.
     """
-    t = table("8").loc["PKG"]
-    functions, nodes, relations = t["Functions"], t["Nodes (code PKG)"], t["Relations (code PKG)"]
-    blocks = nodes - 2 * functions
-    nested = relations - functions - blocks
-    return [("nested blocks", float(nested)), ("blocks that are not nested", float(blocks - nested))]
+    counts = table("8").loc["PKG"]
+    blocks = counts["Nodes (code PKG)"] - 2 * counts["Functions"]
+    nested = counts["Relations (code PKG)"] - counts["Functions"] - blocks
+    return {"nested blocks": nested, "blocks that are not nested": blocks - nested}
 
 
-def code_or_text(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """Points that code gives more than text (Block-PKG, JSON-PKG) to Code-LLMs, and text more than code to the general one."""
-    found = []
+def code_or_text(args: Args, _: Cells) -> Readings:
+    """Points that code gives more than text to Code-LLMs, and text more than code to the general one."""
+    general, readings = args["general"], {}
     for name, code, text in (("HumanEval", "1", "3"), ("MBPP", "2", "4")):
         more = table(code)["Block-PKG"] - table(text)["JSON-PKG"]
-        found.append((f"{name}, {args['general']}: text over code", float(-more[args["general"]])))
-        found.append((f"{name}, Code-LLMs: code over text", float(more.drop(args["general"]).mean())))
-    return found
+        readings[f"{name}, {general}: text over code"] = -more[general]
+        readings[f"{name}, Code-LLMs: code over text"] = more.drop(general).mean()
+    return readings
 
 
-def version_cells(args: Mapping[str, Any], _: Cells) -> list[Reading]:
-    """How many cells that stand in both versions of a table are not the same."""
-    found = []
-    for number in args["tables"]:
-        second = table(number)
-        off = sum(
-            column in second and second.at[row, column] != value
-            for row, column, value in first_version(number)
-        )
-        found.append((f"Table {number}, cells that differ", float(off)))
-    return found
-
-
-CHECKS: dict[str, Callable[[Mapping[str, Any], Cells], list[Reading]]] = {
+CHECKS: dict[str, Callable[[Args, Cells], Readings]] = {
     f.__name__: f
-    for f in (
-        mean_gap,
-        row_gap,
-        largest_gap,
-        best_gap,
-        rerank_gap,
-        rows_where,
-        bounded_rows,
-        averages_off,
-        gaps_off,
-        totals_off,
-        error_changes,
-        failures_left,
-        sums_off,
-        nested_blocks,
-        code_or_text,
-        version_cells,
-    )
+    for f in (largest_gap, best_gap, rerank_gap, averages_off, failures_left, nested_blocks, code_or_text)
+} | {
+    # A column's average over the models minus another's; averaged over the tables of a version; of one model.
+    "mean_gap": lambda args, _: {label: _gap(args, t).mean() for label, t in _tables(args).items()},
+    "joint_gap": lambda args, _: {
+        f"{v} version, mean of the tables": np.mean([_gap(args, table(n, v)).mean() for n in args["tables"]])
+        for v in args["versions"]
+    },
+    "row_gap": lambda args, _: {
+        f"{label}, {args['row']}": _gap(args, t)[args["row"]] for label, t in _tables(args).items()
+    },
+    # In how many rows of all tables one column is above another; or no column is above the ideal reranker.
+    "rows_where": lambda args, _: {
+        f"rows with {args['higher']} above {args['lower']}": sum(
+            (t[args["higher"]] > t[args["lower"]]).sum() for t in _tables(args).values()
+        )
+    },
+    "bounded_rows": lambda args, _: {
+        "rows that the ideal reranker bounds": sum(
+            (t.max(axis=1) <= t[IDEAL]).sum() for t in _tables(args).values()
+        )
+    },
+    # How many of the differences, or of the totals of Table 7, that the text prints differ from the table's.
+    "gaps_off": lambda args, _: {
+        "differences that differ": sum(
+            _gap(args, table(args["table"]))[m] != n for m, n in args["gaps"].items()
+        )
+    },
+    "totals_off": lambda args, _: {
+        "totals that differ": sum(table("7").loc[s].sum() != n for s, n in args["totals"].items())
+    },
+    # What Block-PKG changes in the number of one error (`sign` -1: how many fewer), by model of Table 7.
+    "error_changes": lambda args, _: {
+        f"Table 7, {m}": args["sign"] * (n[f"{m} + Block-PKG"] - n[m])
+        for n in [table("7")[args["error"]]]
+        for m in MODELS_7
+    },
+    # The sum of the steps of Table 8 minus the printed overall time, in minutes.
+    "sums_off": lambda args, _: {
+        f"{m}, {v} version": t.loc[m, STEPS_8].sum() - t.at[m, "Overall Time"]
+        for v in args["versions"]
+        for t in [table("8", v)]
+        for m in args["methods"]
+    },
+    # How many cells that stand in both versions of a table are not the same.
+    "version_cells": lambda args, _: {
+        f"Table {n}, cells that differ": sum(
+            c in t and t.at[r, c] != value for r, c, value in first_version(n)
+        )
+        for n in args["tables"]
+        for t in [table(n)]
+    },
 }

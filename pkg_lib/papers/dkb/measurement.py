@@ -15,7 +15,7 @@ import numpy as np
 
 from pkg_lib.core.store import versions, write_json
 from pkg_lib.core.types import digest
-from pkg_lib.graph.types.build import Built, build, in_mode
+from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import by_reason, scan, texts
 from pkg_lib.graph.types.typegraph import MODES
 from pkg_lib.papers.dkb.llm_kb import TRUNCATED_AT
@@ -56,7 +56,7 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str
     return index
 
 
-def _figures(built: Built, chunks: Mapping[str, int]) -> dict[str, Any]:
+def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
     covered = {n.path for n in built.graph.nodes.values()}
     return {
         "nodes": built.graph.node_counts(),

@@ -27,8 +27,8 @@ from pkg_lib.core.types import Generation, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.asking import Asker, Backend
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.graph.types.build import Built, build, in_mode
-from pkg_lib.graph.types.scan import Tree, scan, texts
+from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
+from pkg_lib.graph.types.scan import JavaTree, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.evidence import ContextEvidence, Judge, table
@@ -72,7 +72,7 @@ def place(repository: str) -> Path:
     if source.is_dir():
         return source / module
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
-    with Tree(source) as tree:
+    with JavaTree(source) as tree:
         for path in paths:
             inside = path.startswith(f"{module}/") and ".." not in path.split("/")
             if inside and not (folder / path).exists() and isinstance(data := tree.read(path), bytes):
@@ -109,7 +109,7 @@ class RepositoryStudy:
     depth: int = DEPTH
     retries: int = 0
     embedder: Embedder | None = None
-    _graphs: dict[str, Built] = field(default_factory=dict)
+    _graphs: dict[str, BuiltGraph] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model_spec(self.model)
@@ -162,7 +162,7 @@ class RepositoryStudy:
         """index.json of this very source, None where it was not measured."""
         return _stored(self.folder / "index.json")
 
-    def built(self, mode: str = "resolved") -> Built:
+    def built(self, mode: str = "resolved") -> BuiltGraph:
         if mode not in self._graphs:
             self._graphs[mode] = in_mode(self.built(), mode) if mode != "resolved" else build(self.root)
         return self._graphs[mode]

