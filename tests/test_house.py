@@ -34,20 +34,20 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 599,
+    "": 605,
     "analysis": 1236,
     "chunking": 944,
-    "core": 858,
+    "core": 853,
     "data": 1827,
     "execution": 1643,
-    "experiment": 2016,
+    "experiment": 1989,
     "generation": 748,
     "graph": 3111,
     "papers/cast": 1405,
     "papers/claims": 1082,
     "papers/dkb": 1380,
-    "papers/pkg": 2670,
-    "retrieval": 1448,
+    "papers/pkg": 2668,
+    "retrieval": 1443,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
