@@ -411,7 +411,7 @@ def repo_qa(
     retries: Annotated[int, opt("How often LLM-KB asks again for files that were skipped.")] = 0,
     record: Annotated[bool, opt("Measure the seconds of indexing and of a query again.", "--record")] = False,
 ) -> None:
-    """Gathers the context of each question by No-Graph, DKB and LLM-KB, and says how many of the needed types it holds."""
+    """Says how many of the types that questions need reach the contexts of No-Graph, DKB, LLM-KB."""
     from pkg_lib.papers.dkb import measurement
 
     place = str(Path(repository).resolve()) if Path(repository).exists() else repository

@@ -1,12 +1,12 @@
-"""Question files in YAML: what is asked about a repository, and the types that a complete answer needs (the gold list).
+"""Question files in YAML: what is asked about a repository, and the types that a complete answer needs (the
+gold list).
 
 repository: shop                 # optional, a name for tables
 questions:
   - id: Q1
-    kind: upstream               # optional; evidence is also shown by kind
-    theme: controllers           # optional
-    question: Which controllers use the cart?
-    needs: [CartController, com.example.shop.model.Cart]   # simple names, or full ones where a simple name is not enough
+    kind: upstream               # optional; evidence is also shown by kind theme: controllers           #
+    optional question: Which controllers use the cart? needs: [CartController, com.example.shop.model.Cart]
+    # simple names, or full ones where a simple name is not enough
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _about(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def gold(question: Question, graph: TypeGraph) -> list[str]:
-    """The full names of the types that a question needs, in its order; UserError for a name that means none or several."""
+    """The full names of the types that a question needs; UserError for a name of none or several."""
     found = []
     for name in question.needs:
         if name in graph.nodes:

@@ -1,4 +1,4 @@
-"""A repository from its files to stored rankings, records and answers; the second time nothing is computed."""
+"""A repository, from its files to stored rankings, records and answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTIONS = str(SHOP / "questions.yaml")
 
 
 class Answering:
-    """A backend: a record for each file but the third of a batch, and for a question the names in its context."""
+    """A backend: a record for each file but the third of a batch, and one answer to all questions."""
 
     def __init__(self):
         self.asked = []

@@ -1,4 +1,4 @@
-"""The same chunks as langchain-text-splitters gives; each chunk is a part of its text, with the right lines."""
+"""The same chunks as langchain-text-splitters gives, with the right lines."""
 
 from __future__ import annotations
 

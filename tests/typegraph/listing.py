@@ -1,4 +1,4 @@
-"""Listing 1 of the DKB paper with tree-sitter's own queries: what `as-published` is checked against, and timed against."""
+"""Listing 1 of the DKB paper with tree-sitter's own queries, to check and time against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repositories as they come: what cannot be read is named and counted, the rest goes on; only changed files are parsed."""
+"""Repositories as they come: what cannot be read is named; only changed files are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which type a name means, by Java's scopes; expected targets are known because the sources are made from them."""
+"""Which type a name means, by Java's scopes; the sources are made from the expected targets."""
 
 from __future__ import annotations
 

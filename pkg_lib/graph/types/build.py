@@ -1,7 +1,7 @@
 """Builds the type graph of a repository and says what was built: what `typegraph` prints and dkb.ipynb shows.
 
-With a `store` (a file), what was found in each file is kept with the file's SHA-256, so that after a change only the changed
-files are parsed.
+With a `store` (a file), what was found in each file is kept with the file's SHA-256, so that after a change
+only the changed files are parsed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to star
 class BuiltGraph:
     """A repository's graph and what went in. `seconds` by step; `parsed` files were not known to the store.
 
-    `skipped` gave no type: (path, reason); `remarks`: (path, what is unusual), of files that gave their types nevertheless.
+    `skipped` gave no type: (path, reason); `remarks`: (path, what is unusual), of files that gave their types
+    nevertheless.
     """
 
     root: str
@@ -135,7 +136,7 @@ def _facts(
 
 
 def parse_part(work: tuple[str, list[str], dict[str, str]]) -> list[tuple[str, Facts | None] | str]:
-    """(root, paths, known SHA-256 of them) -> for each path (SHA-256, facts or None where they are known), or a reason."""
+    """(root, paths, known SHA-256) -> of each path (SHA-256, facts, None where known), or a reason."""
     root, paths, known = work
     found: list[tuple[str, Facts | None] | str] = []
     with JavaTree(Path(root)) as tree:
@@ -159,7 +160,7 @@ def _keep(store: Path, found: dict[str, tuple[str, Facts]]) -> None:
 
 
 def _load(store: Path) -> dict[str, tuple[str, Facts]]:
-    """What a store holds; nothing where it is not there or of another version. UserError where it is damaged."""
+    """What a store holds; nothing where there is none of this version. UserError for a damaged one."""
     if not store.exists():
         return {}
     try:

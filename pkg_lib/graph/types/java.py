@@ -1,7 +1,8 @@
-"""One Java file -> its types and the types that they refer to, by tree-sitter; pass one of the graph (Section 6.5.1).
+"""One Java file -> its types and the types that they refer to, by tree-sitter; pass one of the graph (Section
+6.5.1).
 
-The file is read once and needs no other file, so that files can be parsed by several processes and kept from run to run.
-tree-sitter goes on after a syntax error, so most files that do not parse still give their types.
+The file is read once and needs no other file, so that files can be parsed by several processes and kept from
+run to run. tree-sitter goes on after a syntax error, so most files that do not parse still give their types.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from pkg_lib.graph.types.scan import text_of
 
 VERSION = 2  # of what is kept of a file; raise it when that changes
 PIECE = 2**12  # bytes that the parser is handed at a time
-# The parser's reports of progress for one file, after which it is given up: text that is no Java takes quadratic
-# time. Source takes up to 41 a kilobyte. They are the same on every machine, so the graph knows no clock.
+# The parser's reports of progress for one file, after which it is given up: text that is no Java takes
+# quadratic time. Source takes up to 41 a kilobyte. Every machine counts the same, so the graph knows no clock.
 STEPS, STEPS_A_KILOBYTE = 100_000, 100
 
 Span = tuple[int, int]
@@ -71,9 +72,11 @@ class Import(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A type as its file declares it. `name` has the enclosing types before it ("Outer.Inner"); lines count from 1.
+    """A type as its file declares it. `name` has the enclosing types before it ("Outer.Inner"); lines count
+    from 1.
 
-    Local classes of different methods may share a name; the second is "Outer.Local#2". `public`: other packages see it.
+    Local classes of different methods may share a name; the second is "Outer.Local#2". `public`: other
+    packages see it.
     """
 
     kind: str
@@ -85,11 +88,12 @@ class Declared(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A type's name, as written without arguments, dots kept. `owner` is the place of the referring type in `Facts.types`.
+    """A type's name, as written without arguments, dots kept. `owner` is the place of the referring type in
+    `Facts.types`.
 
-    Places beside PLACES: what a method with @Bean returns (`bean`) and takes (`bean_parameter`). `bare`: the whole
-    written type is one simple name. `argument`: it stands between angle brackets. `variable`: a type variable of that
-    name is in scope.
+    Places beside PLACES: what a method with @Bean returns (`bean`) and takes (`bean_parameter`). `bare`: the
+    whole written type is one simple name. `argument`: it stands between angle brackets. `variable`: a type
+    variable of that name is in scope.
     """
 
     owner: int
@@ -107,7 +111,7 @@ def simple_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a file says. `reason` tells why it gives no type ("" where it does); `remarks` what is unusual about it."""
+    """What a file says. `reason`: why it gives no type ("" where it does); `remarks`: what is unusual."""
 
     package: str = ""
     imports: tuple[Import, ...] = ()
@@ -148,7 +152,7 @@ def facts_of(data: bytes) -> Facts:
 
 @dataclass(frozen=True)
 class _Source:
-    """A file's bytes and what its syntax tree says of them. They must be valid UTF-8, else tree-sitter may crash."""
+    """A file's bytes, which must be UTF-8 (tree-sitter may crash), and what their tree says."""
 
     data: bytes
 
@@ -180,7 +184,8 @@ class _Source:
         return Import(name.removesuffix(".*"), name.endswith(".*"), static)
 
     def types(self, captures: Captures) -> tuple[tuple[Declared, ...], list[Span], bool]:
-        """The declared types in the order of the file, the bytes that each spans, whether a place declares one twice.
+        """The declared types in the order of the file, the bytes that each spans, whether a place declares
+        one twice.
 
         (Local classes of different methods may share a name.)
         """
@@ -218,7 +223,7 @@ class _Source:
         return tuple(self.text(n) for n in names if n)
 
     def references(self, captures: Captures, spans: list[Span]) -> Iterator[Reference]:
-        """Every type name of a field, constructor parameter, record component or supertype, each once a place and owner."""
+        """Every type name of PLACES and of beans, each once a place and owner."""
         nodes = [(n.start_byte, place, n) for place in PLACES for n in captures.get(place, ())]
         nodes += [(n.start_byte, place, n) for place, n in self.beans(captures.get("annotated", ()))]
         owners = _Open(spans)
@@ -251,7 +256,7 @@ class _Source:
                         yield "bean_parameter", written
 
     def names(self, node: Node) -> Iterator[tuple[str, bool]]:
-        """(name, whether it is a type argument) of all types in a written type; a loop, since brackets nest without limit."""
+        """(name, whether it is a type argument) in a written type; a loop: brackets nest without limit."""
         waiting = [(node, False)]
         while waiting:
             part, argument = waiting.pop()
@@ -281,7 +286,7 @@ class _Source:
 
 
 class _Open:
-    """Spans, sorted by their start and nested, of which `at` tells those around a place; places only go forward."""
+    """Sorted, nested spans, of which `at` tells those around a place; places only go forward."""
 
     def __init__(self, spans: list[Span]) -> None:
         self.spans, self.following = spans, 0

@@ -1,8 +1,9 @@
-"""Which type a name means: pass two of the graph, by the scopes of the Java Language Specification (Sections 6.3 to 6.5).
+"""Which type a name means: pass two of the graph, by the scopes of the Java Language Specification (Sections
+6.3 to 6.5).
 
-From the inside out: type variables; members of the enclosing types, declared or inherited; single imports; the file's package;
-imports on demand together with java.lang. A name that means no type of the project is external. Two imports on demand that
-both have it make it ambiguous: it gets no edge and is reported.
+From the inside out: type variables; members of the enclosing types, declared or inherited; single imports;
+the file's package; imports on demand together with java.lang. A name that means no type of the project is
+external. Two imports on demand that both have it make it ambiguous: it gets no edge and is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 LABEL = dict.fromkeys(("field", "constant", "parameter", "rest", "component", "bean_parameter"), "injects")
 LABEL |= {"extends": "extends", "implements": "implements", "bean": "provides"}
 EXTRA = ("arguments", "beans")  # edges that the paper does not have: see `graph_of`
-# Names that java.lang brings into every file. They matter only where a project's import on demand has one of them too.
+# Names that java.lang brings into every file; they matter where a project's import on demand has them too.
 JAVA_LANG = frozenset(
     [
         "AutoCloseable",
@@ -75,8 +76,8 @@ class Ambiguous(Exception):
 
 @dataclass
 class Resolution:
-    """The graph and what became of every written type name. `ambiguous`: (path, name, candidates); `again`: (path, type)
-    of types whose full name another file has declared before."""
+    """The graph and what became of every written type name. `ambiguous`: (path, name, candidates); `again`:
+    (path, type) of types whose full name another file has declared before."""
 
     graph: TypeGraph
     references: Counter[str] = field(default_factory=Counter)
@@ -158,7 +159,7 @@ class Project:
         return only if only in self.nodes else None
 
     def _in(self, place: str, name: str, static: bool) -> str | None:
-        """The type `name` that an import on demand brings: of a package, or of a type, inherited ones if it is static."""
+        """The type that an import on demand brings: of a package or type, inherited ones if static."""
         if place in self.packages:
             found = self.packages[place].get(name)
             return None if found in self.hidden else found
@@ -183,7 +184,7 @@ class Project:
         return self.members.get(outer, {}).get(name) or self._inherits(outer).get(name)
 
     def _inherits(self, outer: str) -> dict[str, str]:
-        """Simple name -> type, of the members that a type inherits; nothing more is inherited around a cycle."""
+        """Simple name -> type, of inherited members; nothing more is inherited around a cycle."""
         if outer not in self._inherited:
             self._inherited[outer] = {}
             found: dict[str, str] = {}
@@ -208,8 +209,8 @@ def full(package: str, name: str) -> str:
 def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolution:
     """The graph of path -> facts, paths in the order in which a type that is declared twice counts.
 
-    `extra`: "arguments" adds edges to the type arguments of supertypes (`extends Repository<Order>`), "beans" to what
-    methods with Spring's @Bean return (`provides`) and take (`injects`).
+    `extra`: "arguments" adds edges to the type arguments of supertypes (`extends Repository<Order>`), "beans"
+    to what methods with Spring's @Bean return (`provides`) and take (`injects`).
     """
     project = Project(facts)
     edges: dict[tuple[str, str], set[str]] = defaultdict(set)

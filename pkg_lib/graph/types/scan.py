@@ -1,7 +1,8 @@
-"""The Java files of a directory or a zip archive, in order of their paths; what is left out, by name and reason.
+"""The Java files of a directory or a zip archive, in order of their paths; what is left out, by name and
+reason.
 
-No symbolic link is followed: a loop of links ends where it starts, and a type belongs to the file that holds it. (The paper's
-`os.walk` does not follow those to directories.)
+No symbolic link is followed: a loop of links ends where it starts, and a type belongs to the file that holds
+it. (The paper's `os.walk` does not follow those to directories.)
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ EMPTY = "empty"
 
 @dataclass
 class JavaTree:
-    """A repository's files: `paths` relative to the root with "/" between parts, sorted; `skipped`: (path, reason).
+    """A repository's files: `paths` relative to the root with "/" between parts, sorted; `skipped`: (path,
+    reason).
 
     Reading goes on below an opened tree: `with tree: tree.read(path)`.
     """
@@ -73,7 +75,7 @@ class JavaTree:
 
 
 def scan(root: Path) -> JavaTree:
-    """Finds the files; reads none. UserError where `root` is no directory and no zip archive, or holds no Java."""
+    """Finds the files; reads none. UserError where `root` is no directory or zip, or holds no Java."""
     tree = JavaTree(root)
     if root.is_dir():
         if not os.access(root, os.R_OK | os.X_OK):

@@ -1,4 +1,4 @@
-"""The type graph (Section C.1): types as nodes, injects, extends and implements as edges from the referring type."""
+"""The type graph (Section C.1): types, and edges from the type that refers to another one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Direction = Literal["successors", "predecessors"]
 
 @dataclass(frozen=True, slots=True)
 class TypeNode:
-    """A type. `name` is the key of the graph: package and enclosing types in `resolved`, simple in `as-published`.
+    """A type. `name` is the key of the graph: package and enclosing types in `resolved`, simple in
+    `as-published`.
 
     `path` is the defining file, lines count from 1 (0: unknown).
     """
@@ -36,7 +37,7 @@ class TypeNode:
 
 @dataclass
 class TypeGraph:
-    """Nodes by name; edges (source, target) -> labels. Everything is kept in sorted order, so it does not depend on the run."""
+    """Nodes by name; edges (source, target) -> labels. All is in sorted order, whatever the run."""
 
     mode: str
     nodes: dict[str, TypeNode] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class TypeGraph:
         return dict(found)
 
     def within(self, start: str, depth: int, direction: Direction) -> list[str]:
-        """Succ(G, v, d) or Pred(G, v, d) of Algorithm 1: types at most `depth` edges away, nearest first, without `start`."""
+        """Succ or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first."""
         adjacent, seen, edge = getattr(self, direction), {start}, [start]
         found: list[str] = []
         for _ in range(depth):
@@ -87,7 +88,7 @@ class TypeGraph:
         return sorted(groups + [[a] for a, b in part.edges if a == b and not any(a in g for g in groups)])
 
     def nx(self) -> nx.DiGraph:
-        """A networkx graph with the attributes of the paper: `type` and `path` of nodes, `relation` of edges."""
+        """For networkx, as in the paper: `type` and `path` of nodes, `relation` of edges."""
         view = nx.DiGraph()
         view.add_nodes_from((n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values())
         view.add_edges_from(

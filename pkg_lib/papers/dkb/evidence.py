@@ -5,8 +5,8 @@ A type is reached, in three readings from strict to lenient:
     listed  the same, or [ONTOLOGY INFO] names its node            (the reading that the tables use first)
     named   its simple name stands in the context as a word, wherever
 
-Recall: the share of a question's needed types that are reached. Precision: the share of the reached types that are
-needed, where a nested type counts as the type around it.
+Recall: the share of a question's needed types that are reached. Precision: the share of the reached types
+that are needed, where a nested type counts as the type around it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Judge:
-    """What a context reaches of a repository, by the resolved graph, whatever graph a pipeline itself uses."""
+    """What a context reaches, by the resolved graph, whatever graph a pipeline itself uses."""
 
     graph: TypeGraph
 
@@ -70,7 +70,7 @@ class Judge:
 
 
 def table(judge: Judge, questions: Sequence[Question], pipelines: Sequence[Pipeline]) -> pd.DataFrame:
-    """One row a pipeline, question and reading: recall, precision, and the context's characters and excerpts."""
+    """A row a pipeline, question and reading: recall, precision, the context's characters, excerpts."""
     rows = []
     for pipeline in pipelines:
         for q in questions:
@@ -85,7 +85,7 @@ def table(judge: Judge, questions: Sequence[Question], pipelines: Sequence[Pipel
 
 @dataclass(frozen=True, slots=True)
 class PairedMean:
-    """A mean paired difference over `n` questions, its 95 % bootstrap interval, the sign-flip test's p (two-sided)."""
+    """A mean paired difference over `n` questions, its 95 % interval, the sign-flip test's p."""
 
     n: int
     value: float
@@ -97,8 +97,8 @@ class PairedMean:
 def paired(a: Sequence[float], b: Sequence[float], seed: int = 0) -> PairedMean:
     """a - b, question by question; those where either is NaN are left out. All NaN where none is left.
 
-    The p is exact for up to 16 questions: the share of all changes of sign of the differences with a mean as far
-    from 0; of 100,000 random changes beyond.
+    The p is exact for up to 16 questions: the share of all changes of sign of the differences with a mean as
+    far from 0; of 100,000 random changes beyond.
     """
     d = np.asarray(a, float) - np.asarray(b, float)
     d = d[~np.isnan(d)]
@@ -117,7 +117,7 @@ def paired(a: Sequence[float], b: Sequence[float], seed: int = 0) -> PairedMean:
 
 @dataclass
 class ContextEvidence:
-    """Evidence of several pipelines (k chunks, depth d), measured now or read; rows and variants as `table` gives."""
+    """Evidence of pipelines (k chunks, depth d), measured or read; rows and variants as of `table`."""
 
     name: str
     k: int

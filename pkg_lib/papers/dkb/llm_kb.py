@@ -1,10 +1,11 @@
 """LLM-KB (Sections 6.2, 6.5.3, C.2): a model lists each file's class and dependencies, batch by batch.
 
-Files are cut at 15,000 characters. A file of a batch is processed when the answer names it, by path or else by file
-name; the rest is "SKIPPED/MISSED by LLM" (Listing 3). So a file can be processed and have no record, when the answer
-gives it no class: records make the graph. The paper prints neither the batch size nor retries; both are options here.
-The prompts are those of Appendix B (Listings 4 to 7) without the PDF's spaces around punctuation; the PDF shows no
-indentation, so that of the schema is ours. "Gemini" is kept, whatever model made the graph.
+Files are cut at 15,000 characters. A file of a batch is processed when the answer names it, by path or else
+by file name; the rest is "SKIPPED/MISSED by LLM" (Listing 3). So a file can be processed and have no record,
+when the answer gives it no class: records make the graph. The paper prints neither the batch size nor
+retries; both are options here. The prompts are those of Appendix B (Listings 4 to 7) without the PDF's spaces
+around punctuation; the PDF shows no indentation, so that of the schema is ours. "Gemini" is kept, whatever
+model made the graph.
 """
 
 from __future__ import annotations
@@ -86,10 +87,12 @@ class FileRecord:
 
 @dataclass
 class Extraction:
-    """A repository's records by path; files that answers `named`; faults of answers and records; what it cost.
+    """A repository's records by path; files that answers `named`; faults of answers and records; what it
+    cost.
 
-    `truncated` files were longer than what the model was shown; `by_name` records named a file by its last part only;
-    `told_apart` files were named by their path, or by a file name that no other one of the batch has.
+    `truncated` files were longer than what the model was shown; `by_name` records named a file by its last
+    part only; `told_apart` files were named by their path, or by a file name that no other one of the batch
+    has.
     """
 
     files: list[str]
@@ -114,7 +117,7 @@ class Extraction:
 
     @property
     def success_by_path(self) -> float:
-        """The share of files that answers name so that no other of the batch is meant; never above Equation 6."""
+        """The share of files that answers name so that no other is meant; never above Equation 6."""
         return len(self.told_apart) / len(self.files)
 
     @property
@@ -127,8 +130,9 @@ class Extraction:
         return {(r.class_name, d) for r in self.records.values() for d in r.dependencies}
 
     def graph(self) -> TypeGraph:
-        """Nodes are extracted class names; of two with one name the first counts. A dependency that no record has is
-        left out (the paper's "graph cleaning", which it does not describe), so that every node has a file."""
+        """Nodes are extracted class names; of two with one name the first counts. A dependency that no record
+        has is left out (the paper's "graph cleaning", which it does not describe), so that every node has a
+        file."""
         nodes: dict[str, TypeNode] = {}
         for path in filter(self.records.get, self.files):
             name = self.records[path].class_name

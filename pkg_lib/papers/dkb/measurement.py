@@ -1,4 +1,4 @@
-"""Measures a repository once, and writes index.json, ranking.json and evidence.json (see repository_study)."""
+"""Measures a repository once, and writes index.json, ranking.json and evidence.json."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
         for p in chosen:
             seconds[p.column][q.id] = round(search + _median(lambda p=p, q=q: p.gather(q.id)), 6)
     # Word pieces as the embedder's tokenizer counts them, those that it cuts off too.
-    pieces = embedder._model.tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]  # type: ignore[union-attr]
+    tokenizer = embedder._model.tokenizer  # type: ignore[union-attr]
+    pieces = tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]
     ranked = study.ranked | {
         "embedding_seconds": round(embedding, 3),
         "embedded_tokens": sum(map(len, pieces)),
@@ -120,12 +121,14 @@ def record(study: RepositoryStudy) -> None:
 def run(
     repository: str, questions: str, results: Path, model: str = "", retries: int = 0, again: bool = False
 ) -> Iterator[str]:
-    """What `repo-qa` prints: each pipeline's evidence; asks `model` for what is not stored, records if `again`."""
+    """What `repo-qa` prints; asks `model` for what is not stored, measures and records if `again`."""
     study = open_study(repository, questions, results, model=model or MODEL, retries=retries)
-    yield f"{study.name}: {len(study.texts):,} files, {len(study.chunks):,} chunks, {len(study.questions)} questions"
+    sizes = f"{len(study.texts):,} files, {len(study.chunks):,} chunks, {len(study.questions)} questions"
+    yield f"{study.name}: {sizes}"
     if model:
         e = study.extract()
-        yield f"LLM-KB by {model}: {len(e.records)} of {len(e.files)} files; faults: {dict(e.faults) or 'none'}"
+        faults = dict(e.faults) or "none"
+        yield f"LLM-KB by {model}: {len(e.records)} of {len(e.files)} files; faults: {faults}"
     if again:
         record(study)
     groups = study.evidence.rows.groupby(["pipeline", "reading"], sort=False)

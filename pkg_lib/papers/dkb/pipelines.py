@@ -1,6 +1,6 @@
 """No-Graph, DKB and LLM-KB (Section 5.1): what each puts before the model. All start from one ranking.
 
-    ranking of chunks -> top-k (V0) -> neighbours in the graph (Algorithm 1) -> excerpts within a budget (C.1.5)
+    ranking of chunks -> top-k (V0) -> neighbours in the graph (Algorithm 1) -> excerpts in a budget (C.1.5)
 
 The paper prints no budgets; those of `Budget` are ours.
 """
@@ -24,7 +24,7 @@ Ranking = Mapping[str, Sequence[tuple[str, float]]]  # question id -> (chunk id,
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Characters of one chunk, of one neighbour's excerpt, of the whole context; neighbours of a type on each side."""
+    """Characters of a chunk, of a neighbour's excerpt, of a whole context; neighbours of a type a side."""
 
     chunk: int = 1000
     neighbour: int = 500
@@ -45,7 +45,8 @@ class Excerpt:
 class Gathered:
     """A question's context, part by part, until the budget is spent; a part that no longer fits is left out.
 
-    `excerpts` are its code, `listed` the types that the summary names; truncated: the budget left something out.
+    `excerpts` are its code, `listed` the types that the summary names; truncated: the budget left something
+    out.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -125,7 +126,7 @@ class Pipeline:
 
 @dataclass
 class NoGraph(Pipeline):
-    """The k best chunks. With `sizes` (question -> characters) as many as fit, at least one: as long as another's."""
+    """The k best chunks; with `sizes` (question -> characters) as many as fit, at least one."""
 
     column: str = "No-Graph"
     sizes: Mapping[str, int] | None = None
@@ -146,10 +147,11 @@ class NoGraph(Pipeline):
 class GraphPipeline(Pipeline):
     """Chunks and what the graph knows around them: Algorithm 1 with depth d.
 
-    `paths` restricts retrieval to files whose text is embedded (the coupled variant, Observation 4); None is all files.
-    `interfaces` adds the consumers of interfaces that a seed implements; `summary` writes [ONTOLOGY INFO]; `by_file`
-    takes a chunk's file name for its class, as Listing 2 does, else the types whose lines the chunk holds. `nearest`:
-    the neighbours whose chunks are nearest to the question come first; "lines" shows that chunk of each.
+    `paths` restricts retrieval to files whose text is embedded (the coupled variant, Observation 4); None is
+    all files. `interfaces` adds the consumers of interfaces that a seed implements; `summary` writes
+    [ONTOLOGY INFO]; `by_file` takes a chunk's file name for its class, as Listing 2 does, else the types
+    whose lines the chunk holds. `nearest`: the neighbours whose chunks are nearest to the question come
+    first; "lines" shows that chunk of each.
     """
 
     column: str = "DKB"
@@ -205,7 +207,7 @@ class GraphPipeline(Pipeline):
         return inside or [n.name for n in declared[:1]]
 
     def _around(self, name: str, context: Gathered) -> tuple[list[str], list[str], dict[str, list[str]]]:
-        """(successors, predecessors with interface consumers, interface -> its consumers) within the budget."""
+        """(successors, predecessors and interface consumers, interface -> its consumers) in budget."""
         below = context.nearest(self.graph.within(name, self.depth, "successors"))
         above = context.nearest(self.graph.within(name, self.depth, "predecessors"))
         consumers = {}
@@ -224,7 +226,7 @@ class GraphPipeline(Pipeline):
         consumers: Mapping[str, list[str]],
         context: Gathered,
     ) -> None:
-        """The lines of Listing 2 about one type; one that only more than one step leads to is called indirect."""
+        """The lines of Listing 2 about one type; what is more than a step away is called indirect."""
         shown = self._shown
         lines = [
             f"\n[ONTOLOGY INFO]: {shown(name)} implements {shown(i)}. Checking consumers of {shown(i)}..."

@@ -1,13 +1,13 @@
 """A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
 
     results/repo_qa/NAME/index.json       files, chunks, graphs in both modes, seconds by step
-    results/repo_qa/NAME/ranking.json     every question's chunks by cosine, the best first; seconds of a query
+    results/repo_qa/NAME/ranking.json     every question's chunks, the best first; seconds of a query
     results/repo_qa/NAME/evidence.json    recall and precision, to be read where the source is not at hand
     results/repo_qa/NAME/answers/MODEL/extraction.jsonl   a model's answers to LLM-KB's extraction prompts
     results/repo_qa/NAME/answers/MODEL/questions.jsonl    a model's answers to the questions, of all pipelines
 
-Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json, so that what was
-measured of one is never shown for another, nor overwritten.
+Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json, so that what
+was measured of one is never shown for another, nor overwritten.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def place(repository: str) -> Path:
     source = Path(os.environ.get(JDK) or JDK_AT)
     if not source.exists():
         raise UserError(
-            f"{source} is not there; install Debian's openjdk-17-source or set {JDK} to a src.zip or directory"
+            f"{source} is not there; install Debian's openjdk-17-source or set {JDK} to a src.zip or folder"
         )
     if not module:
         return source
@@ -99,10 +99,12 @@ class _Stored:
 
 @dataclass
 class RepositoryStudy:
-    """A repository's files and questions, with the sizes of its pipelines and the model that is asked about it.
+    """A repository's files and questions, with the sizes of its pipelines and the model that is asked about
+    it.
 
-    UserError for an unknown model, for sizes that no pipeline can take, and for a gold list that names no type of the
-    repository: before anything is shown or written. `retries`: how often LLM-KB asked again for skipped files.
+    UserError for an unknown model, for sizes that no pipeline can take, and for a gold list that names no
+    type of the repository: before anything is shown or written. `retries`: how often LLM-KB asked again for
+    skipped files.
     """
 
     root: Path
@@ -217,7 +219,7 @@ class RepositoryStudy:
 
     @cached_property
     def pipelines(self) -> list[Pipeline]:
-        """The three pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where its extraction is stored."""
+        """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
         dkb = self.dkb()
         sizes = {q.id: len(dkb.gather(q.id).text) for q in self.questions}
         base = NoGraph(self.repository, BASE, self.k)
@@ -247,7 +249,7 @@ class RepositoryStudy:
 
     @cached_property
     def evidence(self) -> ContextEvidence:
-        """Recall and precision of the pipelines, and of the variants; LLM-KB after a retry where that is stored."""
+        """Recall and precision of pipelines and variants; LLM-KB after a retry where that is stored."""
         variants = list(self.variants)
         again = self._stored_extraction(retries=1) if self.extracted else None
         if again and again.retried:
@@ -301,7 +303,7 @@ class RepositoryStudy:
 def open_study(
     repository: str, questions: str, results: Path | None = None, **options: Any
 ) -> RepositoryStudy:
-    """A repository by `place` with its question file; UserError for one that is not there or holds nothing to read."""
+    """A repository by `place` with its question file; UserError where there is nothing to read."""
     root, asked = place(repository), read_questions(place(questions))
     files = dict(texts(scan(root)))
     if not any(text.strip() for text in files.values()):
@@ -322,6 +324,6 @@ def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any
     known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
     if (folder := folder_of(results, name)).name not in {*known, *STUDIED}:
         raise UserError(
-            f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or record it (--record)"
+            f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or use --record"
         )
     return _stored(folder / f"{what}.json")

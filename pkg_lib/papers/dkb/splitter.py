@@ -1,8 +1,9 @@
-"""The recursive character splitter (Section 6.1): chunks of at most 1,000 characters that overlap by at most 100.
+"""The recursive character splitter (Section 6.1): chunks of at most 1,000 characters that overlap by at most
+100.
 
-The same chunks as `RecursiveCharacterTextSplitter` of langchain-text-splitters gives by default, as spans of the
-text, so that each chunk's lines are known. Text is cut at blank lines, where that is too coarse at line ends, then
-spaces, then anywhere.
+The same chunks as `RecursiveCharacterTextSplitter` of langchain-text-splitters gives by default, as spans of
+the text, so that each chunk's lines are known. Text is cut at blank lines, where that is too coarse at line
+ends, then spaces, then anywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """A part of a file; `first` and `last` are its lines, from 1; `id` names the file and the place in it, from 0."""
+    """A part of a file; `first` and `last` are its lines, from 1; `id` is path#number, from 0."""
 
     path: str
     id: str
@@ -40,7 +41,7 @@ def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) ->
 
 
 def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Span]:
-    """(start, end) of each chunk, white space around it left out. ValueError: the overlap is not below the size."""
+    """(start, end) of each chunk without white space around it. ValueError: overlap not below size."""
     if not 0 <= overlap < size:
         raise ValueError(f"overlap {overlap} is not below the size {size}")
     spans = []
@@ -71,7 +72,7 @@ def _pieces(text: str, span: Span, separator: str) -> Iterator[Span]:
 
 
 def _merged(pieces: list[Span], size: int, overlap: int) -> Iterator[Span]:
-    """Neighbouring pieces joined up to the size; the next chunk begins with those of them that fit the overlap."""
+    """Neighbouring pieces joined up to the size; the next chunk begins with what fits the overlap."""
     current: list[Span] = []
     for start, end in pieces:
         if current and end - current[0][0] > size:

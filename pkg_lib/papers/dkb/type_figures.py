@@ -50,7 +50,7 @@ def by_simple_name(graph: TypeGraph, name: str) -> str:
 
 @styled
 def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
-    """A type; on the left what uses it, also through an interface that it implements; on the right what it uses."""
+    """A type; on its left what uses it, also through its interfaces; on its right what it uses."""
     below = {n: graph.edges[centre, n][-1] for n in graph.successors.get(centre, [])}
     above = {n: graph.edges[n, centre][-1] for n in graph.predecessors.get(centre, [])}
     through = [i for i in below if "implements" in graph.edges[centre, i]]
@@ -62,7 +62,7 @@ def neighbourhood(graph: TypeGraph, centre: str) -> Figure:
     axes = figure.add_axes((0.0, 0.42 / tall, 1.0, (tall - 0.62) / tall))
     axes.set(xlim=(0, 1), ylim=(-1.0, rows + 0.2))
     axes.set_axis_off()
-    # The names end inside of the figure: smaller letters, and columns further from the edge, where they are long.
+    # Long names end inside of the figure: smaller letters, columns further from the edge.
     wide = [max((_width(graph.nodes[n].simple) for n in side), default=0) / WIDTH for side in (above, below)]
     scale = min(1.0, (1 - 2 * (EDGE + STEP) - GAP) / (sum(wide) or 1))
     first, last = (w * scale + EDGE + STEP for w in wide)
@@ -147,7 +147,7 @@ def overview(graph: TypeGraph, title: str) -> Figure:
 def _places(
     names: list[str], edges: Iterable[tuple[str, str]], width: float, height: float
 ) -> dict[str, Place]:
-    """Type -> place in inches, none overlapping: connected parts side by side, types without edges in rows below."""
+    """Type -> place in inches: connected parts side by side, types without edges in rows below."""
     graph = nx.Graph(sorted(map(sorted, edges)))  # in order, else the layout follows the hash seed
     places, left = {}, 0.0
     for part in sorted(map(sorted, nx.connected_components(graph)), key=lambda p: (-len(p), p)):
@@ -176,7 +176,7 @@ def _places(
 
 
 def _labelled(names: Mapping[str, str], places: Mapping[str, Place], room: Bbox) -> dict[str, Place]:
-    """Type -> the middle of its name: beside it, of the first HUBS also further away, where nothing else stands."""
+    """Type -> the middle of its name, where nothing else stands; of the first HUBS also far away."""
     half, labels = APART / 2, {}
     taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for x, y in places.values()]
     for i, (name, text) in enumerate(names.items()):
