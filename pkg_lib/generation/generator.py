@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -103,6 +103,11 @@ class Generator:
 
             backend.generate([prompt.request for prompt in asked.values()], done)
         return len(asked)
+
+    def ask(self, texts: Mapping[str, str], file: str, description: str) -> dict[str, Generation]:
+        """name -> answer for name -> prompt; asks what the cache does not hold."""
+        self.complete((Prompt(Request(name, text, ""), file) for name, text in texts.items()), description)
+        return {name: self.cache[self.key(text)] for name, text in texts.items()}
 
     def _loaded(self) -> Backend:
         if self.backend is None:
