@@ -133,39 +133,38 @@ def _execute(
 ) -> None:
     """Executes those notebooks that are not as they would be made now, and adds to `done` what became of them."""
     results, files = results_dir(), freshness.Files()
-    todo, now = {}, {}
+    todo: dict[study.Cell, str] = {}  # the label of each
+    now: dict[study.Cell, str] = {}
 
     def page(cell: study.Cell) -> str:
         return f", {page_of(cell.target)}" if cell.own and page_of else ""
 
     for experiment, cell in work:
-        name, job = label(experiment, cell), processes.Job(cell.source, cell.target, cell.parameters)
-        now[job] = freshness.made_from(cell.source, cell.parameters, results, files)
-        if not again and freshness.unchanged(results, cell.stem, now[job]):
+        now[cell] = freshness.made_from(cell.source, cell.parameters, results, files)
+        if not again and freshness.unchanged(results, cell.stem, now[cell]):
             done.executed += 1
             done.reported |= not cell.own
-            say(f"  {name}: unchanged{page(cell)}")
+            say(f"  {label(experiment, cell)}: unchanged{page(cell)}")
         else:
-            todo[job] = (name, cell)
+            todo[cell] = label(experiment, cell)
 
-    def finished(job: processes.Job, error: str, seconds: float) -> None:
-        name, cell = todo[job]
+    def finished(cell: study.Cell, error: str, seconds: float) -> None:
         done.reported |= not cell.own
         if lack := kernel.not_at_hand(error):
-            done.skipped[name] = error
-            say(f"  {name}: skipped, {lack}")
+            done.skipped[todo[cell]] = error
+            say(f"  {todo[cell]}: skipped, {lack}")
         elif error:
-            done.failed[name] = error
+            done.failed[todo[cell]] = error
             if not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
                 freshness.forget(results, cell.stem)
-            say(f"  {name}: {error}")
+            say(f"  {todo[cell]}: {error}")
         else:
             done.executed += 1
-            freshness.keep(results, cell.stem, now[job])
-            say(f"  {name}: {seconds:.0f} s{page(cell)}")
+            freshness.keep(results, cell.stem, now[cell])
+            say(f"  {todo[cell]}: {seconds:.0f} s{page(cell)}")
 
     if todo:
         say(f"executing {len(todo)} notebook{'s' * (len(todo) > 1)}, {min(at_once, len(todo))} at once")
-    for _, cell in todo.values():
+    for cell in todo:
         study.warm(cell)
     processes.run_jobs(todo, at_once, finished)
