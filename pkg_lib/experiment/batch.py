@@ -1,4 +1,5 @@
-"""A run of the study: experiments are prepared one after the other, notebooks execute in parallel, each result is told."""
+"""A run of the study: experiments are prepared one after the other, notebooks execute in parallel, each
+result is told."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PageOf = Callable[[Path], Path]  # an executed notebook -> the page that shows i
 
 @dataclass
 class Done:
-    """What became of a run's notebooks, by label: the error of those that failed, what those that were skipped lack.
+    """What became of a run's notebooks, by label: the error of those that failed, what those that were
+    skipped lack.
 
     `executed` counts the others; `reported` says whether one of them is a part of the report.
     """
@@ -44,10 +46,10 @@ def run(
 ) -> Done:
     """Prepares what is missing, and executes the notebooks, `jobs` at once.
 
-    Experiments are prepared one after the other, and their notebooks run together once no more completions are being
-    written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`) execute those that are
-    unchanged, too. What cannot be had here is left out by name, as long as something remains. `page_of` renders a
-    notebook with parameters of the user's own, which is no part of the report.
+    Experiments are prepared one after the other, and their notebooks run together once no more completions
+    are being written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`)
+    execute those that are unchanged, too. What cannot be had here is left out by name, as long as something
+    remains. `page_of` renders a notebook with parameters of the user's own, which is no part of the report.
     """
     at_once, plan = processes.workers(jobs), study.plan(chosen, names, limit, fresh, parameters)
     for line in plan.left_out:
@@ -131,7 +133,8 @@ def dry_run(plan: study.Plan, again: bool, rates: forecast.Rates) -> list[str]:
 def _execute(
     work: Work, at_once: int, again: bool, say: Callable[[str], None], done: Done, page_of: PageOf | None
 ) -> None:
-    """Executes those notebooks that are not as they would be made now, and adds to `done` what became of them."""
+    """Executes those notebooks that are not as they would be made now, and adds to `done` what became of
+    them."""
     results, files = results_dir(), freshness.Files()
     todo: dict[study.Cell, str] = {}  # the label of each
     now: dict[study.Cell, str] = {}

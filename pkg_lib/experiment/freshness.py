@@ -2,9 +2,9 @@
 
     results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
 
-The digest covers the notebook, its parameters, the files that these name, every file of pkg_lib, the pinned requirements, and
-the stored files that it may read. It is made of contents, not of times, so that a fresh clone of committed results needs no
-execution.
+The digest covers the notebook, its parameters, the files that these name, every file of pkg_lib, the pinned
+requirements, and the stored files that it may read. It is made of contents, not of times, so that a fresh
+clone of committed results needs no execution.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ NONE = "none"  # the corpus of the column that needs none
 def inputs(results: Path, parameters: dict[str, Any]) -> list[Path]:
     """The folders of stored results that a notebook with these parameters may read.
 
-    One about a model reads that model's completions (shared by all its benchmarks, a prompt is completed once) and the
-    contexts and verdicts of its benchmark and corpus; one about none reads all.
+    One about a model reads that model's completions (shared by all its benchmarks, a prompt is completed
+    once) and the contexts and verdicts of its benchmark and corpus; one about none reads all.
     """
     if "model" not in parameters:
         return [results / stage for stage in ALL]
@@ -67,7 +67,8 @@ class Files:
         return self._known[path]
 
     def below(self, folders: Iterable[Path], base: Path) -> list[str]:
-        """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left out."""
+        """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left
+        out."""
         everything = {p for folder in folders for p in folder.rglob("*") if p.is_file()}
         kept = sorted(p for p in everything if p.suffix not in TEMPORARY and p.name[0] != ".")
         return [f"{p.relative_to(base).as_posix()} {self.sha256(p)}" for p in kept]
@@ -86,8 +87,8 @@ def _program() -> str:
 def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Files) -> str:
     """The digest of what the notebook would be made from now; "" where that cannot be known.
 
-    A corpus of the user's own (a directory, an installed package) may change at any time under its name. A parameter may
-    name a file of the user's own, such as a price table.
+    A corpus of the user's own (a directory, an installed package) may change at any time under its name. A
+    parameter may name a file of the user's own, such as a price table.
     """
     texts = {n: v for n, v in sorted(parameters.items()) if isinstance(v, str)}
     if any(corpora.own(v) for n, v in texts.items() if n.endswith("corpus")):

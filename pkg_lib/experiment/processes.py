@@ -26,7 +26,8 @@ GRACE = 5.0  # seconds that a process has to end its kernel
 
 
 def workers(asked: int | None) -> int:
-    """How many run at once: as asked, else one a core as long as each finds MEMORY. UserError for less than one."""
+    """How many run at once: as asked, else one a core as long as each finds MEMORY. UserError for less than
+    one."""
     if asked is not None:
         if asked < 1:
             raise UserError(f"--jobs {asked}: at least 1 notebook must run at a time")
@@ -89,9 +90,11 @@ def _last(file: IO[bytes]) -> str:
 
 
 def run_jobs(cells: Iterable[Cell], at_once: int, done: Callable[[Cell, str, float], None]) -> None:
-    """Executes the notebooks, `at_once` at a time; calls `done(cell, error, seconds)` as each ends, "" for no error.
+    """Executes the notebooks, `at_once` at a time; calls `done(cell, error, seconds)` as each ends, "" for no
+    error.
 
-    One that fails does not stop the others. UserError where a notebook cannot be written, after the others were stopped.
+    One that fails does not stop the others. UserError where a notebook cannot be written, after the others
+    were stopped.
     """
     waiting, running = list(cells)[::-1], []
     try:

@@ -1,7 +1,9 @@
-"""Prompts to a language model in a rolling batch; every answer is cached as soon as it is there, a stopped run goes on.
+"""Prompts to a language model in a rolling batch; every answer is cached as soon as it is there, a stopped
+run goes on.
 
-Lines go to a file of a `GenerationCache`. `meta` holds the seconds since the answer before, so that the sum over all answers is
-what the model took. A batch shares its steps, so the seconds of one answer alone say nothing.
+Lines go to a file of a `GenerationCache`. `meta` holds the seconds since the answer before, so that the sum
+over all answers is what the model took. A batch shares its steps, so the seconds of one answer alone say
+nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ SLOTS = 8  # answers that are written together; their contexts have some 5,000 t
 
 
 class Backend(Protocol):
-    """What is asked of a model: `TransformersBackend` of generation/backends.py, or anything that does the same."""
+    """What is asked of a model: `TransformersBackend` of generation/backends.py, or anything that does the
+    same."""
 
     def generate(self, requests: list[Request], done: Callable[[Any, str, str], None]) -> None: ...
 
@@ -50,7 +53,8 @@ class Lazy:
 
 @dataclass
 class Asker:
-    """A model with its cache. `revision`, `stage` and `max_new_tokens` are part of the key; `asked` counts this run's prompts."""
+    """A model with its cache. `revision`, `stage` and `max_new_tokens` are part of the key; `asked` counts
+    this run's prompts."""
 
     model: str
     revision: str
