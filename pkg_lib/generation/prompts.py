@@ -19,7 +19,8 @@ def codellama(problem: str, context: str) -> str:
     if context:
         return (
             f"[INST] {_ASK}\n{problem}\n\n{_HELP}\n{context}\nIf helper section is useful, {_MERGE} "
-            "You MUST write your solution between [PYTHON] and [/PYTHON]. Your solution MUST be executable.[/INST]"
+            "You MUST write your solution between [PYTHON] and [/PYTHON]. "
+            "Your solution MUST be executable.[/INST]"
         )
     asked = "Please write the python solution inside [PYTHON] and [/PYTHON] tags."
     return f"[INST] {_ASK}\n{problem}\n\n{asked}\n[/INST]"
@@ -49,7 +50,8 @@ def chat(problem: str, context: str) -> str:
         return (
             f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n```python\n{context}\n```\n"
             f"If helper section is useful, {_MERGE} You MUST write your complete solution, "
-            "with the given function signature, inside one ```python code block. Your solution MUST be executable."
+            "with the given function signature, inside one ```python code block. "
+            "Your solution MUST be executable."
         )
     return (
         f"{_ASK}\n```python\n{problem}\n```\n\nPlease write the complete python solution, "
