@@ -233,12 +233,12 @@ def structure(
     corpus: Annotated[str, opt("A corpus of text.")] = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: Annotated[int | None, opt("Only the first N documents.")] = None,
+    limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
 
-    say(_figures(structuring.structure(corpus, structurer, model, limit, results_dir())))
+    say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:
