@@ -215,7 +215,7 @@ def search(
 def enhance(
     corpus: Annotated[str, opt("A corpus of code.")] = DEFAULT,
     model: Annotated[str, opt("A model that fills in the middle.")] = study.MODEL,
-    count: Annotated[int, opt("How many functions without a docstring.")] = 500,
+    count: Annotated[int, opt("How many functions without a docstring.", least=1)] = 500,
     benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
     """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
