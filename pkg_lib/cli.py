@@ -218,7 +218,7 @@ def search(
 def enhance(
     corpus: Annotated[str, opt("A corpus of code.")] = DEFAULT,
     model: Annotated[str, opt("A model that fills in the middle.")] = study.MODEL,
-    count: Annotated[int, opt("How many functions without a docstring.")] = 500,
+    count: Annotated[int, opt("How many functions without a docstring.", least=1)] = 500,
     benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
     """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
@@ -236,12 +236,12 @@ def structure(
     corpus: Annotated[str, opt("A corpus of text.")] = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: Annotated[int | None, opt("Only the first N documents.")] = None,
+    limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
 
-    say(_figures(structuring.structure(corpus, structurer, model, limit, results_dir())))
+    say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:
