@@ -18,15 +18,15 @@ PACKAGE = ROOT / "pkg_lib"
 # papers' folders measure.
 RANKS = {
     "core": 0,
-    "graph": 2989,
+    "graph": 1,
     "chunking": 1,
-    "generation": 743,
+    "generation": 1,
     "execution": 1,
-    "data": 1788,
+    "data": 2,
     "retrieval": 3,
     "experiment": 4,
     "analysis": 5,
-    "papers/pkg": 2570,
+    "papers/pkg": 6,
     "papers/cast": 6,
     "papers/dkb": 6,
     "papers/claims": 7,
@@ -34,26 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 605,
+    "": 617,
     "analysis": 1236,
-    "chunking": 944,
-    "core": 853,
-    "data": 1788,
+    "chunking": 872,
+    "core": 875,
+    "data": 1773,
     "execution": 1643,
-    "experiment": 1989,
-    "generation": 743,
+    "experiment": 2030,
+    "generation": 664,
     "graph": 2989,
     "papers/cast": 1405,
     "papers/claims": 1082,
-    "papers/dkb": 1380,
-    "papers/pkg": 2570,
-    "retrieval": 1443,
+    "papers/dkb": 1332,
+    "papers/pkg": 2571,
+    "retrieval": 1371,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Job"}
+TWICE: set[str] = {"Block"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}

@@ -45,8 +45,8 @@ class Account:
     @property
     def balanced(self) -> bool:
         """Bytes in = bytes in chunks + bytes lost, and no byte is counted below zero."""
-        found_again = self.bytes_in_chunks - self.bytes_twice + self.bytes_lost
-        return self.bytes_in == found_again and min(self.lost.values(), default=0) >= 0
+        accounted = self.bytes_in_chunks - self.bytes_twice + self.bytes_lost
+        return self.bytes_in == accounted and min(self.lost.values(), default=0) >= 0
 
 
 @dataclass
@@ -55,10 +55,6 @@ class Accounts:
 
     files: list[Account] = field(default_factory=list)
     skipped: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def balanced(self) -> bool:
-        return all(a.balanced for a in self.files)
 
     def __str__(self) -> str:
         lost = sum((a.lost for a in self.files), Counter())
@@ -75,4 +71,4 @@ class Accounts:
         rows += [f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n]
         rows += [f"  {len(n):,} files {what} ({first_few(n)})" for what, n in remarks.items() if n]
         rows += [f"  skipped {len(n):,}: {reason} ({first_few(n)})" for reason, n in self.skipped.items()]
-        return "\n".join(rows if self.balanced else [*rows, "does not add up"])
+        return "\n".join(rows if all(a.balanced for a in self.files) else [*rows, "does not add up"])

@@ -67,8 +67,7 @@ class _Whole:
             yield at, end, None
 
     def _pieces(self, start: int, end: int) -> Iterator[Item]:
-        """Lines of a leaf that is over the limit; of a line that is over it, runs of as many characters as
-        fit."""
+        """Lines of a leaf over the limit; of a line over it, runs of as many characters as fit."""
         i, j = bisect_left(self.newlines, start), bisect_left(self.newlines, end - 1)
         if i == j:
             self.lines_cut += 1
@@ -135,8 +134,7 @@ def _written(source: Source, windows: Windows, over: list[tuple[int, int]], erro
     texts = []
     for (i, j), first in zip(runs, firsts, strict=True):
         column = source.column(first)
-        # astchunk indents the first line by its column: on an endless line, the whole file again in every
-        # chunk.
+        # astchunk indents by the column: on an endless line, the whole file again in every chunk.
         indent = " " * column if column <= MAX_INDENT else ""
         texts.append(indent + _joined(source, starts, ends, i, j, anew))
     sizes = _sizes(source, windows, runs)

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 
 from pkg_lib.chunking import assembly
 from pkg_lib.chunking.account import Account
-from pkg_lib.chunking.languages import check_language, language_of
+from pkg_lib.chunking.languages import GRAMMARS, language_of
 from pkg_lib.chunking.source import Source, encode
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import paused_collector
 
@@ -87,7 +88,7 @@ class Chunker:
     def __post_init__(self) -> None:
         for what, value, names in (("method", self.method, METHODS), ("mode", self.mode, MODES)):
             if value not in names:
-                raise UserError(f"unknown {what} '{value}'; choose from: {', '.join(names)}")
+                raise unknown(what, value, names)
         if self.max_size < 1 or self.lines < 1 or not 0 <= self.overlap < self.lines:
             raise UserError("max_size and lines are at least 1, overlap at least 0 and below lines")
         if self.overlap and (self.mode == "lossless" or self.method != "fixed-size"):
@@ -98,7 +99,7 @@ class Chunker:
         language = language or language_of(document)
         if language is None:
             raise UserError(f"{document}: no language has this suffix; give one by name")
-        check_language(language)
+        GRAMMARS.get_or_fail(language)
         source = Source(data)
         with paused_collector():
             if self.method == "fixed-size":

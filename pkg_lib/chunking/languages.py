@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
-from pkg_lib.core.types import UserError
+from pkg_lib.core.registry import Registry
 
 
 class Grammar(NamedTuple):
@@ -22,35 +23,10 @@ class Grammar(NamedTuple):
     functions: str
 
 
-_TS_FUNCTIONS = "function_declaration generator_function_declaration method_definition"
-GRAMMARS = {
-    "python": Grammar("tree_sitter_python", "language", ".py .pyi .pyw", "function_definition"),
-    "java": Grammar(
-        "tree_sitter_java",
-        "language",
-        ".java",
-        "method_declaration constructor_declaration compact_constructor_declaration",
-    ),
-    "csharp": Grammar(
-        "tree_sitter_c_sharp",
-        "language",
-        ".cs",
-        "method_declaration constructor_declaration destructor_declaration operator_declaration"
-        " local_function_statement",
-    ),
-    "typescript": Grammar("tree_sitter_typescript", "language_typescript", ".ts .mts .cts", _TS_FUNCTIONS),
-    "tsx": Grammar("tree_sitter_typescript", "language_tsx", ".tsx", _TS_FUNCTIONS),
-    # TSX is JavaScript with types and JSX.
-    "javascript": Grammar("tree_sitter_typescript", "language_tsx", ".js .jsx .mjs .cjs", _TS_FUNCTIONS),
-}
+_ROWS = tomllib.loads(Path(__file__).with_name("grammars.toml").read_text("utf8"))
+GRAMMARS = Registry("language", {name: Grammar(**row) for name, row in _ROWS.items()})
 SUFFIXES = {suffix: name for name, grammar in GRAMMARS.items() for suffix in grammar.suffixes.split()}
 MANY = 1000
-
-
-def check_language(language: str) -> None:
-    """UserError for a language without a grammar."""
-    if language not in GRAMMARS:
-        raise UserError(f"unknown language '{language}'; choose from: {', '.join(GRAMMARS)}")
 
 
 def language_of(path: str) -> str | None:
@@ -60,19 +36,13 @@ def language_of(path: str) -> str | None:
 
 @cache
 def _grammar(language: str) -> Language:
-    check_language(language)
-    grammar = GRAMMARS[language]
+    grammar = GRAMMARS.get_or_fail(language)
     return Language(getattr(importlib.import_module(grammar.module), grammar.function)())
-
-
-@cache
-def _parser(language: str) -> Parser:
-    return Parser(_grammar(language))
 
 
 def parse(data: bytes, language: str) -> Tree:
     """The syntax tree, with ERROR and MISSING nodes where the text does not parse."""
-    return _parser(language).parse(data)
+    return Parser(_grammar(language)).parse(data)
 
 
 def children(node: Node) -> Iterable[Node]:
@@ -100,13 +70,8 @@ def parse_errors(root: Node) -> int:
     return errors
 
 
-@cache
-def _functions_query(language: str) -> Query:
-    kinds = GRAMMARS[language].functions.split()
-    return Query(_grammar(language), " ".join(f"({kind}) @function" for kind in kinds))
-
-
 def functions_of(tree: Tree, language: str) -> list[tuple[int, int]]:
     """Byte spans of the named functions and methods, in order of their start."""
-    nodes = QueryCursor(_functions_query(language)).captures(tree.root_node).get("function", [])
+    kinds = " ".join(f"({kind}) @function" for kind in GRAMMARS[language].functions.split())
+    nodes = QueryCursor(Query(_grammar(language), kinds)).captures(tree.root_node).get("function", [])
     return sorted((node.start_byte, node.end_byte) for node in nodes)

@@ -37,8 +37,7 @@ class Source:
 
     @cached_property
     def characters_before(self) -> Sequence[int]:
-        """[n + 1]: how many characters but white space stand before each place; bytes where it is not
-        UTF-8."""
+        """[n + 1]: the same of characters; of bytes where the file is not UTF-8."""
         if self.data.isascii() or not self.utf8:
             return self.bytes_before
         return self._before(_COUNTED_CHARACTERS)

@@ -1,12 +1,10 @@
-"""Chunk statistics by language and chunker: how many, how large, how full, which cut a function, what is
-lost."""
+"""Chunk statistics by language and chunker: how many, how large, how full, which cut a function."""
 
 from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,11 +18,9 @@ from pkg_lib.chunking.source import Source
 def functions_cut(
     data: bytes, language: str, chunks: list[Chunk], limit: int
 ) -> tuple[int, int, int, set[int]]:
-    """(functions, those in more than one chunk, those of them that would fit into one, positions of cutting
-    chunks).
+    """(functions, those cut, those of them that would fit into a chunk, positions of the chunks that cut).
 
-    A function is cut when no chunk holds all of it that any chunk holds; a chunk cuts it when it holds a
-    part.
+    A function is cut when more than one chunk holds a part of it.
     """
     count = Source(data).characters_before
     spans = functions_of(parse(data, language), language)
@@ -50,21 +46,19 @@ def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) 
     for name, data in files:
         if language := language_of(name):
             by_language.setdefault(language, []).append((name, data))
-    todo = itertools.product(sorted(by_language.items()), list(chunkers))
-    return pd.DataFrame([_row(language, members, chunker) for (language, members), chunker in todo])
+    pairs = itertools.product(sorted(by_language.items()), chunkers)
+    return pd.DataFrame([_row(language, members, chunker) for (language, members), chunker in pairs])
 
 
 def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dict[str, object]:
-    made = [chunker.chunk(data, name) for name, data in files]
-    cuts = [
-        functions_cut(d, language, m.chunks, chunker.max_size) for (_, d), m in zip(files, made, strict=True)
-    ]
+    chunked = [chunker.chunk(data, name) for name, data in files]
+    pairs = zip(files, chunked, strict=True)
+    cuts = [functions_cut(data, language, c.chunks, chunker.max_size) for (_, data), c in pairs]
     functions, cut, fitting = (sum(c[i] for c in cuts) for i in range(3))
-    accounts, chunks = [m.account for m in made], [c for m in made for c in m.chunks]
+    accounts, chunks = [c.account for c in chunked], [chunk for c in chunked for chunk in c.chunks]
     sizes = np.array([c.size for c in chunks], float)
-    lines = np.array([c.last - c.first + 1 for c in chunks], float)
     by_lines = chunker.method == "fixed-size"
-    parsed = [a.parse_errors > 0 for a in accounts if a.parse_errors is not None]
+    broken = [a.parse_errors > 0 for a in accounts if a.parse_errors is not None]
     return {
         "language": language,
         "method": chunker.method,
@@ -72,32 +66,26 @@ def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dic
         "limit": chunker.lines if by_lines else chunker.max_size,
         "files": len(files),
         "chunks": len(chunks),
-        "chunks_per_file": _share(len(chunks), len(files)),
+        "chunks_per_file": len(chunks) / len(files),
         **_spread("size", sizes),
-        **_spread("lines", lines),
-        "fill": np.nan if by_lines else _share(sizes.sum(), len(chunks) * chunker.max_size),
+        **_spread("lines", np.array([c.last - c.first + 1 for c in chunks], float)),
+        "fill": np.nan if by_lines or not chunks else sizes.sum() / (len(chunks) * chunker.max_size),
         "functions": functions,
         "functions_cut": cut,
         "functions_cut_that_fit": fitting,
-        "chunks_that_cut": _share(sum(len(c[3]) for c in cuts), len(chunks)),
+        "chunks_that_cut": sum(len(c[3]) for c in cuts) / len(chunks) if chunks else np.nan,
         "bytes": sum(a.bytes_in for a in accounts),
         "bytes_lost": sum(a.bytes_lost for a in accounts),
         **{f"lost: {reason}": sum(a.lost[reason] for a in accounts) for reason in REASONS},
         "leaves_over": sum(a.leaves_over for a in accounts),
-        "files_with_parse_errors": sum(parsed) if parsed else np.nan,
+        "files_with_parse_errors": sum(broken) if broken else np.nan,
     }
 
 
 def _spread(what: str, values: np.ndarray) -> dict[str, float]:
-    measures = {
-        "mean": np.mean,
-        **{f"p{q}": partial(np.percentile, q=q) for q in (10, 50, 90)},
-        "max": np.max,
-    }
+    middle = (
+        [values.mean(), *np.percentile(values, (10, 50, 90)), values.max()] if len(values) else [np.nan] * 5
+    )
     return {
-        f"{what}_{n}": float(measure(values)) if len(values) else np.nan for n, measure in measures.items()
+        f"{what}_{n}": float(v) for n, v in zip(("mean", "p10", "p50", "p90", "max"), middle, strict=True)
     }
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else np.nan

@@ -22,16 +22,12 @@ Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` ne
 
 @dataclass(slots=True)
 class Windows:
-    """Window i holds nodes heads[i] to heads[i + 1] - 1. `starts` and `ends` are of nodes, `sizes` of
-    windows."""
+    """Window i holds nodes heads[i] to heads[i + 1] - 1. `starts`, `ends` are of nodes, `sizes` of windows."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     heads: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.heads)
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """(first node, node after the last) of each window."""
@@ -53,8 +49,7 @@ def pack(
     """
     windows = Windows()
     starts, ends, heads, sizes = windows.starts, windows.ends, windows.heads, windows.sizes
-    # Of every node that is being split: its parts to come, and the windows before which a part began or
-    # ended.
+    # Of every node that is being split: its parts to come, the windows before which a part began or ended.
     stack: list[tuple[Iterator[Item], list[int]]] = [(iter(items), [])]
     size, is_open = 0, False
     while stack:

@@ -1,8 +1,8 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
-A line's key is the digest of model, revision, prompt text, decoding parameters and sample index, so a line can never
-be taken for another's. A failure is never written. A torn last line (a kill, a full disk) is ignored and cut off before
-the next append; a damaged line in the middle is named and generated again.
+A line's key is the digest of model, revision, prompt text, decoding parameters and sample index, so a line
+can never be taken for another's. A failure is never written. A torn last line (a kill, a full disk) is
+ignored and cut off before the next append; a damaged line in the middle is named and generated again.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Function calls inside retrieved code, looked up among the graph's NAME nodes (Step 3 of the paper's first version).
+"""Function calls inside retrieved code, looked up among the NAME nodes (Step 3 of the paper's first version).
 
-"When we encounter a function call within a retrieved function or code block, we perform a search over the V_name nodes":
-the called functions, and those that they call, are put before the retrieved text, so that it is self-contained. The
-function that the text is part of is not: a block would no longer be a block.
-
-Which function a name means, in this order; the first that knows the name decides:
-1. The text itself, or a function around it, binds it: a variable, a parameter, an import or a class cannot be resolved
-   (which object it is, is not known before the code runs); a local `def` can.
+The functions that a text calls, and those that they call, are put before it, so that it is self-contained;
+the function that it is part of is not. Which function a name means, the first that knows it decides:
+1. The text, or a function around it, binds it: only a local `def` can be resolved.
 2. A function at the top level of the same document.
 3. A builtin: never looked for in other documents.
-4. A function at the top level of another document, if its name is unique in the corpus and it can take the arguments.
-`self.name(...)` and `cls.name(...)` mean the one method of this name in the same document; methods of other objects,
-whose class nobody knows, are not looked for. Equal texts count as one function. A name that stays ambiguous is left out.
-The graph does not know a module's imports, so that rule 4 may take a namesake of an imported function.
+4. A function at the top level of another document, if its name is unique and it takes the arguments.
+`self.name(...)` and `cls.name(...)` mean the one method of this name in the document. Equal texts are one
+function; a name that stays ambiguous is left out. The graph knows no imports: rule 4 may take a namesake.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ import builtins
 import textwrap
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -37,8 +31,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Augmented:
     """A text with what it calls. `added` are the IMPL nodes put before it, the nearest call last.
 
-    `left_out` says for each called name why its function is not there: AMBIGUOUS, TOO_LONG or UNKNOWN. Builtins, local
-    variables and methods of unknown objects are not named.
+    `left_out` says for each called name why its function is not there: AMBIGUOUS, TOO_LONG or UNKNOWN.
     """
 
     text: str
@@ -47,11 +40,44 @@ class Augmented:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What a piece of code binds, at any depth: names of local functions, and names of anything else."""
+class _Function:
+    """A NAME node with its IMPL node and the IMPL's text."""
 
-    functions: frozenset[str] = frozenset()
-    others: frozenset[str] = frozenset()
+    name: str
+    node: int
+    impl: int
+    document: int
+    first: int
+    last: int
+    payload: str
+
+    @property
+    def text(self) -> str:
+        return textwrap.dedent(self.payload)
+
+    @property
+    def at_top(self) -> bool:
+        return not self.payload[:1].isspace()
+
+    @property
+    def definition(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        tree = parsed(self.payload)
+        first = tree.body[0] if tree and tree.body else None
+        first = first.body[0] if isinstance(first, ast.If) else first
+        return first if isinstance(first, _FUNCTION) else None
+
+    @property
+    def is_method(self) -> bool:
+        arguments = self.definition.args if self.definition else None
+        first = [*arguments.posonlyargs, *arguments.args][:1] if arguments else []
+        return not self.at_top and any(a.arg in ("self", "cls") for a in first)
+
+    def holds(self, other: _Function) -> bool:
+        return self.document == other.document and self.first <= other.first and other.last <= self.last
+
+    def takes(self, calls: list[ast.Call]) -> bool:
+        function = self.definition
+        return function is not None and all(takes(function.args, call) for call in calls)
 
 
 @dataclass
@@ -61,33 +87,38 @@ class Calls:
     graph: PKG
 
     @cached_property
-    def _named(self) -> dict[str, list[int]]:
-        """Function name -> its NAME nodes, in graph order."""
-        nodes = self.graph.of_type(NAME)
-        return _grouped(self.graph.payloads(nodes), nodes.tolist())
+    def _functions(self) -> dict[int, _Function]:
+        """NAME node -> its function, in graph order."""
+        graph, functions = self.graph, {}
+        for node in graph.of_type(NAME).tolist():
+            impl = int(graph.children(node)[0])
+            place = int(graph.document[node]), int(graph.first[node]), int(graph.last[node])
+            functions[node] = _Function(graph.payload(node), node, impl, *place, graph.payload(impl))
+        return functions
 
     @cached_property
-    def _of_document(self) -> dict[int, list[int]]:
-        """Document -> its NAME nodes."""
-        nodes = self.graph.of_type(NAME)
-        return _grouped(self.graph.document[nodes].tolist(), nodes.tolist())
+    def _grouped(self) -> dict[str | int, list[_Function]]:
+        """Name or document -> its functions."""
+        groups = defaultdict(list)
+        for function in self._functions.values():
+            groups[function.name].append(function)
+            groups[function.document].append(function)
+        return groups
 
     def augment(self, node: int, text: str, budget: int) -> Augmented:
-        """The text of an IMPL or BLOCK, and before it the functions that it calls, and those that these call.
+        """The text that pruning left of an IMPL or BLOCK, and before it the functions that it calls.
 
-        `text` is what pruning left of the node. `budget` limits the characters put before it. Functions come whole or
-        not at all, nearest calls first.
+        `budget` limits the characters put before it. Functions come whole or not at all, nearest calls first.
         """
         added: dict[int, str] = {}
         defined: dict[str, str] = {}
         left_out: dict[str, str] = {}
         around = self._around(node)
-        there = {impl for _, impl in around}
-        waiting = deque(self._wanted(text, around, left_out))
+        waiting = deque(self._called(text, around, left_out))
         while waiting:
-            name, impl = waiting.popleft()
-            helper = textwrap.dedent(self.graph.payload(impl)) + "\n\n\n"
-            if impl in there:
+            function = waiting.popleft()
+            name, helper = function.name, f"{function.text}\n\n\n"
+            if function in around:
                 continue
             if name in defined:  # the same again, or a namesake that would hide the first
                 if defined[name] != helper:
@@ -96,101 +127,65 @@ class Calls:
                 left_out[name] = TOO_LONG
             else:
                 budget -= len(helper)
-                added[impl] = defined[name] = helper
-                waiting += self._wanted(helper, self._around(impl), left_out)
+                added[function.impl] = defined[name] = helper
+                waiting += self._called(helper, self._around(function.node), left_out)
         order = tuple(reversed(added))
         return Augmented("".join(added[i] for i in order) + text, order, left_out)
 
-    def _wanted(
-        self, text: str, around: list[tuple[int, int]], left_out: dict[str, str]
-    ) -> list[tuple[str, int]]:
-        """(name, IMPL node) of the calls in a text, in the order of the text; notes which could not be resolved."""
-        tree, resolved = parsed(text), []
-        inside = bindings(tree) if tree else Scope()
-        for (name, method), calls in calls_of(tree).items() if tree else ():
-            if method or not {name} & (inside.functions | inside.others):
-                nodes = self._methods(name, around) if method else self._functions(name, around, calls)
-                impls = self._distinct(nodes)
-                if len(impls) == 1:
-                    resolved.append((name, impls[0]))
-                elif nodes is not None:
-                    left_out.setdefault(name, AMBIGUOUS if impls else UNKNOWN)
-        return resolved
+    def _called(self, text: str, around: list[_Function], left_out: dict[str, str]) -> list[_Function]:
+        """What a text calls, in its order; notes in `left_out` what could not be resolved."""
+        tree, called = parsed(text), []
+        if tree is None:
+            return []
+        bound = set().union(*bindings(tree))
+        for (name, method), calls in calls_of(tree).items():
+            if not method and name in bound:
+                continue
+            here = [f for f in self._grouped.get(name, ()) if f.document == around[0].document]
+            if method:
+                candidates = [f for f in here if f.is_method]
+            else:
+                candidates = self._meant(name, here, around, calls)
+            distinct = {f.text: f for f in reversed(candidates or ())}
+            if len(distinct) == 1:
+                called += distinct.values()
+            elif candidates is not None:
+                left_out.setdefault(name, AMBIGUOUS if distinct else UNKNOWN)
+        return called
 
-    def _around(self, node: int) -> list[tuple[int, int]]:
-        """(NAME, IMPL) of the function that a node belongs to and of the functions around that, innermost first."""
-        graph = self.graph
-        while graph.parent[node] >= 0:
-            node = int(graph.parent[node])
-        outer = [n for n in self._of_document[int(graph.document[node])] if self._within(node, n)]
-        return [(n, self._impl(n)) for n in sorted(outer, key=lambda n: (graph.last[n] - graph.first[n], -n))]
-
-    def _impl(self, name: int) -> int:
-        return int(self.graph.children(name)[0])
-
-    def _here(self, name: str, around: list[tuple[int, int]]) -> list[int]:
-        """The NAME nodes of a name in the document of the text."""
-        document = self.graph.document[around[0][0]]
-        return [n for n in self._named.get(name, ()) if self.graph.document[n] == document]
-
-    def _functions(self, name: str, around: list[tuple[int, int]], calls: list[ast.Call]) -> list[int] | None:
-        """NAME nodes that a plain name may mean; None where it is bound to something that is no function of the graph."""
-        here = self._here(name, around)
-        for outer, impl in around:
-            function = _function(self.graph.payload(impl))
-            scope = bindings(function) if function else Scope()
-            if name in scope.others:
+    def _meant(
+        self, name: str, here: list[_Function], around: list[_Function], calls: list[ast.Call]
+    ) -> list[_Function] | None:
+        """What a plain name may mean; None where it is bound to what is no function of the graph."""
+        for outer in around:
+            local, others = bindings(outer.definition) if outer.definition else ((), ())
+            if name in others:
                 return None
-            if name in scope.functions:
-                return [n for n in here if n != outer and self._within(n, outer)]
-        top = [n for n in here if self._indent(n) == 0]
+            if name in local:
+                return [f for f in here if f != outer and outer.holds(f)]
+        top = [f for f in here if f.at_top]
         if top or name in _BUILTINS:
             return top or None
-        return [n for n in self._named.get(name, ()) if self._indent(n) == 0 and self._takes(n, calls)]
+        return [f for f in self._grouped.get(name, ()) if f.at_top and f.takes(calls)]
 
-    def _methods(self, name: str, around: list[tuple[int, int]]) -> list[int]:
-        """NAME nodes of this name with `self` or `cls` as first parameter in the document of the text."""
-        return [n for n in self._here(name, around) if self._indent(n) > 0 and self._is_method(n)]
-
-    def _within(self, node: int, outer: int) -> bool:
-        first, last = self.graph.first, self.graph.last
-        return bool(first[outer] <= first[node] and last[node] <= last[outer])
-
-    def _distinct(self, names: Iterable[int] | None) -> list[int]:
-        """IMPL nodes of NAME nodes, the first of each text."""
-        impls = [self._impl(n) for n in names or ()]
-        return list({textwrap.dedent(self.graph.payload(i)): i for i in reversed(impls)}.values())[::-1]
-
-    def _indent(self, name: int) -> int:
-        text = self.graph.payload(self._impl(name))
-        return len(text) - len(text.lstrip(" \t\f"))
-
-    def _is_method(self, name: int) -> bool:
-        function = _function(self.graph.payload(self._impl(name)))
-        arguments = [*function.args.posonlyargs, *function.args.args] if function else []
-        return bool(arguments) and arguments[0].arg in ("self", "cls")
-
-    def _takes(self, name: int, calls: list[ast.Call]) -> bool:
-        function = _function(self.graph.payload(self._impl(name)))
-        return function is not None and all(takes(function.args, call) for call in calls)
-
-
-def _grouped(keys: Iterable, values: Iterable[int]) -> dict:
-    groups = defaultdict(list)
-    for key, value in zip(keys, values, strict=True):
-        groups[key].append(value)
-    return groups
+    def _around(self, node: int) -> list[_Function]:
+        """The function that a node belongs to and the functions around that, innermost first."""
+        while self.graph.parent[node] >= 0:
+            node = int(self.graph.parent[node])
+        function = self._functions[node]
+        outer = [f for f in self._grouped[function.document] if f.holds(function)]
+        return sorted(outer, key=lambda f: (f.last - f.first, -f.node))
 
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> ast.Module | None:
-    """The syntax tree of a function's or a block's text by itself; None where it has none (a broken or half text)."""
+    """The syntax tree of a function's or a block's text by itself; None where it has none."""
     text = textwrap.dedent(text)
     # A block may start in the middle of an "if" chain; a string in column 0 keeps dedent from working.
-    tries = (
-        [text, "if 1:\n" + text] if text[:1].isspace() else [text[2:] if text.startswith("elif") else text]
+    sources = (
+        [text, f"if 1:\n{text}"] if text[:1].isspace() else [text[2:] if text.startswith("elif") else text]
     )
-    for source in tries:
+    for source in sources:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
@@ -200,35 +195,25 @@ def parsed(text: str) -> ast.Module | None:
     return None
 
 
-def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The syntax tree of an IMPL's text."""
-    tree = parsed(payload)
-    first = tree.body[0] if tree and tree.body else None
-    first = first.body[0] if isinstance(first, ast.If) else first
-    return first if isinstance(first, _FUNCTION) else None
-
-
-def bindings(tree: ast.AST) -> Scope:
-    """Names bound below a node, the node's own name not among them.
-
-    Inner scopes count too, so a name that is a variable anywhere in a function is never taken for another's function.
-    """
+def bindings(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Names of local functions, and of anything else, bound at any depth below a node."""
     functions: set[str] = set()
     others: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, _FUNCTION) and node is not tree:
-            functions.add(node.name)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            others.add(node.id)
-        elif isinstance(node, ast.arg):
-            others.add(node.arg)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            others |= {(a.asname or a.name).partition(".")[0] for a in node.names}
-        elif isinstance(node, ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            others.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            others.add(node.rest)
-    return Scope(frozenset(functions), frozenset(others))
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if node is not tree:
+                functions.add(name)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                others.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                others |= {(a.asname or a.name).partition(".")[0] for a in names}
+            case ast.ClassDef(name=str(name)) | ast.ExceptHandler(name=str(name)):
+                others.add(name)
+            case (
+                ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name))
+            ):
+                others.add(name)
+    return functions, others
 
 
 def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
@@ -247,7 +232,7 @@ def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
 
 
 def takes(parameters: ast.arguments, call: ast.Call) -> bool:
-    """Whether a function with these parameters accepts the call's arguments; unknown (*args, **kwargs) counts as yes."""
+    """Whether a function with these parameters accepts the call; unknown arguments (*a, **k) count as yes."""
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return True
     positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]

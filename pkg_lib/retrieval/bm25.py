@@ -1,7 +1,7 @@
 """BM25 over code: bm25s with a tokenizer that knows identifiers.
 
-Plain word tokens hardly match a task text to code; splitting snake_case and camelCase, dropping English stop words and
-stemming do (measured on MBPP text -> reference code: MRR 0.04, 0.18, 0.31).
+Word tokens hardly match a task's text to code; splitting identifiers does, dropping stop words and stemming
+does more (measured on MBPP text -> reference code: MRR 0.04, 0.18, 0.31).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _stem = Stemmer.Stemmer("english").stemWord
 
 
 def tokenize(text: str) -> list[str]:
-    """Lower-case stems of the words inside identifiers and prose, without stop words; one-letter names are kept out."""
+    """Lower-case stems of the words in identifiers and prose, without stop words and one-letter names."""
     words = (w.lower() for w in _WORD.findall(text))
     return [_stem(w) for w in words if w not in STOPWORDS_EN and (len(w) > 1 or w.isdigit())]
 
@@ -33,25 +33,15 @@ class BM25:
         self.size = len(texts)
 
     def search(self, queries: list[str], k: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """(positions int [q, k], scores float32 [q, k]), best first; a score of 0 means that no word matched."""
+        """(positions int [q, k], scores float32 [q, k]), best first; a score of 0: no word matched."""
         k = min(k, self.size)
         known = self.index.vocab_dict
         tokens = [[t for t in tokenize(q) if t in known] for q in queries]
         positions, scores = np.zeros((len(tokens), k), np.int64), np.zeros((len(tokens), k), np.float32)
         for i, words in enumerate(tokens):
             if words:
-                positions[i], scores[i] = _best(self.index.get_scores(words), k)
+                every = self.index.get_scores(words)
+                # Twins in the order of the corpus; bm25s' own choice of them differs between processors.
+                best = every.argmax(keepdims=True) if k == 1 else np.argsort(-every, kind="stable")[:k]
+                positions[i], scores[i] = best, every[best]
         return positions, scores
-
-
-def _best(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k best positions and their scores; equal scores in the order of the corpus, on every machine.
-
-    bm25s takes them as `np.argpartition` leaves them, and that differs between processors. Corpora hold many twins.
-    """
-    if k == 1:
-        positions = scores.argmax(keepdims=True)
-    else:
-        among = np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
-        positions = among[np.argsort(-scores[among], kind="stable")][:k]
-    return positions, scores[positions]

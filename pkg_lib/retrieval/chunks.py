@@ -1,14 +1,13 @@
-"""Chunks ranked for queries, by BM25 or an embedder by name, and the paper's way to fill a context with them."""
+"""Chunks ranked for queries, by BM25 or an embedder, and the paper's way to fill a context with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
 from pkg_lib.chunking.chunker import Chunk
-from pkg_lib.core.types import UserError
+from pkg_lib.core.registry import unknown
 from pkg_lib.retrieval.bm25 import BM25, tokenize
 from pkg_lib.retrieval.embed import DEFAULT, EMBEDDERS, Embedder
 
@@ -16,16 +15,8 @@ BM25_NAME = "BM25"
 SHORT = {"MiniLM": DEFAULT}
 
 
-class Ranker(Protocol):
-    """One retriever of the paper: a score [q, n] of every chunk for every query."""
-
-    name: str
-
-    def scores(self, queries: list[str], chunks: list[Chunk]) -> np.ndarray: ...
-
-
 class BM25Ranker:
-    """Lexical scores; 0 where no word of the query is in the chunk."""
+    """A score [q, n] of every chunk for every query; 0 where no word of the query is in the chunk."""
 
     name = BM25_NAME
 
@@ -50,11 +41,14 @@ class EmbeddingRanker:
         return self.embedder.encode(queries) @ self.embedder.encode([c.text for c in chunks]).T
 
 
+Ranker = BM25Ranker | EmbeddingRanker
+
+
 def make_ranker(name: str) -> Ranker:
     """The ranker of that name; UserError for an unknown one."""
     names = [BM25_NAME, *SHORT, *(n for n in EMBEDDERS if n not in SHORT.values())]
     if name not in names:
-        raise UserError(f"unknown ranker '{name}'; choose from: {', '.join(names)}")
+        raise unknown("ranker", name, names)
     return BM25Ranker() if name == BM25_NAME else EmbeddingRanker(name)
 
 
@@ -66,7 +60,7 @@ def order(scores: np.ndarray, k: int | None = None) -> np.ndarray:
 def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tuple[str, list[Chunk]]:
     """The chunks' texts one after another up to `limit`, the last one cut at a line end (Appendix A.1).
 
-    `measure` counts what the limit is in, such as a tokenizer's tokens. Returns the text and the chunks in it.
+    `measure` counts what the limit is in, such as a tokenizer's tokens. Returns text and chunks in it.
     """
     text, used = "", []
     for chunk in chunks:
@@ -80,7 +74,7 @@ def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tupl
 
 
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `high` that fits, by halving; `low`, which is not asked for, where none above it does."""
+    """The largest number up to `high` that fits, by halving; `low`, unasked, where none above it does."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)

@@ -67,19 +67,17 @@ def retrieved() -> list[str]:
 
 
 class PublishedContexts:
-    """A column whose contexts the authors retrieved: the top one of each task as it was published, whole and unpruned."""
+    """A column whose contexts the authors retrieved: the top one of each task as published, unpruned."""
 
     def __init__(self, knowledge: Knowledge, column: str) -> None:
         self.column, self.texts = column, {d.id: d.text for d in knowledge.documents}
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order, empty where none was published; UserError for a task that they did not have."""
+        """One context a task, in order, empty where none was published. UserError for another task."""
         names = {t.id: published.context_id(self.column, t.id) for t in tasks}
-        for task, name in names.items():
-            if name not in self.texts:
-                raise UserError(
-                    f"corpus published has no {self.column} context for {task}; it is for humaneval and mbpp"
-                )
+        if absent := [task for task, name in names.items() if name not in self.texts]:
+            what = f"{self.column} context for {absent[0]}"
+            raise UserError(f"corpus published has no {what}; it is for humaneval and mbpp")
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
 
 

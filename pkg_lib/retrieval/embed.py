@@ -45,10 +45,10 @@ EMBEDDERS = (DEFAULT, *HUB)
 
 
 class Embedder:
-    """Texts -> float32 unit vectors [n, dimension]. The model is loaded at the first text that is not in the cache.
+    """Texts -> float32 unit vectors [n, dimension]; the model is loaded at the first text not in the cache.
 
-    Of a hub repository the cache is that of one commit. UserError where neither the hub nor its local cache knows it.
-    all-MiniLM-L6-v2 reads the first 256 word pieces of a text; what follows does not move its vector.
+    Of a hub repository the cache is that of one commit. UserError where neither hub nor cache knows it.
+    all-MiniLM-L6-v2 reads the first 256 word pieces of a text.
     """
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
@@ -87,16 +87,15 @@ class Embedder:
         try:
             return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
         except (OSError, ValueError) as e:
-            hub_or_pip = (
-                f"the hub does not serve {place}" if self.name in HUB else "pip install -r requirements.txt"
-            )
+            hub_or_pip = f"try {DEFAULT}" if self.name in HUB else "pip install -r requirements.txt"
             raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {hub_or_pip}") from e
 
 
 class VectorCache:
-    """Append-only: `vectors.f32` [n, d] and `keys.bin` (16 bytes each). The vectors are written first, so a crash
-    between the two leaves vectors without a key, which are cut off at the next append. Appends take a lock and read
-    first what other processes have appended, so that several may share a cache."""
+    """Append-only: `vectors.f32` [n, d] and `keys.bin` (16 bytes each), shared by processes through a lock.
+
+    Vectors are written first: what a crash leaves without a key is cut off at the next append.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -109,19 +108,17 @@ class VectorCache:
         path = self.folder / "keys.bin"
         keys = path.read_bytes() if path.exists() else b""
         self.place = {keys[i : i + 16]: i // 16 for i in range(0, len(keys) - len(keys) % 16, 16)}
-        self.vectors = self._map(len(keys) // 16) if self.place else None
-
-    def _map(self, count: int) -> np.ndarray:
+        self.vectors = None
+        if not self.place:
+            return
         try:
-            shape = (count, int((self.folder / "dimension").read_text()))
-            return np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
+            shape = (len(keys) // 16, int((self.folder / "dimension").read_text()))
+            self.vectors = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
         except (OSError, ValueError) as e:
-            raise UserError(
-                f"vector cache {self.folder} is damaged; delete the directory, it is built again"
-            ) from e
+            raise UserError(f"vector cache {self.folder} is damaged; delete it, it is built again") from e
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        """Appends unit vectors [n, d]; UserError when the cache cannot be written or holds another dimension."""
+        """Appends unit vectors [n, d]; UserError when that fails or the cache holds another dimension."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / "lock").open("w") as lock:
@@ -130,16 +127,13 @@ class VectorCache:
                 self._append(keys, vectors)
                 self._load()
         except OSError as e:
-            raise UserError(
-                f"cannot write the vector cache {self.folder}: {e.strerror}; free space or set PKG_CACHE"
-            ) from e
+            advice = f"{e.strerror}; free space or set PKG_CACHE"
+            raise UserError(f"cannot write the vector cache {self.folder}: {advice}") from e
 
     def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
         have, dimension = (0, vectors.shape[1]) if self.vectors is None else self.vectors.shape
         if dimension != vectors.shape[1]:
-            raise UserError(
-                f"vector cache {self.folder} holds vectors of another model; delete the directory"
-            )
+            raise UserError(f"vector cache {self.folder} holds vectors of another model; delete it")
         new = {k: i for i, k in enumerate(keys) if k not in self.place}
         (self.folder / "dimension").write_text(str(dimension))
         data = np.ascontiguousarray(vectors[list(new.values())], np.float32)

@@ -11,6 +11,7 @@ from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
 from pkg_lib.graph.schema import NODE_TYPES, PKG
+from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import choices, prune
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
@@ -21,7 +22,7 @@ HITS, LINE = 10, 100  # ranked nodes; characters of a line
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A ranked node: its place, the function that it belongs to, its first line, its cosine (Equation 5)."""
+    """A ranked node, with the function that it belongs to and its cosine (Equation 5)."""
 
     node: int
     where: str
@@ -32,9 +33,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node below the best one, `depth` levels down. `removed`: pruning took it out, alone or with its parent.
+    """A node below the best one, `depth` levels down. `removed`: pruning took it out, or its parent.
 
-    `score` is the cosine of what remains without it (Equation 7), for direct children only: no other is weighed.
+    `score` is the cosine of what remains without it (Equation 7), for direct children only.
     """
 
     node: int
@@ -49,11 +50,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All of one retrieval: the ranked nodes, what is below the best one in source order, the context.
+    """The ranked nodes, what is below the best one in source order, the context of the model.
 
-    `whole` is the cosine of the best node's text as it is, `pruned` that of what remains without the branch
-    `removed` (-1: none). `added` says where the called functions stand that were put before the text, `left_out`
-    why others were not (augment.py).
+    `whole` is the cosine of the best node, `pruned` that of what remains without branch `removed` (-1: none).
+    `added` are the places of the called functions before the text, `left_out` says why others are not there.
     """
 
     hits: list[Hit]
@@ -98,10 +98,9 @@ def explain(
     pruned = prune(graph, hits[0].node, vector, embedder, guarded)
     weighed = {p.branch: p.score for p in choices(graph, hits[0].node, vector, embedder, whole=True)}
     tree = _tree(graph, hits[0].node, weighed, pruned.branch)
-    called = retriever.augmented.get("query")
-    added = [graph.where(v) for v in called.added] if called else []
-    left_out = dict(called.left_out) if called else {}
-    return Explanation(hits, tree, weighed[-1], pruned.branch, pruned.score, context, added, left_out)
+    called = retriever.augmented.get("query", Augmented(""))
+    added = [graph.where(v) for v in called.added]
+    return Explanation(hits, tree, weighed[-1], pruned.branch, pruned.score, context, added, called.left_out)
 
 
 def _function(graph: PKG, node: int) -> str:
@@ -111,7 +110,7 @@ def _function(graph: PKG, node: int) -> str:
 
 
 def first_line(graph: PKG, node: int) -> str:
-    """The line that names a node's statement, without decorators; a signature over several lines is joined."""
+    """The line that names a statement, without decorators; a signature over several lines is joined."""
     lines = [line.strip() for line in graph.payload(node).split("\n")]
     start = next((i for i, line in enumerate(lines) if not line.startswith("@")), 0)
     head = lines[start]

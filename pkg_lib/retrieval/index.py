@@ -1,15 +1,13 @@
-"""Nearest neighbours by cosine (Equation 5): FAISS inner product over unit vectors, exact or by a graph (HNSW).
+"""Nearest neighbours by cosine (Equation 5): FAISS over unit vectors, exact or by a graph (HNSW).
 
-`search(queries [q, d], k)` gives (positions int64 [q, k], cosines float32 [q, k]), best first. HNSW is for graphs of
+`search(queries [q, d], k)` gives (positions int64 [q, k], cosines float32 [q, k]), best first. HNSW is for
 hundreds of thousands of nodes, where a query takes less than a millisecond.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import faiss
 import numpy as np
@@ -20,12 +18,6 @@ from pkg_lib.core.types import UserError
 LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
 
 
-class Index(Protocol):
-    """Unit vectors that can be searched."""
-
-    def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]: ...
-
-
 class FlatIndex:
     """Exact. `vectors` are unit rows [n, d]."""
 
@@ -34,17 +26,15 @@ class FlatIndex:
         self.index.add(np.ascontiguousarray(vectors, np.float32))
 
     def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        scores, positions = self.index.search(
-            np.ascontiguousarray(queries, np.float32), min(k, self.index.ntotal)
-        )
+        queries = np.ascontiguousarray(queries, np.float32)
+        scores, positions = self.index.search(queries, min(k, self.index.ntotal))
         return positions, scores
 
 
 class HNSWIndex(FlatIndex):
-    """Approximate (Malkov and Yashunin 2016): 32 links a node, found with a beam of 100, searched with one of 128.
+    """Approximate (Malkov and Yashunin 2016). Where fewer than k are found, the position is -1.
 
-    Vectors are added by one thread, since several would link them in an order that differs from run to run; the same
-    vectors give the same index. Where fewer than k are found, the position is -1.
+    Vectors are added by one thread: several would link them in an order that differs from run to run.
     """
 
     def __init__(
@@ -61,25 +51,22 @@ class HNSWIndex(FlatIndex):
             faiss.omp_set_num_threads(threads)
 
     def save(self, path: Path) -> None:
-        """The links without the vectors, which the graph's directory holds already. UserError when it cannot be written."""
+        """The links without the vectors, which the graph's directory holds. UserError when that fails."""
         data = faiss.serialize_index(self.index, faiss.IO_FLAG_SKIP_STORAGE).tobytes()
         try:
             path.write_bytes(hashlib.sha256(data).digest() + data)
         except OSError as e:
-            raise UserError(
-                f"cannot write the index {path}: {e.strerror}; free space or give another directory"
-            ) from e
+            advice = f"{e.strerror}; free space or give another directory"
+            raise UserError(f"cannot write the index {path}: {advice}") from e
 
     @classmethod
     def load(cls, path: Path, vectors: np.ndarray, ef_search: int = EF_SEARCH) -> HNSWIndex:
-        """The saved links over the vectors that they were made of; UserError when damaged or of another shape."""
+        """The saved links over the vectors they were made of; UserError when damaged or of another shape."""
         self = cls.__new__(cls)
         self.index = faiss.deserialize_index(np.frombuffer(_contents(path), np.uint8))
         if (self.index.ntotal, self.index.d) != vectors.shape:
-            made = f"{self.index.ntotal} vectors of {self.index.d} dimensions"
-            raise UserError(
-                f"the index {path} was made of {made}, not {len(vectors)} of {vectors.shape[1]}; build it again"
-            )
+            shapes = f"{self.index.ntotal} x {self.index.d} vectors, not {len(vectors)} x {vectors.shape[1]}"
+            raise UserError(f"the index {path} was made of {shapes}; build it again")
         self.storage = FlatIndex(vectors).index  # FAISS does not own it, so it must live as long as the index
         self.index.storage = self.storage
         self.index.hnsw.efSearch = ef_search
@@ -96,10 +83,10 @@ def _contents(path: Path) -> bytes:
     return data[32:]
 
 
-INDEXES: Registry[Callable[[np.ndarray], Index]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})
+INDEXES: Registry[type[FlatIndex]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})
 
 
-def make_index(kind: str, vectors: np.ndarray) -> Index:
+def make_index(kind: str, vectors: np.ndarray) -> FlatIndex:
     """The index of that name over unit vectors [n, d]; UserError for an unknown name or no vectors."""
     make = INDEXES.get_or_fail(kind)
     if not len(vectors):

@@ -1,6 +1,6 @@
-"""Branch pruning (Section 3.2, Equations 6 and 7): drop the one child branch whose removal brings the rest closest to q.
+"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q.
 
-Two forms: the paper's, which always drops one, and a guarded one, in which the whole node competes with its prunings.
+The paper's form always drops one; in the guarded form the whole node competes with its prunings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pkg_lib.retrieval.embed import Embedder
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The serialised graph: its text, its cosine to the query, the removed branch (-1: none was removed)."""
+    """A node's text, its cosine to the query, the removed branch (-1: none was removed)."""
 
     text: str
     score: float
@@ -39,23 +39,19 @@ def without(graph: PKG, node: int, branch: int) -> str:
 
 
 def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, whole: bool) -> list[Pruned]:
-    """What Equation 7 chooses from: the node without each of its branches, in source order; texts are not dedented.
+    """What Equation 7 chooses from: the node without each of its branches, in source order, not dedented.
 
-    `query` is the unit vector [d] of the task. The whole node comes first where it has no branch, or with `whole`.
+    `query` is a unit vector [d]. The whole node comes first where it has no branch, or with `whole`.
     """
     branches = [int(c) for c in graph.children(node)]
-    found = [-1, *branches] if whole or not branches else branches
-    texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in found]
+    branches = [-1, *branches] if whole or not branches else branches
+    texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in branches]
     scores = embedder.encode(texts) @ query
-    return [Pruned(t, float(s), b) for t, s, b in zip(texts, scores, found, strict=True)]
+    return [Pruned(t, float(s), b) for t, s, b in zip(texts, scores, branches, strict=True)]
 
 
 def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, guarded: bool = False) -> Pruned:
-    """Equation 7 for one retrieved node; always removes one branch where there is one, as the paper's argmax does.
-
-    `query` is the unit vector [d] of the task. With `guarded` the whole node competes too, so that a branch goes only
-    where that brings the rest closer to the query (`branch` is -1 where nothing went).
-    """
+    """Equation 7 for one retrieved node; without `guarded` a branch is always removed where there is one."""
     # The first among equals: the whole node, then the first branch.
     best = max(choices(graph, node, query, embedder, guarded), key=lambda p: p.score)
     return replace(best, text=textwrap.dedent(best.text))

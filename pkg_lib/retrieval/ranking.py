@@ -1,20 +1,18 @@
-"""Retrieval quality: nDCG, precision and recall at 5 and 10, with scores of one chunking mapped onto
-another's chunks.
+"""Retrieval quality: nDCG, precision and recall, with scores of one chunking mapped onto another's chunks.
 
-Chunkings have corpora of different sizes, so their rankings cannot be compared as they are. Appendix A.2 of
-cAST: every line inherits the score of its chunk, and a baseline chunk's score is aggregated anew from its
-lines. The paper does not say how; the mean is the default here, and `max` is the other reading.
+Rankings of different corpora cannot be compared. Appendix A.2 of cAST: every line inherits the score of its
+chunk, and a baseline chunk's score is aggregated from its lines. The paper does not say how: mean or max.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
+from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.retrieval.chunks import order
 
 MEASURES = [m @ k for m in (ir_measures.nDCG, ir_measures.P, ir_measures.R) for k in (5, 10)]
@@ -22,19 +20,10 @@ AGGREGATES: dict[str, Callable[[np.ndarray], float]] = {"mean": np.mean, "max": 
 Span = tuple[str, int, int]  # document, first line, last line (from 1)
 
 
-class Lines(Protocol):
-    """What a chunk is here: lines of a document."""
-
-    document: str
-    first: int
-    last: int
-
-
-def line_scores(chunks: Sequence[Lines], scores: np.ndarray) -> dict[str, np.ndarray]:
+def line_scores(chunks: Sequence[Chunk], scores: np.ndarray) -> dict[str, np.ndarray]:
     """Document -> a score [last line] for each line; NaN for a line that is in no chunk.
 
-    A line that two chunks share, because one ends on it where the other begins, has the higher of their
-    scores.
+    A line that two chunks share has the higher of their scores.
     """
     ends: dict[str, int] = {}
     for chunk in chunks:
@@ -47,7 +36,7 @@ def line_scores(chunks: Sequence[Lines], scores: np.ndarray) -> dict[str, np.nda
 
 
 def map_scores(
-    chunks: Sequence[Lines], scores: np.ndarray, baseline: Sequence[Lines], aggregate: str = "mean"
+    chunks: Sequence[Chunk], scores: np.ndarray, baseline: Sequence[Chunk], aggregate: str = "mean"
 ) -> np.ndarray:
     """Scores [q, n] of chunks -> scores [q, m] of baseline chunks; NaN where no line of one has a score."""
     mapped = np.full((len(scores), len(baseline)), np.nan)
@@ -61,7 +50,7 @@ def map_scores(
     return mapped
 
 
-def relevant(chunks: Sequence[Lines], gold: Iterable[Span]) -> set[int]:
+def relevant(chunks: Sequence[Chunk], gold: Iterable[Span]) -> set[int]:
     """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks them."""
     spans = list(gold)
     return {

@@ -1,7 +1,7 @@
-"""The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5): rows, functions, nodes of the graphs.
+"""The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5).
 
-A context longer than CONTEXT_CHARS is cut at a line end: rows of a source corpus are whole files, far longer than the
-answers of PythonAlpaca (349 tokens on average in Table 9).
+A context longer than CONTEXT_CHARS is cut at a line end: rows of a source corpus are whole files, far longer
+than the answers of PythonAlpaca (349 tokens on average in Table 9).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class Knowledge:
         graph = self.build()
         if graph.skipped:
             counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
-            missing = "%d of %d documents gave the graph nothing, or not all that they hold (%s)"
-            log.warning(missing, len({d for d, _ in graph.skipped}), len(self.documents), counted)
+            of = len({d for d, _ in graph.skipped}), len(self.documents)
+            about = "%d of %d documents gave the graph nothing, or not all they hold (%s; first: %s)"
+            log.warning(about, *of, counted, graph.skipped[0][0])
         return graph
 
     def build(self) -> PKG:
@@ -59,8 +60,7 @@ def _by_kind(documents: list[Document]) -> list[Structured]:
 
 @dataclass
 class TextKnowledge(Knowledge):
-    """What the columns of a text corpus share. `structure` makes JSON of the documents: the structurer of their kind
-    (`headings`, `docstrings`), or another's, such as what a model wrote."""
+    """What the columns of a text corpus share. `structure` makes JSON of the documents."""
 
     structure: Callable[[list[Document]], list[Structured]] = _by_kind
 
@@ -80,9 +80,8 @@ def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
 def require(units: int, column: str, kind: str) -> None:
     """UserError where the corpus has nothing for a column to retrieve."""
     if not units:
-        raise UserError(
-            f"the corpus has no {kind}, so column {column} has nothing to retrieve; choose another --corpus"
-        )
+        nothing = f"column {column} has nothing to retrieve; choose another --corpus"
+        raise UserError(f"the corpus has no {kind}, so {nothing}")
 
 
 class NoRetrieval:
@@ -91,7 +90,7 @@ class NoRetrieval:
     column = "None"
 
     def __init__(self, knowledge: Knowledge | None = None) -> None:
-        """It needs no knowledge."""
+        pass
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         return [Context(t.id, self.column, "") for t in tasks]
@@ -147,10 +146,10 @@ class DenseRows(BM25Rows):
 
 
 class GraphNodes:
-    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9).
+    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9), `guarded` or not.
 
-    `guarded` lets the whole node compete in pruning. `calls` characters at most are spent on the functions that the text
-    calls (augment.py); `augmented` says by task which were added and which could not be.
+    `calls` characters at most are spent on the functions that the text calls (augment.py); `augmented` says
+    by task which were added and which could not be.
     """
 
     column, kind = "", -1
@@ -197,7 +196,7 @@ class BlockPKG(GraphNodes):
 
 
 class JsonPKG:
-    """Equations 5 and 8 over PATHVALUE nodes: the payload of the leaf nearest to the task, which is not pruned."""
+    """Equations 5 and 8 over PATHVALUE nodes: the payload of the leaf nearest to the task, unpruned."""
 
     column = "JSON-PKG"
 
@@ -205,7 +204,7 @@ class JsonPKG:
         self.knowledge = knowledge
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order, `source` is document#path; UserError when the corpus gave no leaves."""
+        """One context a task, in order, `source` is document#path; UserError for a corpus without leaves."""
         graph, embedder = self.knowledge.graph, self.knowledge.embedder
         nodes = graph.of_type(PATHVALUE)
         require(len(nodes), self.column, "PATHVALUE nodes")

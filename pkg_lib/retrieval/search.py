@@ -23,7 +23,7 @@ def search(
     index: str = "flat",
     top: int = 10,
 ) -> Iterator[str]:
-    """The `top` nearest nodes, best first: cosine, place, first line. Vectors and HNSW index are kept in the directory.
+    """The `top` nearest nodes, best first: cosine, place, first line. The HNSW index is kept in `folder`.
 
     UserError for an unknown unit or index, a directory without a graph, or a graph without such nodes.
     """
@@ -31,9 +31,8 @@ def search(
     graph = disk.load(folder)
     nodes = graph.first_of_each_text(kind)
     if not len(nodes):
-        raise UserError(
-            f"the graph in {folder} has no {unit} nodes; choose another --unit: {', '.join(UNITS)}"
-        )
+        units = ", ".join(UNITS)
+        raise UserError(f"the graph in {folder} has no {unit} nodes; choose another --unit: {units}")
     vectors = disk.encode(folder, encoder)[graph.text[nodes]]
     path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
     kept = index == "hnsw" and path.exists()

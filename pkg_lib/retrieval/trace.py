@@ -1,7 +1,7 @@
 """From a stored context back to where it stands: the document, the node, the branch that pruning took out.
 
-A context's `source` names its document and lines; only that document's graph is built, and what is there counts
-only where it gives the stored context's digest again. Nothing is encoded.
+Only the document that `source` names becomes a graph, and what is there counts only where it gives the stored
+digest again. Nothing is encoded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Traced:
 
     @property
     def lines(self) -> list[tuple[int, str, bool]]:
-        """(number, text, whether pruning took it out) of each line of the node as it stands in the document."""
+        """(number, text, whether pruning took it out) of each line of the node in its document."""
         if self.graph is None:
             return []
         graph, removed = self.graph, self.removed
@@ -59,8 +59,7 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
 
     `structure` makes JSON of text documents, as in `TextKnowledge`.
     """
-    place = _LINES.fullmatch(context.source) if context.column in KINDS else None
-    if place:
+    if place := _LINES.fullmatch(context.source) if context.column in KINDS else None:
         candidates = _nodes(context, _document(place[1], documents), (int(place[2]), int(place[3])))
     elif context.column == LEAVES:
         candidates = _leaves(context, documents, structure)
@@ -69,8 +68,7 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
         candidates = iter([Traced(text), Traced(cut(text)[0])])
     same = next((t for t in candidates if digest(t.text) == context.sha256), None)
     if same is None:
-        other = "does not read here as it did when it was retrieved: another version of the corpus"
-        raise UserError(f"{context.source} {other}")
+        raise UserError(f"{context.source} does not read here as it did: another version of the corpus")
     return same
 
 
@@ -94,7 +92,7 @@ def _nodes(context: Context, document: Document, lines: tuple[int, int]) -> Iter
 
 
 def _leaves(context: Context, documents: Mapping[str, Document], structure: Structure) -> Iterator[Traced]:
-    """The leaf at a path of a text document's JSON; `source` is document#path, and ids may hold a # themselves."""
+    """The leaf at a path of a document's JSON; `source` is document#path, and ids may hold a # themselves."""
     ends = [i for i, letter in enumerate(context.source) if letter == "#"] or [len(context.source)]
     end = next((i for i in reversed(ends) if context.source[:i] in documents), ends[0])
     name, path = context.source[:end], context.source[end + 1 :]

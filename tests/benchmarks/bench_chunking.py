@@ -31,7 +31,7 @@ from benchmarks.clock import rounded, timed
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.languages import language_of, parse
-from pkg_lib.chunking.trees import chunk_files, walk
+from pkg_lib.chunking.stream import chunk_files, walk
 from pkg_lib.core.store import results_dir, write_json
 
 NPM = (

@@ -45,7 +45,7 @@ from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
 from pkg_lib.papers.pkg.table8 import table8_rows
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, HNSWIndex, Index, make_index
+from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, FlatIndex, HNSWIndex, make_index
 from pkg_lib.retrieval.prune import prune
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,7 +168,7 @@ def searching(
     return found | about | {"hnsw_ef_construction": ef_construction}
 
 
-def recall(index: Index, exact: Index, queries: np.ndarray, k: int = 1) -> float:
+def recall(index: FlatIndex, exact: FlatIndex, queries: np.ndarray, k: int = 1) -> float:
     """Share of the k exact neighbours that `index` finds, over all queries: 1 for the exact index itself.
 
     A neighbour whose cosine equals that of the exact k-th counts too: twins have no order.

@@ -6,9 +6,10 @@ import os
 
 import pytest
 
-from pkg_lib.chunking import trees
+from pkg_lib.chunking import stream
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
+from pkg_lib.core.remarks import LINK
 from pkg_lib.core.types import UserError
 
 
@@ -28,7 +29,7 @@ def tree(tmp_path):
 
 def chunk_tree(root, chunker: Chunker, languages=None, processes: int = 1):
     accounts, chunks = Accounts(), []
-    for made in trees.chunk_files(trees.walk(root, accounts, languages), chunker, processes):
+    for made in stream.chunk_files(stream.walk(root, accounts, languages), chunker, processes):
         chunks += made.chunks
         accounts.files.append(made.account)
     return chunks, accounts
@@ -37,7 +38,7 @@ def chunk_tree(root, chunker: Chunker, languages=None, processes: int = 1):
 def test_a_tree_with_every_kind_of_bad_file(tree):
     chunks, accounts = chunk_tree(tree, Chunker())
     assert [a.document for a in accounts.files] == ["broken.py", "empty.py", "a/Two.java", "a/one.py"]
-    assert accounts.skipped == {trees.LINK: ["loop", "itself.py"], trees.SPECIAL: ["pipe.py"]}
+    assert accounts.skipped == {LINK: ["loop", "itself.py"], stream.SPECIAL: ["pipe.py"]}
     assert b"".join(c.data for c in chunks if c.document == "a/one.py") == (tree / "a/one.py").read_bytes()
     named = [("do not parse", "broken.py"), ("UTF-8", "a/one.py"), ("empty", "empty.py"), ("LF", "a/one.py")]
     for remark, name in named:
@@ -52,7 +53,7 @@ def test_many_bad_files_are_named_up_to_five_and_in_print(tmp_path):
 
 
 def test_unreadable_files_and_directories_are_named(tree, monkeypatch):
-    scandir, read_bytes = os.scandir, trees.Path.read_bytes
+    scandir, read_bytes = os.scandir, stream.Path.read_bytes
 
     def closed(path):
         if str(path).endswith("/a"):
@@ -65,14 +66,14 @@ def test_unreadable_files_and_directories_are_named(tree, monkeypatch):
         return read_bytes(path)
 
     monkeypatch.setattr(os, "scandir", closed)
-    monkeypatch.setattr(trees.Path, "read_bytes", unreadable)
+    monkeypatch.setattr(stream.Path, "read_bytes", unreadable)
     _, accounts = chunk_tree(tree, Chunker())
     assert [a.document for a in accounts.files] == ["empty.py"]
     assert accounts.skipped["unreadable (Permission denied)"] == ["broken.py", "a"]
 
 
 def test_languages_are_chosen_and_workers_change_nothing(tree, monkeypatch):
-    monkeypatch.setattr(trees, "BATCH", 20)
+    monkeypatch.setattr(stream, "BATCH", 20)
     alone = chunk_tree(tree, Chunker(max_size=5), {"python"})
     assert {a.language for a in alone[1].files} == {"python"}
     assert chunk_tree(tree, Chunker(max_size=5), {"python"}, processes=2) == alone

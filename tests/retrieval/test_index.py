@@ -57,7 +57,7 @@ def test_files(tmp_path, hnsw):
 def test_a_file_of_other_vectors_is_refused_with_the_reason(tmp_path, hnsw):
     hnsw.save(tmp_path / "i")
     for vectors in (VECTORS[:-1], VECTORS[:, :16]):
-        with pytest.raises(UserError, match="made of 3000 vectors of 32 dimensions, not"):
+        with pytest.raises(UserError, match="made of 3000 x 32 vectors, not"):
             HNSWIndex.load(tmp_path / "i", vectors)
 
 

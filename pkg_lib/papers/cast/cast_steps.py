@@ -10,7 +10,7 @@ import pandas as pd
 
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.statistics import statistics
-from pkg_lib.chunking.trees import walk
+from pkg_lib.chunking.stream import walk
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
 from pkg_lib.core.types import UserError
