@@ -26,7 +26,9 @@ from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-HELP = "Programming knowledge graphs for code generation. Options without a command, or nothing at all, are those of `run`."
+HELP = """Programming knowledge graphs for code generation.
+
+Options without a command, or nothing at all, are those of `run`."""
 STOPPED = "stopped; what was computed is kept, run the same command again, without --fresh, to go on"
 app = typer.Typer(add_completion=False, help=HELP, rich_markup_mode=None)
 Many = list[str] | None
@@ -71,9 +73,9 @@ def run(
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report.
 
-    What is stored is used: a completion or verdict that is there is not computed again (--fresh does), and a notebook
-    whose source, parameters, program and stored inputs are as they were when its tables and figures were made is not
-    executed again (--rerun does, and rebuilds every table and figure).
+    What is stored is used: a completion or verdict that is there is not computed again (--fresh does), and a
+    notebook whose source, parameters, program and stored inputs are as they were when its tables and figures
+    were made is not executed again (--rerun does, and rebuilds every table and figure).
     """
     chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
     parameters = dict(_parameter(p) for p in parameter or [])
@@ -130,7 +132,8 @@ def _parameter(text: str) -> tuple[str, object]:
 
 
 def _absolute(corpus: str) -> str:
-    """A source:DIR with its directory made absolute, since notebooks run in another directory than the caller."""
+    """A source:DIR with its directory made absolute, since notebooks run in another directory than the
+    caller."""
     parts = (part.partition("source:") for part in corpus.split("+"))
     whole = (f"source:{Path(d).expanduser().resolve()}" if not b and d else b + s + d for b, s, d in parts)
     return "+".join(whole)
@@ -215,7 +218,7 @@ def search(
 def enhance(
     corpus: Annotated[str, opt("A corpus of code.")] = DEFAULT,
     model: Annotated[str, opt("A model that fills in the middle.")] = study.MODEL,
-    count: Annotated[int, opt("How many functions without a docstring.")] = 500,
+    count: Annotated[int, opt("How many functions without a docstring.", least=1)] = 500,
     benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
     """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
@@ -233,12 +236,12 @@ def structure(
     corpus: Annotated[str, opt("A corpus of text.")] = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: Annotated[int | None, opt("Only the first N documents.")] = None,
+    limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
 
-    say(_figures(structuring.structure(corpus, structurer, model, limit, results_dir())))
+    say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:
@@ -294,7 +297,8 @@ def chunk(
         bool, opt("Write the bytes of the chunks that come in on standard input.", "--join")
     ] = False,
 ) -> None:
-    """Cuts source files into chunks, one JSON line each on standard output; what is kept and lost on standard error."""
+    """Cuts source files into chunks, one JSON line each on standard output; what is kept and lost on standard
+    error."""
     from pkg_lib.chunking import stream
     from pkg_lib.chunking.chunker import Chunker
 
@@ -320,7 +324,8 @@ def repo_tasks(
     ] = "",
     ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
-    """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and judges."""
+    """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and
+    judges."""
     from pkg_lib.papers.cast import cast_steps
 
     cast_steps.run(
@@ -333,7 +338,8 @@ def crosscodeeval(
     completions: Annotated[Path, arg("A file with task_id and completion a line.")],
     language: Annotated[str, opt("python, java, csharp or typescript.")] = "python",
 ) -> None:
-    """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
+    """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity,
+    identifiers."""
     from pkg_lib.data import crosscodeeval as records
 
     say(records.report(completions, language))
@@ -348,7 +354,8 @@ def make_tasks(
     library: Annotated[Many, opt("An installed package that it needs; repeatable.")] = None,
     limit: Annotated[int, opt("How many tasks at most.", least=1)] = 24,
 ) -> None:
-    """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code that you trust."""
+    """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code
+    that you trust."""
     from pkg_lib.data import packages
     from pkg_lib.papers.cast import cast_steps
 
@@ -364,7 +371,8 @@ def show(
     column: Annotated[str, opt("A column of `list`; the corpus' own graph column if not given.")] = "",
     output: Annotated[Path | None, opt("The file to write, instead of one in results/shown.")] = None,
 ) -> None:
-    """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a column."""
+    """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a
+    column."""
     typer.echo(f"reading what is stored of {task} ...")
     from pkg_lib.papers.pkg import showing
 
@@ -437,7 +445,8 @@ def list_names() -> None:
 
 
 def _make_places_absolute() -> None:
-    """Directories in PKG_ variables, where they are relative to the caller's: notebooks run in another one."""
+    """Directories in PKG_ variables, where they are relative to the caller's: notebooks run in another
+    one."""
     endings = ("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE")
     for name, value in os.environ.items():
         if name.startswith("PKG_") and name.endswith(endings) and value:

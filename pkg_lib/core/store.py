@@ -1,4 +1,5 @@
-"""Where results lie and how their files are written: JSONL with a schema, replaced whole or appended, never half."""
+"""Where results lie and how their files are written: JSONL with a schema, replaced whole or appended, never
+half."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def results_dir() -> Path:
 
 
 def slug(name: str) -> str:
-    """A name as part of a file name; where characters had to go (source:DIR), a digest keeps two names apart."""
+    """A name as part of a file name; where characters had to go (source:DIR), a digest keeps two names
+    apart."""
     clean = "".join(c if c.isalnum() or c in "+.-" else "-" for c in name)
     return clean.lower() if clean == name else f"{clean.lower()[-80:]}-{digest(name)[:8]}"
 
@@ -81,7 +83,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """All rows of a JSONL file that this project wrote; UserError names a damaged line, or one without a field."""
+    """All rows of a JSONL file that this project wrote; UserError names a damaged line, or one without a
+    field."""
     rows, needed = [], set(fields)
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         row = _parsed(line)

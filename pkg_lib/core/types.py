@@ -31,7 +31,8 @@ class UserError(Exception):
 
 
 class NotAtHand(UserError):
-    """What a notebook or an experiment needs is not here: stored results, a corpus, a benchmark. A run leaves it out by name."""
+    """What a notebook or an experiment needs is not here: stored results, a corpus, a benchmark. A run leaves
+    it out by name."""
 
     label = "not at hand"
 
@@ -54,12 +55,13 @@ NOTHING = digest("")  # the `sha256` of an empty context
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row of a corpus (Section 4): an answer of PythonAlpaca, a source file, a section of a tutorial, a docstring.
+    """One row of a corpus (Section 4): an answer of PythonAlpaca, a source file, a section of a tutorial, a
+    docstring.
 
-    `kind` says how to read `text`. Code: "python" is a module, "answer" has fenced code blocks. Text: a section in
-    reStructuredText, HTML, Markdown or plain "text", or a "docstring" below its signature.
-    `unit` is what the row is to the row-level columns: "row" documents are indexed by BM25 and Dense,
-    "function" documents only feed the graph.
+    `kind` says how to read `text`. Code: "python" is a module, "answer" has fenced code blocks. Text: a
+    section in reStructuredText, HTML, Markdown or plain "text", or a "docstring" below its signature. `unit`
+    is what the row is to the row-level columns: "row" documents are indexed by BM25 and Dense, "function"
+    documents only feed the graph.
     """
 
     id: str
@@ -70,7 +72,8 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One benchmark problem. `prompt` is what the model is asked, `test` what decides (never shown to the model)."""
+    """One benchmark problem. `prompt` is what the model is asked, `test` what decides (never shown to the
+    model)."""
 
     id: str
     benchmark: str
@@ -84,10 +87,10 @@ class Task:
 class Context:
     """What a retriever found for a task: C(q) of Equations 8 and 9. `text` is empty when nothing was found.
 
-    `source` names the document and its lines; `score` is the retriever's own (cosine or BM25); `pruned` names the
-    removed branch's lines; `truncated` says that the budget cut the text; `defines_task` that the text defines the very
-    function that the task asks for (None: not looked at). A stored context of a corpus that may not be
-    copied has `text` None; `sha256` still identifies it.
+    `source` names the document and its lines; `score` is the retriever's own (cosine or BM25); `pruned` names
+    the removed branch's lines; `truncated` says that the budget cut the text; `defines_task` that the text
+    defines the very function that the task asks for (None: not looked at). A stored context of a corpus that
+    may not be copied has `text` None; `sha256` still identifies it.
     """
 
     task_id: str
@@ -115,8 +118,8 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt to complete. `text` goes into the model's own chat template where it has one; `sample` numbers
-    the completions of one prompt where several are drawn."""
+    """One prompt to complete. `text` goes into the model's own chat template where it has one; `sample`
+    numbers the completions of one prompt where several are drawn."""
 
     task_id: str
     text: str
@@ -126,7 +129,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One completion as the cache holds it. `raw` is the model's text; `tokens` its token ids without the end token."""
+    """One completion as the cache holds it. `raw` is the model's text; `tokens` its token ids without the end
+    token."""
 
     key: str
     task_id: str

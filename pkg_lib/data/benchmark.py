@@ -11,15 +11,17 @@ from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.prompts import TEMPLATES
 
-# How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own way.
+# How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own
+# way.
 PROTOCOLS = ("pkg-paper", "standard")
 
 
 class Benchmark(ABC):
-    """Tasks that ask for one Python function. A new benchmark is a subclass in a file of its own, and an entry in BENCHMARKS.
+    """Tasks that ask for one Python function. A new benchmark is a subclass in a file of its own, and an
+    entry in BENCHMARKS.
 
-    `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same prompt to
-    the same task id, so that they share completions. `seconds` limits one test process.
+    `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same
+    prompt to the same task id, so that they share completions. `seconds` limits one test process.
     """
 
     name: str
@@ -73,8 +75,8 @@ class Benchmark(ABC):
     def untested(self, task: Task, solution: str) -> str:
         """The program without any test, for the re-ranker's runtime check (Section 3.3).
 
-        What chooses among solutions may see no test, and a model that is shown one copies it. So assertions that repeat a
-        test of the task are left out.
+        What chooses among solutions may see no test, and a model that is shown one copies it. So assertions
+        that repeat a test of the task are left out.
         """
         return self.program(task, solution)
 
@@ -93,7 +95,8 @@ def digest_of(tasks: list[Task]) -> str:
 
 
 def without_copies(program: str, tests: str) -> str:
-    """A program without the assertions that stand in `tests` too; as it is where there are none, or where it is no Python."""
+    """A program without the assertions that stand in `tests` too; as it is where there are none, or where it
+    is no Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)

@@ -25,7 +25,8 @@ def title_of(name: str) -> str:
 
 
 def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
-    """The tasks of a benchmark in its own order, the first `limit` of them where given. UserError for a limit below 1."""
+    """The tasks of a benchmark in its own order, the first `limit` of them where given. UserError for a limit
+    below 1."""
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, not {limit}")
     return BENCHMARKS.get_or_fail(name).tasks()[:limit]

@@ -44,7 +44,7 @@ class Match:
 
 def match(completion: str, reference: str, language: str = "python") -> Match:
     """The four measures of Table 8. UserError for an unknown language."""
-    KEYWORDS.check([language])
+    KEYWORDS.get_or_fail(language)
     text, wanted = without_comments(completion, language), without_comments(reference, language)
     names, wanted_names = identifiers(text, language), identifiers(wanted, language)
     exact, names_exact = code_lines(text) == code_lines(wanted), names == wanted_names

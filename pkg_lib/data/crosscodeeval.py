@@ -37,7 +37,7 @@ class CrossFileTask:
 
 def load_crosscodeeval(language: str) -> list[CrossFileTask]:
     """The tasks of a language. BenchmarkMissing where they are not at hand."""
-    KEYWORDS.check([language])
+    KEYWORDS.get_or_fail(language)
     name, source = (
         f"{language}/line_completion.jsonl",
         "the authors' archive (github.com/amazon-science/cceval)",

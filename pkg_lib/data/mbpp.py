@@ -1,7 +1,7 @@
 """MBPP (Austin et al., 2021), from the directory that PKG_MBPP_DIR names, else from the hub; never committed.
 
-Protocol pkg-paper: each assertion in a fresh process, on the generation and that assertion alone, without setup code.
-Protocol standard: setup code, then all assertions together in one process. 20 s a process.
+Protocol pkg-paper: each assertion in a fresh process, on the generation and that assertion alone, without
+setup code. Protocol standard: setup code, then all assertions together in one process. 20 s a process.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ FIELDS = {"task_id", "text", "code", "test_list", "test_setup_code"}
 
 @dataclass(frozen=True)
 class MBPP(Benchmark):
-    """A completion is the whole program. The text of a task does not name its function, so `hint` adds something.
+    """A completion is the whole program. The text of a task does not name its function, so `hint` adds
+    something.
 
-    The first test is the published way as far as it can be known: the paper does not print its MBPP prompt, but
-    published completions use words that stand in the tests alone. `signature` shows the function's head instead.
+    The first test is the published way as far as it can be known: the paper does not print its MBPP prompt,
+    but published completions use words that stand in the tests alone. `signature` shows the function's head
+    instead.
     """
 
     name: str
@@ -69,7 +71,8 @@ class MBPP(Benchmark):
         return ("\n".join([*([setup] if setup else []), *assertions]),)
 
     def control_job(self, task: Task, solution: str, protocol: str) -> Job:
-        """With setup code where the tests need it: no solution, not even the reference, could pass without."""
+        """With setup code where the tests need it: no solution, not even the reference, could pass
+        without."""
         needs_setup = task.test.split(SEPARATOR)[0].strip()
         return self.job(task, solution, "standard" if needs_setup else protocol)
 

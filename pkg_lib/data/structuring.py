@@ -1,37 +1,38 @@
 """Structures a text corpus and writes what came of it, for the `llm` structurer with what it lost against `headings`.
 
     results/structured/CORPUS/NAME.jsonl         one line a document: its JSON, or the reason why there is none
-    results/structured/CORPUS/NAME.log.json      how many, how many valid, retries, rejected by reason, what was lost
+    results/structured/CORPUS/NAME.log.json      how many, how many valid, retries, rejected, what was lost
     results/structured/answers/MODEL/CORPUS.jsonl   a model's answers (the cache; a stopped run goes on from it)
 
-NAME is the structurer, for `llm` with the model behind it. The log is always written to results/; the JSON and the
-answers of a corpus that may not be copied go to the cache directory (PKG_CACHE) instead, under the same names.
+NAME is the structurer, for `llm` with the model behind it. The JSON and the answers of a corpus that may not be
+copied go to the cache directory (PKG_CACHE) instead, under the same names.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.models import cache_dir, fetch, model_spec, revision_of
+from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.store import read_rows, results_dir, slug, versions, write_json, write_jsonl
-from pkg_lib.core.types import Document, UserError, digest
+from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
+from pkg_lib.core.types import Document, Generation, Request, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.text.documents import Structured, reasons
-from pkg_lib.graph.text.llm import LLM, MAX_NEW_TOKENS, RETRIES, read_answer
+from pkg_lib.graph.text.llm import AGAIN, PROMPT, RETRIES, read_answer
 from pkg_lib.graph.text.structure import STRUCTURERS, structured
 
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
-CHARS_A_TOKEN = (
-    3.2  # of reStructuredText with code, for Qwen2.5's tokenizer: low, so that the estimate is high
-)
+CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
+MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 
 
 def qualifying(documents: list[Document]) -> list[Document]:
@@ -43,50 +44,15 @@ def qualifying(documents: list[Document]) -> list[Document]:
 def structure(
     corpus: str,
     structurer: str,
+    results: Path,
     model: str = "",
     limit: int | None = None,
-    results: Path | None = None,
-    generate: Callable | None = None,
+    backend: Backend | None = None,
 ) -> dict[str, Any]:
     """Structures the first `limit` documents of a corpus, writes both files, and returns the log.
 
-    `model` is needed for `llm` and for nothing else; that structurer takes only documents that qualify. `generate` stands
-    in for the model. Raises UserError for an unknown name or a corpus of code.
+    `model` is for `llm` alone, which takes only documents that qualify. UserError for an unknown name or code.
     """
-    _check(corpus, structurer, model, limit)
-    results = results or results_dir()
-    documents, log = corpora.load_corpus(corpus), {}
-    folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
-    whole = len(documents)
-    if structurer == "llm":
-        documents = qualifying(documents)
-        log = {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
-        values, about = _by_model(documents[:limit], corpus, model, results, folder, generate)
-        log |= about
-    else:
-        values = structured(documents[:limit], structurer)
-    documents = documents[:limit]
-    skipped = [(s.document, s.reason) for s in values if s.value is None]
-    log |= {
-        "corpus": corpus,
-        "structurer": structurer,
-        "in_corpus": whole,
-        "documents": len(documents),
-        "corpus_digest": corpora.corpus_digest(documents),
-        "structured": len(documents) - len(skipped),
-        "rejected": dict(skipped),
-        "rejected_by_reason": reasons(skipped),
-        "versions": versions(),
-    }
-    name = Path(slug(corpus), slug("-".join([structurer, *([model] if model else [])])))
-    texts = zip(documents, values, strict=True)
-    write_jsonl(folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in texts))
-    write_json(results / "structured" / f"{name}.log.json", log)
-    return log
-
-
-def _check(corpus: str, structurer: str, model: str, limit: int | None) -> None:
-    corpora.check_name(corpus)
     if not corpora.is_text(corpus):
         texts = ", ".join(c.name for c in corpora.CORPORA.values() if c.kind == "text")
         raise UserError(f"corpus {corpus} is code; structurers take text: {texts}")
@@ -94,71 +60,97 @@ def _check(corpus: str, structurer: str, model: str, limit: int | None) -> None:
         raise unknown("structurer", structurer, (*STRUCTURERS, "llm"))
     if (structurer == "llm") != bool(model):
         raise UserError(f"structurer {structurer} takes {'a' if structurer == 'llm' else 'no'} --model")
-    if limit is not None and limit < 1:
-        raise UserError(f"limit is {limit}; give 1 or more documents")
+    documents = corpora.load_corpus(corpus)
+    log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
+    folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
+    if structurer == "llm":
+        documents = qualifying(documents)
+        log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
+        asked = Structurer(model, folder / "answers" / slug(model), results, backend)
+        values, about = asked.structure(documents[:limit], f"{slug(corpus)}.jsonl")
+        log |= about
+    else:
+        values = structured(documents[:limit], structurer)
+    documents = documents[:limit]
+    rejected = [(s.document, s.reason) for s in values if s.value is None]
+    log |= {"documents": len(documents), "corpus_digest": corpora.corpus_digest(documents)}
+    log |= {"structured": len(documents) - len(rejected), "rejected": dict(rejected)}
+    log |= {"rejected_by_reason": reasons(rejected), "versions": versions()}
+    name = f"{slug(corpus)}/{slug(f'{structurer}-{model}' if model else structurer)}"
+    texts = zip(documents, values, strict=True)
+    write_jsonl(folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in texts))
+    write_json(results / "structured" / f"{name}.log.json", log)
+    return log
 
 
-def _by_model(
-    documents: list[Document],
-    corpus: str,
-    model: str,
-    results: Path,
-    folder: Path,
-    generate: Callable | None,
-) -> tuple[list[Structured], dict[str, Any]]:
-    """The `llm` structurer's results, and its part of the log."""
-    style, cache = model_spec(model).style, GenerationCache(folder / "answers" / slug(model))
-    revision = revision_of(model_spec(model), results, resolve=generate is None)
+class Structurer(Generator):
+    """The model of the `llm` structurer. A request's `sample` is the attempt, counted from 1."""
 
-    def ask_model(requests: list[Any], done: Any) -> None:
-        from pkg_lib.generation.backends import TransformersBackend  # torch is not needed for cached answers
+    def __init__(self, model: str, answers: Path, results: Path, backend: Backend | None = None) -> None:
+        parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": MAX_NEW_TOKENS}
+        parameters |= {"stage": "structure", "style": model_spec(model).style}
+        decoding = Decoding(parameters, stop=lambda text: False, slots=16)
+        super().__init__(model, decoding, GenerationCache(answers), results, backend)
 
-        weights, chat = fetch(model, revision), style == "chat"
-        TransformersBackend(weights, chat=chat, slots=16, max_new_tokens=MAX_NEW_TOKENS).generate(
-            requests, done
-        )
+    def key(self, text: str, sample: int = 1) -> str:
+        """The cache key of a prompt at an attempt."""
+        parameters = self.decoding.parameters | {"attempt": sample, "sample": 0}
+        return digest(self.model, self.revision, text, json.dumps(parameters, sort_keys=True))[:32]
 
-    llm = LLM(generate or ask_model, cache, model, revision, style, f"{slug(corpus)}.jsonl")
-    values = llm.structure(documents)
-    answers = [a for row in llm.answers.values() for a in row]
-    read = [
-        read_answer(i, a.raw, a.finish, n) for i, row in llm.answers.items() for n, a in enumerate(row, 1)
-    ]
-    first = sum(s.value is not None and s.attempts == 1 for s in values)
-    return values, {
-        "model": model,
-        "revision": revision,
-        "retries_allowed": RETRIES,
-        "max_new_tokens": MAX_NEW_TOKENS,
-        "answers": len(answers),
-        "asked_in_this_run": llm.asked,
-        "retries": len(answers) - len(documents),
-        "valid_at_first_answer": first,
-        "validity_rate": _share(first, len(documents)),
-        "validity_rate_with_retries": _share(sum(s.value is not None for s in values), len(documents)),
-        "invalid_answers_by_reason": reasons((s.document, s.reason) for s in read if s.value is None),
-        "prompt_tokens": sum(a.prompt_tokens for a in answers),
-        "new_tokens": sum(len(a.tokens) for a in answers),
-        "kept_of_headings": kept(documents, values),
-    }
+    def structure(self, documents: list[Document], file: str) -> tuple[list[Structured], dict[str, Any]]:
+        """One entry a document, in order, and this structurer's part of the log.
+
+        Each attempt is one round over all documents, so that the model can batch them.
+        """
+        prompts = {d.id: PROMPT.format(text=d.text.strip("\n")) for d in documents}
+        waiting, asked, last = dict(prompts), 0, {}
+        answers: list[Generation] = []
+        invalid: list[tuple[str, str]] = []
+        for attempt in range(1, RETRIES + 2):
+            requests = [Request(document, text, "", attempt) for document, text in waiting.items()]
+            asked += self.complete((Prompt(r, file, {"attempt": attempt}) for r in requests), "structuring")
+            for r in requests:
+                answers.append(self.cache[self.key(r.text, attempt)])
+                last[r.task_id] = read_answer(r.task_id, answers[-1].raw, answers[-1].finish, attempt)
+            rejected = {i: last[i].reason for i in waiting if last[i].value is None}
+            invalid += rejected.items()
+            waiting = {i: prompts[i] + AGAIN.format(reason=reason) for i, reason in rejected.items()}
+        values = [last[d.id] for d in documents]
+        first = sum(s.value is not None and s.attempts == 1 for s in values)
+        return values, {
+            "model": self.model,
+            "revision": self.revision,
+            "retries_allowed": RETRIES,
+            "max_new_tokens": MAX_NEW_TOKENS,
+            "answers": len(answers),
+            "asked_in_this_run": asked,
+            "retries": len(answers) - len(documents),
+            "valid_at_first_answer": first,
+            "validity_rate": _share(first, len(documents)),
+            "validity_rate_with_retries": _share(len(documents) - len(waiting), len(documents)),
+            "invalid_answers_by_reason": reasons(invalid),
+            "prompt_tokens": sum(a.prompt_tokens for a in answers),
+            "new_tokens": sum(len(a.tokens) for a in answers),
+            "kept_of_headings": kept(documents, values),
+        }
 
 
 def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
     """What a structurer kept of what `headings` has, over the documents that it gave JSON for.
 
-    `words`: share of the words of headings' texts and titles (counted with repetition) that stand in the other JSON too;
-    `code_examples`: share of headings' code examples whose lines, spaces aside, all stand in the other JSON in one string.
-    `words_added` is the share of the other's words that headings does not have: what a model made up.
+    `words`: share of the words of headings' texts and titles (counted with repetition) that the other JSON has too;
+    `code_examples`: share of headings' code examples whose lines, spaces aside, all stand there in one string;
+    `words_added`: share of the other's words that headings does not have, what a model made up.
     """
     by_document = {s.document: s.value for s in values if s.value is not None}
-    texts = {d.id: d for d in documents if d.id in by_document}
-    words, common, other, examples, same = 0, 0, 0, 0, 0
-    for (reference,), value in ((structured([d], "headings"), by_document[i]) for i, d in texts.items()):
-        expected, present = _words(reference.value or {}), _words(value)
+    words = common = other = examples = same = 0
+    for reference in structured([d for d in documents if d.id in by_document], "headings"):
+        value = by_document[reference.document]
+        expected, present = _words(reference.value), _words(value)
         words, other = words + expected.total(), other + present.total()
         common += (expected & present).total()
         strings = [_squeezed(text) for _, text in _strings(value)]
-        codes = [_squeezed(text) for key, text in _strings(reference.value or {}) if key == "code"]
+        codes = [_squeezed(text) for key, text in _strings(reference.value) if key == "code"]
         examples, same = examples + len(codes), same + sum(any(c in text for text in strings) for c in codes)
     return {
         "documents": len(by_document),
@@ -198,10 +190,8 @@ def _squeezed(text: str) -> str:
 
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
-    """The JSON of a text corpus' documents: of structured:FILE what is stored, of others by the structurer of their kind."""
-    files = [
-        value for part, values in corpora.parts(corpus) for value in values if part.prefix == "structured"
-    ]
+    """The JSON of a text corpus' documents: what is stored for structured:FILE, else by the structurer of their kind."""
+    files = [file for part, values in corpora.parts(corpus) if part.prefix == "structured" for file in values]
     rows = (s for name in files for s in load_structured(corpora.structured_file(name), documents))
     stored = {s.document: s for s in rows}
     return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
@@ -212,9 +202,10 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     current = {d.id: digest(d.text) for d in documents}
     values = []
     for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
-        if current.get(row["document"], row["text_sha256"]) != row["text_sha256"]:
+        text = row.pop("text_sha256")
+        if current.get(row["document"], text) != text:
             raise UserError(
                 f"{path}: {row['document']} has changed since it was structured; structure the corpus again"
             )
-        values.append(Structured(row["document"], row["value"], row["reason"], row["attempts"]))
+        values.append(Structured(**row))
     return values

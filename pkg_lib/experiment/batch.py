@@ -1,4 +1,5 @@
-"""A run of the study: experiments are prepared one after the other, notebooks execute in parallel, each result is told."""
+"""A run of the study: experiments are prepared one after the other, notebooks execute in parallel, each
+result is told."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ PageOf = Callable[[Path], Path]  # an executed notebook -> the page that shows i
 
 @dataclass
 class Done:
-    """What became of a run's notebooks, by label: the error of those that failed, what those that were skipped lack.
+    """What became of a run's notebooks, by label: the error of those that failed, what those that were
+    skipped lack.
 
     `executed` counts the others; `reported` says whether one of them is a part of the report.
     """
@@ -44,10 +46,10 @@ def run(
 ) -> Done:
     """Prepares what is missing, and executes the notebooks, `jobs` at once.
 
-    Experiments are prepared one after the other, and their notebooks run together once no more completions are being
-    written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`) execute those that are
-    unchanged, too. What cannot be had here is left out by name, as long as something remains. `page_of` renders a
-    notebook with parameters of the user's own, which is no part of the report.
+    Experiments are prepared one after the other, and their notebooks run together once no more completions
+    are being written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`)
+    execute those that are unchanged, too. What cannot be had here is left out by name, as long as something
+    remains. `page_of` renders a notebook with parameters of the user's own, which is no part of the report.
     """
     at_once, plan = processes.workers(jobs), study.plan(chosen, names, limit, fresh, parameters)
     for line in plan.left_out:
@@ -131,41 +133,41 @@ def dry_run(plan: study.Plan, again: bool, rates: forecast.Rates) -> list[str]:
 def _execute(
     work: Work, at_once: int, again: bool, say: Callable[[str], None], done: Done, page_of: PageOf | None
 ) -> None:
-    """Executes those notebooks that are not as they would be made now, and adds to `done` what became of them."""
+    """Executes those notebooks that are not as they would be made now, and adds to `done` what became of
+    them."""
     results, files = results_dir(), freshness.Files()
-    todo, now = {}, {}
+    todo: dict[study.Cell, str] = {}  # the label of each
+    now: dict[study.Cell, str] = {}
 
     def page(cell: study.Cell) -> str:
         return f", {page_of(cell.target)}" if cell.own and page_of else ""
 
     for experiment, cell in work:
-        name, job = label(experiment, cell), processes.Job(cell.source, cell.target, cell.parameters)
-        now[job] = freshness.made_from(cell.source, cell.parameters, results, files)
-        if not again and freshness.unchanged(results, cell.stem, now[job]):
+        now[cell] = freshness.made_from(cell.source, cell.parameters, results, files)
+        if not again and freshness.unchanged(results, cell.stem, now[cell]):
             done.executed += 1
             done.reported |= not cell.own
-            say(f"  {name}: unchanged{page(cell)}")
+            say(f"  {label(experiment, cell)}: unchanged{page(cell)}")
         else:
-            todo[job] = (name, cell)
+            todo[cell] = label(experiment, cell)
 
-    def finished(job: processes.Job, error: str, seconds: float) -> None:
-        name, cell = todo[job]
+    def finished(cell: study.Cell, error: str, seconds: float) -> None:
         done.reported |= not cell.own
         if lack := kernel.not_at_hand(error):
-            done.skipped[name] = error
-            say(f"  {name}: skipped, {lack}")
+            done.skipped[todo[cell]] = error
+            say(f"  {todo[cell]}: skipped, {lack}")
         elif error:
-            done.failed[name] = error
+            done.failed[todo[cell]] = error
             if not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
                 freshness.forget(results, cell.stem)
-            say(f"  {name}: {error}")
+            say(f"  {todo[cell]}: {error}")
         else:
             done.executed += 1
-            freshness.keep(results, cell.stem, now[job])
-            say(f"  {name}: {seconds:.0f} s{page(cell)}")
+            freshness.keep(results, cell.stem, now[cell])
+            say(f"  {todo[cell]}: {seconds:.0f} s{page(cell)}")
 
     if todo:
         say(f"executing {len(todo)} notebook{'s' * (len(todo) > 1)}, {min(at_once, len(todo))} at once")
-    for _, cell in todo.values():
+    for cell in todo:
         study.warm(cell)
     processes.run_jobs(todo, at_once, finished)

@@ -1,4 +1,5 @@
-"""What a run would cost: completions that are there and that are missing; tokens, hours and dollars of the rest."""
+"""What a run would cost: completions that are there and that are missing; tokens, hours and dollars of the
+rest."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ SPEED = Path("benchmarks", "generation.json")
 class ColumnForecast:
     """One column: its tasks with and without a completion, and what is to be written for it.
 
-    `todo` counts prompts: one that another task or column shares is completed once. Tokens are estimates; `stored` is how
-    many completions they are the mean of, 0 where the new tokens are an upper bound.
+    `todo` counts prompts: one that another task or column shares is completed once. Tokens are estimates;
+    `stored` is how many completions they are the mean of, 0 where the new tokens are an upper bound.
     """
 
     name: str
@@ -39,7 +40,8 @@ class ColumnForecast:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What time and money are computed from. `prices`: model -> dollars for a million prompt tokens, and new ones."""
+    """What time and money are computed from. `prices`: model -> dollars for a million prompt tokens, and new
+    ones."""
 
     tokens_per_second: float | None = None
     prices: dict[str, tuple[float, float]] | None = None
@@ -47,7 +49,8 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What is to be completed: prompts, tokens of them and for them, seconds and dollars (None: not known)."""
+    """What is to be completed: prompts, tokens of them and for them, seconds and dollars (None: not
+    known)."""
 
     todo: int
     prompt_tokens: float
@@ -63,7 +66,8 @@ class Cost:
 
 
 def forecast(preparer: Preparer, columns: Sequence[str], counted: set[str]) -> list[ColumnForecast]:
-    """What is there and what is missing in each column; `counted` are keys that are counted already, and grows."""
+    """What is there and what is missing in each column; `counted` are keys that are counted already, and
+    grows."""
     return [_column(preparer, name, counted) for name in columns]
 
 
@@ -89,7 +93,8 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
 
 
 def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
-    """(prompt tokens, new tokens) of the model's completions of this column: with this corpus, any, or any column."""
+    """(prompt tokens, new tokens) of the model's completions of this column: with this corpus, any, or any
+    column."""
     folder = run.results / "generations" / run.model / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{slug(column)}.jsonl", f"*/{slug(column)}.jsonl", "*/*.jsonl"):
         rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]

@@ -2,9 +2,9 @@
 
     results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
 
-The digest covers the notebook, its parameters, the files that these name, every file of pkg_lib, the pinned requirements, and
-the stored files that it may read. It is made of contents, not of times, so that a fresh clone of committed results needs no
-execution.
+The digest covers the notebook, its parameters, the files that these name, every file of pkg_lib, the pinned
+requirements, and the stored files that it may read. It is made of contents, not of times, so that a fresh
+clone of committed results needs no execution.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core.registry import plugins
 from pkg_lib.core.store import ROOT, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
@@ -37,8 +38,8 @@ NONE = "none"  # the corpus of the column that needs none
 def inputs(results: Path, parameters: dict[str, Any]) -> list[Path]:
     """The folders of stored results that a notebook with these parameters may read.
 
-    One about a model reads that model's completions (shared by all its benchmarks, a prompt is completed once) and the
-    contexts and verdicts of its benchmark and corpus; one about none reads all.
+    One about a model reads that model's completions (shared by all its benchmarks, a prompt is completed
+    once) and the contexts and verdicts of its benchmark and corpus; one about none reads all.
     """
     if "model" not in parameters:
         return [results / stage for stage in ALL]
@@ -66,50 +67,38 @@ class Files:
         return self._known[path]
 
     def below(self, folders: Iterable[Path], base: Path) -> list[str]:
-        """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left out."""
-        found = {
-            p
-            for f in folders
-            for p in f.rglob("*")
-            if p.is_file() and p.suffix not in TEMPORARY and p.name[0] != "."
-        }
-        return [f"{p.relative_to(base).as_posix()} {self.sha256(p)}" for p in sorted(found)]
+        """A line a file, of its place below `base` and its digest, in order; temporary and hidden files left
+        out."""
+        everything = {p for folder in folders for p in folder.rglob("*") if p.is_file()}
+        kept = sorted(p for p in everything if p.suffix not in TEMPORARY and p.name[0] != ".")
+        return [f"{p.relative_to(base).as_posix()} {self.sha256(p)}" for p in kept]
 
 
 @cache
 def _program() -> str:
-    """Digest of pkg_lib and of the versions that it runs with."""
-    package = ROOT / "pkg_lib"
-    sources = [
-        p for p in package.rglob("*") if p.is_file() and p.suffix != ".pyc" and "__pycache__" not in p.parts
-    ]
+    """Digest of pkg_lib, of plug-ins and of the versions that it runs with."""
+    sources = {p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    files = sorted(sources | {ROOT / "requirements.txt"})
     return digest(
-        *(
-            f"{p.relative_to(ROOT).as_posix()} {digest_of(p)}"
-            for p in sorted([*sources, ROOT / "requirements.txt"])
-        )
+        *(f"{p.relative_to(ROOT).as_posix()} {digest_of(p)}" for p in files), *map(digest_of, plugins())
     )
 
 
 def made_from(source: Path, parameters: dict[str, Any], results: Path, files: Files) -> str:
     """The digest of what the notebook would be made from now; "" where that cannot be known.
 
-    A corpus of the user's own (a directory, an installed package) may change at any time under its name.
+    A corpus of the user's own (a directory, an installed package) may change at any time under its name. A
+    parameter may name a file of the user's own, such as a price table.
     """
-    named = [v for n, v in parameters.items() if n.endswith("corpus") and isinstance(v, str)]
-    if any(corpora.own(c) for c in named):
+    texts = {n: v for n, v in sorted(parameters.items()) if isinstance(v, str)}
+    if any(corpora.own(v) for n, v in texts.items() if n.endswith("corpus")):
         return ""
-    given = json.dumps(parameters, sort_keys=True)
-    own = [f"{n} {digest_of(p)}" for n, p in _given_files(parameters)]
+    paths = {n: Path(v) for n, v in texts.items() if Path(v).is_absolute() and len(Path(v).name) <= LONGEST}
+    given = [f"{n} {digest_of(p)}" for n, p in paths.items() if p.is_file()]
+    named = json.dumps(parameters, sort_keys=True)
     return digest(
-        _program(), digest_of(source), given, *own, *files.below(inputs(results, parameters), results)
+        _program(), digest_of(source), named, *given, *files.below(inputs(results, parameters), results)
     )
-
-
-def _given_files(parameters: dict[str, Any]) -> list[tuple[str, Path]]:
-    """The parameters that name a file of the user's own, such as a price table."""
-    paths = [(n, Path(v)) for n, v in sorted(parameters.items()) if isinstance(v, str)]
-    return [(n, p) for n, p in paths if p.is_absolute() and len(p.name) <= LONGEST and p.is_file()]
 
 
 def record(results: Path, stem: str) -> Path:
@@ -119,15 +108,11 @@ def record(results: Path, stem: str) -> Path:
 
 def _outputs(results: Path, stem: str) -> dict[str, str]:
     """What the notebook has left: the executed one, its tables and its figures."""
-    found = [
-        p
-        for folder in ("tables", "figures")
-        for p in (results / folder).glob(f"{stem}.*")
-        if p.suffix not in TEMPORARY
-    ]
-    executed = results / "notebooks" / f"{stem}.ipynb"
-    found += [executed] if executed.exists() else []
-    return {p.relative_to(results).as_posix(): digest_of(p) for p in sorted(found)}
+    left = [*results.glob(f"tables/{stem}.*"), *results.glob(f"figures/{stem}.*")]
+    left += results.glob(f"notebooks/{stem}.ipynb")
+    return {
+        p.relative_to(results).as_posix(): digest_of(p) for p in sorted(left) if p.suffix not in TEMPORARY
+    }
 
 
 def unchanged(results: Path, stem: str, now: str) -> bool:

@@ -2,8 +2,8 @@
 
     python -m pkg_lib.experiment.kernel    executes the job on the first line of stdin, for `processes`
 
-As a process of its own it lives as long as stdin stays open: when whoever started it ends, however that happens, it
-takes its kernel along.
+As a process of its own it lives as long as stdin stays open: when whoever started it ends, however that
+happens, it takes its kernel along.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import NotAtHand, UserError
 
-# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines. A busy machine can take
-# longer to start one than papermill's minute; one that has died is noticed at once.
+# The kernel's remark that it talks over TCP, on each start, would stand between the progress lines. A busy
+# machine can take longer to start one than papermill's minute; one that has died is noticed at once.
 KERNEL = {"kernel_name": "python3", "extra_arguments": ["--log-level=ERROR"], "start_timeout": 300}
-# How a mistake begins in a notebook -> how its error begins here. IPython tells the name of a class and not of its bases.
+# How a mistake begins in a notebook -> how its error begins here. IPython tells the name of a class and not
+# of its bases.
 MISTAKES = {f"{c.label}: ": f"{c.__name__}: " for c in (UserError, NotAtHand)}
-# One thread a kernel, so that several at once share the cores and sums are formed in the same order however many run.
+# One thread a kernel, so that several at once share the cores and sums are formed in the same order however
+# many run.
 THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -44,12 +46,14 @@ def running_copy(target: Path) -> Path:
 
 
 def execute(source: Path, target: Path, parameters: dict[str, Any]) -> str:
-    """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing cell.
+    """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing
+    cell.
 
     One that a user's mistake stopped is not saved: the mistake is told, and what an earlier run left stays.
     UserError where `target` cannot be written.
     """
-    # Only a notebook that ran to its end, or to a failing cell, takes the place of the last one: Ctrl-C leaves that alone.
+    # Only a notebook that ran to its end, or to a failing cell, takes the place of the last one: Ctrl-C
+    # leaves that alone.
     running = running_copy(target)
     try:
         running.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +94,8 @@ def _papermill(source: Path, target: Path, parameters: dict[str, Any]) -> str:
 
 
 def _repeatable(path: Path, error: str) -> None:
-    """Takes times, random ids and progress bars out of an executed notebook: the same results give the same file.
+    """Takes times, random ids and progress bars out of an executed notebook: the same results give the same
+    file.
 
     An error that left no trace in the notebook, since its kernel was gone, is shown where it stopped.
     """
@@ -118,7 +123,8 @@ def _repeatable(path: Path, error: str) -> None:
 
 
 def _end_with(stdin: Any, target: Path) -> None:
-    """Waits until stdin is closed, which it is while a notebook runs only when its starter has ended or wants an end."""
+    """Waits until stdin is closed, which it is while a notebook runs only when its starter has ended or wants
+    an end."""
     import psutil
 
     stdin.read()
@@ -129,7 +135,8 @@ def _end_with(stdin: Any, target: Path) -> None:
 
 
 def main() -> int:
-    """Reads {"source", "target", "parameters"}; writes {"error": ...}, or {"mistake": ...} for a UserError."""
+    """Reads {"source", "target", "parameters"}; writes {"error": ...}, or {"mistake": ...} for a
+    UserError."""
     job = json.loads(sys.stdin.readline())
     target = Path(job["target"])
     threading.Thread(target=_end_with, args=(sys.stdin, target), daemon=True).start()

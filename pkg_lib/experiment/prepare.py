@@ -1,6 +1,8 @@
-"""Makes what a run lacks, and is the only one that does: contexts, completions, verdicts, selections, control rows.
+"""Makes what a run lacks, and is the only one that does: contexts, completions, verdicts, selections, control
+rows.
 
-Every stage resumes from its files. A stored verdict is used again only for the very same solution, tests and protocol.
+Every stage resumes from its files. A stored verdict is used again only for the very same solution, tests and
+protocol.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 
 class Preparer:
-    """Prepares a run. `fresh` takes nothing that is stored: contexts, completions and verdicts are made again.
+    """Prepares a run. `fresh` takes nothing that is stored: contexts, completions and verdicts are made
+    again.
 
-    The stored files keep their lines until then; a completion made again is appended and wins. UserError where weights,
-    corpus or tasks cannot be had.
+    The stored files keep their lines until then; a completion made again is appended and wins. UserError
+    where weights, corpus or tasks cannot be had.
     """
 
     def __init__(self, run: Run, fresh: bool = False, backend: Backend | None = None) -> None:
@@ -44,7 +47,8 @@ class Preparer:
             run.generator.backend = backend
 
     def prepare(self, columns: list[str]) -> int:
-        """Makes what is missing for the columns, judges all that is there, and returns how many completions were made."""
+        """Makes what is missing for the columns, judges all that is there, and returns how many completions
+        were made."""
         if self.run.why:
             return 0
         count = self.generate(columns)
@@ -58,7 +62,8 @@ class Preparer:
         return count
 
     def missing(self, column: str) -> Iterator[tuple[Task, Context | None]]:
-        """Tasks without a completion that could be made here, with their context; None where none is retrieved yet."""
+        """Tasks without a completion that could be made here, with their context; None where none is
+        retrieved yet."""
         if self.run.why:
             return
         contexts, have = {c.task_id: c for c in self._known(column)}, self.run.completions(column)
@@ -68,11 +73,13 @@ class Preparer:
                 yield task, context
 
     def generate(self, columns: list[str]) -> int:
-        """Completes what is missing in the columns and returns how many prompts that was; resumes after any stop."""
+        """Completes what is missing in the columns and returns how many prompts that was; resumes after any
+        stop."""
         if not any(True for c in columns for _ in self.missing(c)):
             return 0
         if self.run.generator.backend is None:
-            self.run.generator.weights()  # weights that cannot be had are told before retrieval, which takes minutes
+            # weights that cannot be had are told before retrieval, which takes minutes
+            self.run.generator.weights()
         prompts = [p for c in columns for p in self.prompts(c)]
         return self.run.generator.complete(prompts, f"on {self.run.benchmark}")
 
@@ -127,7 +134,8 @@ class Preparer:
         return contexts
 
     def _store(self, column: str, contexts: list[Context]) -> None:
-        """Writes the contexts; a limited run replaces its own tasks' and keeps the others', where they are of one corpus."""
+        """Writes the contexts; a limited run replaces its own tasks' and keeps the others', where they are of
+        one corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
         about = self._provenance(column)
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")

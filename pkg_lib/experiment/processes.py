@@ -10,34 +10,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
 
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.experiment.kernel import running_copy
+from pkg_lib.experiment.study import Cell
 
-MEMORY = (
-    1.5 * 2**30
-)  # bytes for a process and its kernel; a third of that was measured, a larger model's cache takes more
+# Bytes for a process and its kernel: a third of that was measured, a larger model's cache takes more.
+MEMORY = 1.5 * 2**30
 PAUSE = 0.05  # seconds between two looks at the processes
 GRACE = 5.0  # seconds that a process has to end its kernel
 
 
-@dataclass(frozen=True)
-class Job:
-    """One notebook to execute: from `source` with `parameters` to `target`."""
-
-    source: Path
-    target: Path
-    parameters: dict[str, Any] = field(hash=False)
-
-
 def workers(asked: int | None) -> int:
-    """How many run at once: as asked, else one a core as long as each finds MEMORY. UserError for less than one."""
+    """How many run at once: as asked, else one a core as long as each finds MEMORY. UserError for less than
+    one."""
     if asked is not None:
         if asked < 1:
             raise UserError(f"--jobs {asked}: at least 1 notebook must run at a time")
@@ -47,10 +37,10 @@ def workers(asked: int | None) -> int:
 
 
 class _Running:
-    """A process that executes a job."""
+    """A process that executes a notebook."""
 
-    def __init__(self, job: Job) -> None:
-        self.job, self.began, self.files = job, time.monotonic(), ExitStack()
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.began, self.files = cell, time.monotonic(), ExitStack()
         self.out = self.files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the stack)
         self.err = self.files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the stack)
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -63,10 +53,7 @@ class _Running:
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,
         )
-        self._tell({"source": str(job.source), "target": str(job.target), "parameters": job.parameters})
-
-    def _tell(self, job: dict[str, Any]) -> None:
-        assert self.process.stdin is not None
+        job = {"source": str(cell.source), "target": str(cell.target), "parameters": cell.parameters}
         with suppress(BrokenPipeError):  # it ended at once; `error` says how
             self.process.stdin.write(json.dumps(job).encode() + b"\n")
             self.process.stdin.flush()
@@ -84,7 +71,6 @@ class _Running:
 
     def close(self) -> None:
         """Ends the process and its kernel where they still run; frees the pipes."""
-        assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it ended before it had read its job
             self.process.stdin.close()
         try:
@@ -93,7 +79,7 @@ class _Running:
             for child in [*psutil.Process(self.process.pid).children(recursive=True), self.process]:
                 child.kill()
             self.process.wait()
-            running_copy(self.job.target).unlink(missing_ok=True)
+            running_copy(self.cell.target).unlink(missing_ok=True)
         self.files.close()
 
 
@@ -103,12 +89,14 @@ def _last(file: IO[bytes]) -> str:
     return lines[-1] if lines else ""
 
 
-def run_jobs(jobs: Iterable[Job], at_once: int, done: Callable[[Job, str, float], None]) -> None:
-    """Executes the jobs, `at_once` of them at a time; calls `done(job, error, seconds)` as each ends, "" for no error.
+def run_jobs(cells: Iterable[Cell], at_once: int, done: Callable[[Cell, str, float], None]) -> None:
+    """Executes the notebooks, `at_once` at a time; calls `done(cell, error, seconds)` as each ends, "" for no
+    error.
 
-    One that fails does not stop the others. UserError where a notebook cannot be written, after the others were stopped.
+    One that fails does not stop the others. UserError where a notebook cannot be written, after the others
+    were stopped.
     """
-    waiting, running = list(jobs)[::-1], []
+    waiting, running = list(cells)[::-1], []
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -120,7 +108,7 @@ def run_jobs(jobs: Iterable[Job], at_once: int, done: Callable[[Job, str, float]
                     error = one.error()
                 finally:
                     one.close()
-                done(one.job, error, seconds)
+                done(one.cell, error, seconds)
             time.sleep(PAUSE)
     finally:
         for one in running:

@@ -4,9 +4,11 @@
     results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
     results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    extracted solution and verdict of each task
     results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  what was chosen, among which scores
-    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose among
+    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose
+    among
 
-None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. `Preparer` makes what is missing.
+None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. `Preparer` makes what is
+missing.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ LEAST = 0.5  # a column with verdicts on a smaller share of the tasks counts as 
 class Run:
     """Names in, stored records out; what is not stored is not measured. `limit` takes the first tasks only.
 
-    Where the benchmark's tasks cannot be had here, `why` says so: verdicts then stand as they are stored, unchecked. UserError
-    for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at hand.
+    Where the benchmark's tasks cannot be had here, `why` says so: verdicts then stand as they are stored,
+    unchecked. UserError for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at hand.
     """
 
     limits = Limits()
@@ -145,7 +147,8 @@ class Run:
     def contexts(self, column: str) -> list[Context]:
         """The column's contexts as far as they are retrieved, in the order of the tasks.
 
-        A context of a corpus that may not be copied is stored without its text. UserError for an unknown column.
+        A context of a corpus that may not be copied is stored without its text. UserError for an unknown
+        column.
         """
         if column not in self.retrievers:
             offered = ", ".join(self.retrievers)
@@ -156,7 +159,8 @@ class Run:
         return self._contexts[column]
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
-        """task id -> stored context; none of a tree, package or directory of the user's once that has changed."""
+        """task id -> stored context; none of a tree, package or directory of the user's once that has
+        changed."""
         changeable = column != "None" and corpora.own(self.corpus)
         if changeable and self.file("contexts", column).exists() and self._corpus_changed(column):
             return {}
@@ -173,7 +177,8 @@ class Run:
         return not meta.exists() or read_json(meta).get("corpus_digest") != digest_now
 
     def unpublished(self, column: str, context: Context) -> bool:
-        """Whether the authors published no context for the task. Its prompt would be None's, so the column is not asked."""
+        """Whether the authors published no context for the task. Its prompt would be None's, so the column is
+        not asked."""
         return self.corpus == corpora.PUBLISHED and column != "None" and context.sha256 == NOTHING
 
     # Completions
@@ -205,8 +210,8 @@ class Run:
     def _by_context(self) -> dict[tuple[str, str], Generation]:
         """Completions by task and digest of the context, for contexts whose text is not stored.
 
-        Benchmarks may share task ids and not prompts, so only those with the same prompts are looked at. Tasks of one prompt
-        share a completion.
+        Benchmarks may share task ids and not prompts, so only those with the same prompts are looked at.
+        Tasks of one prompt share a completion.
         """
         settings = self.generator.key("")
         folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
@@ -246,7 +251,8 @@ class Run:
         return {t.id: verdicts.get(t.id, absent) for t in self.tasks}
 
     def current_verdicts(self, path: Path, solutions: dict[str, str] | None) -> dict[str, Outcome]:
-        """The stored verdicts on these very solutions, tests, protocol and packages; all where no solutions are given."""
+        """The stored verdicts on these very solutions, tests, protocol and packages; all where no solutions
+        are given."""
         rows = _by_task(path, VERDICT)
         if solutions is None:
             return {i: Outcome.of(row) for i, row in rows.items()}
@@ -261,8 +267,8 @@ class Run:
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
         """Boolean frame [task, column]: True passed, False failed, <NA> not measured.
 
-        The columns are those that the corpus offers, Reranked and Ideal last. One with verdicts on fewer than LEAST of
-        the tasks counts as not measured.
+        The columns are those that the corpus offers, Reranked and Ideal last. One with verdicts on fewer than
+        LEAST of the tasks counts as not measured.
         """
         offered = [*self.retrievers, *SELECTED]
         wanted = columns or offered
@@ -284,16 +290,19 @@ class Run:
 
     @property
     def candidates(self) -> list[str]:
-        """The columns that Reranked and Ideal choose among: those that the corpus offered when they were first chosen among.
+        """The columns that Reranked and Ideal choose among: those that the corpus offered when they were
+        first chosen among.
 
-        So a column that is added later changes no result that is there. Without candidates.json they are all that it offers.
+        So a column that is added later changes no result that is there. Without candidates.json they are all
+        that it offers.
         """
         path = self.file("evaluations", "candidates", ".json")
         stored = read_json(path)["columns"] if path.exists() else self.retrievers
         return [c for c in stored if c in self.retrievers]
 
     def reranked(self) -> dict[str, str]:
-        """task id -> the column that the reranker took (Section 3.3); absent where that was among other solutions."""
+        """task id -> the column that the reranker took (Section 3.3); absent where that was among other
+        solutions."""
         return {i: row["chosen"] for i, row in self.selections().items()}
 
     def selections(self) -> dict[str, dict[str, Any]]:
@@ -318,7 +327,8 @@ class Run:
         return marks
 
     def records(self, column: str) -> list[TaskRecord]:
-        """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context stages."""
+        """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context
+        stages."""
         selections, completions = self.selections(), self.completions(column)
         contexts = {} if column == "None" else {c.task_id: c for c in self.contexts(column)}
         solutions, outcomes = self.solutions(column), self.outcomes(column)
@@ -332,7 +342,8 @@ class Run:
                 scored.get("runs", False),
             )
             retrieved = i in contexts and contexts[i].sha256 != NOTHING
-            # A completion that was made with another context than the one that stands here had this one not in its prompt.
+            # A completion that was made with another context than the one that stands here had this one not
+            # in its prompt.
             asked_with = (
                 completions[i].meta.get("context_sha256")
                 if i in completions
@@ -349,7 +360,8 @@ class Run:
         return records
 
     def own_assertions(self, column: str) -> frozenset[str]:
-        """Tasks whose solution is ended by an assertion of its own, before any test: it may be right, and counts as failed."""
+        """Tasks whose solution is ended by an assertion of its own, before any test: it may be right, and
+        counts as failed."""
         outcomes = self.outcomes(column)
         ended = [r.task_id for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
         return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
@@ -357,7 +369,8 @@ class Run:
     def controls(self) -> dict[str, pd.Series]:
         """Verdicts of the control rows, through the same extraction and execution as a model's text.
 
-        Anything but 0 % for `return None` and 100 % for the canonical solution means that the harness is broken.
+        Anything but 0 % for `return None` and 100 % for the canonical solution means that the harness is
+        broken.
         """
         series = {}
         for name in self.rules.controls:
@@ -370,9 +383,11 @@ class Run:
         return {t.id: self.rules.solution(t, self.rules.control(t, name)) for t in self.tasks}
 
     def provenance(self) -> dict[str, Any]:
-        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox, versions, commit.
+        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox,
+        versions, commit.
 
-        Versions and commit are those of the run that retrieved; rendering again elsewhere does not change them.
+        Versions and commit are those of the run that retrieved; rendering again elsewhere does not change
+        them.
         """
         metas = {c: self.file("contexts", c, ".meta.json") for c in self.retrievers}
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
@@ -396,7 +411,8 @@ def _by_task(path: Path, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:
-    """The answer that gave a solution, for a task that shares its prompt with another; None where several fit."""
+    """The answer that gave a solution, for a task that shares its prompt with another; None where several
+    fit."""
     names = re.findall(r"def\s+(\w+)", solution) or [""]
     fitting = {g.key: g for g in answers if any(extract(g.raw, n) == solution for n in names)}
     return next(iter(fitting.values())) if len(fitting) == 1 else None

@@ -1,4 +1,5 @@
-"""Who is chosen among a task's candidates: the reranker of Section 3.3, and the Ideal that knows the verdicts."""
+"""Who is chosen among a task's candidates: the reranker of Section 3.3, and the Ideal that knows the
+verdicts."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ class Candidate:
 def rerank(candidates: Sequence[Candidate]) -> Candidate | None:
     """Equation 11: of those that parse and run, the one nearest to the query; no candidate gives None.
 
-    The paper leaves open what happens when no candidate survives a filter: here the last set that was not empty is
-    taken. Ties go to the earlier column.
+    The paper leaves open what happens when no candidate survives a filter: here the last set that was not
+    empty is taken. Ties go to the earlier column.
     """
     parsing = [c for c in candidates if c.parses] or list(candidates)
     running = [c for c in parsing if c.runs] or parsing
@@ -47,7 +48,8 @@ def rerank(candidates: Sequence[Candidate]) -> Candidate | None:
 def selection_mark(
     task: Task, rules: Benchmark, solutions: Mapping[str, str], candidates: Sequence[str]
 ) -> str:
-    """Identifies what the reranker chose among: the query, the solutions, what was run of them, who was only scored."""
+    """Identifies what the reranker chose among: the query, the solutions, what was run of them, who was only
+    scored."""
     programs = ((rules.program(task, s), rules.untested(task, s)) for s in solutions.values())
     without_tests = [untested for program, untested in programs if untested != program]
     scored_only = (c for c in solutions if c not in candidates)
@@ -57,8 +59,10 @@ def selection_mark(
 
 
 def ideal(verdicts: pd.DataFrame) -> pd.Series:
-    """Boolean per task over the candidate columns: True when one passed; <NA> while the verdict of one is missing.
+    """Boolean per task over the candidate columns: True when one passed; <NA> while the verdict of one is
+    missing.
 
-    A task with a missing candidate could only be known as solved, never as unsolved: counting it would favour the oracle.
+    A task with a missing candidate could only be known as solved, never as unsolved: counting it would favour
+    the oracle.
     """
     return verdicts.fillna(False).any(axis=1).astype("boolean").mask(verdicts.isna().any(axis=1))

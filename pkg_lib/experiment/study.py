@@ -1,4 +1,5 @@
-"""The study: which notebooks run for which model, benchmark and corpus, and what a run will do before it does anything."""
+"""The study: which notebooks run for which model, benchmark and corpus, and what a run will do before it does
+anything."""
 
 from __future__ import annotations
 
@@ -25,14 +26,16 @@ NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
-OWN = "own/"  # names of a run with parameters of the user's own start with it; such folders are no part of the report
+# names of a run with parameters of the user's own start with it; such folders are no part of the report
+OWN = "own/"
 COLUMN_PARAMETERS = ("column", "left", "right", "sets")  # of notebooks; the last joins columns by "+"
 LONGEST = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark with one corpus and one model, the columns that are generated for it, and the notebooks that show it.
+    """One benchmark with one corpus and one model, the columns that are generated for it, and the notebooks
+    that show it.
 
     Without columns all that the corpus offers; without notebooks all that fit.
     """
@@ -71,7 +74,8 @@ STUDY = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One notebook with its parameters: of model, benchmark, corpus and limit those that it declares, and its own."""
+    """One notebook with its parameters: of model, benchmark, corpus and limit those that it declares, and its
+    own."""
 
     notebook: str
     parameters: dict[str, Any] = field(hash=False)
@@ -99,9 +103,11 @@ def notebooks() -> list[str]:
 def parts(
     benchmarks: list[str], corpora: list[str], columns: list[str], models: Sequence[str] = ()
 ) -> list[Part]:
-    """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError: unknown column.
+    """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError:
+    unknown column.
 
-    A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all columns.
+    A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all
+    columns.
     """
     if strange := [c for c in columns if c not in retrieved()]:
         raise unknown("column", strange[0], retrieved())
@@ -155,7 +161,8 @@ def _declared(names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
-    """UserError for a parameter that the notebook's parameters cell does not declare (papermill only warns)."""
+    """UserError for a parameter that the notebook's parameters cell does not declare (papermill only
+    warns)."""
     known = declared_parameters(notebook)
     if strange := [p for p in parameters if p not in known]:
         raise UserError(
@@ -164,7 +171,8 @@ def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
 
 
 def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> None:
-    """UserError for a parameter that no notebook declares, or that is of another type than the default there."""
+    """UserError for a parameter that no notebook declares, or that is of another type than the default
+    there."""
     takers = {n: known[name] for n, known in declared.items() if name in known}
     if name in SHARED and takers and all("model" in declared[n] for n in takers):
         raise UserError(f"--parameter {name}: a model's experiment takes it as --{name}")
@@ -180,23 +188,27 @@ def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> No
 
 
 def needs_experiments(names: list[str]) -> bool:
-    """Whether any of these notebooks (all where none is named) is about a model. UserError for an unknown one."""
+    """Whether any of these notebooks (all where none is named) is about a model. UserError for an unknown
+    one."""
     return any("model" in known for known in _declared(names).values())
 
 
 def check_choice(names: list[str], chosen: dict[str, Any]) -> None:
-    """UserError for a choice of model, benchmark, corpus or column where none of the notebooks is about a model."""
+    """UserError for a choice of model, benchmark, corpus or column where none of the notebooks is about a
+    model."""
     given = [option for option, value in chosen.items() if value]
     if given and not needs_experiments(names):
         raise UserError(
-            f"--{given[0]} is for notebooks about a model, and {', '.join(names)} is not; use --parameter NAME=VALUE"
+            f"--{given[0]} is for notebooks about a model, and {', '.join(names)} is not; "
+            "use --parameter NAME=VALUE"
         )
 
 
 def fits(notebook: str, experiment: Run | Part | None) -> bool:
     """Whether the notebook is for the experiment (None: for the study as a whole), as its metadata says.
 
-    `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; `benchmarks` names those that it is for.
+    `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; `benchmarks` names those that
+    it is for.
     """
     alone = "model" not in declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
     if experiment is None or alone:
@@ -212,9 +224,11 @@ def _metadata(notebook: str) -> dict[str, Any]:
 
 
 def stem_of(notebook: str, experiment: Run | None, **parameters: Any) -> str:
-    """What a notebook's files start with: its experiment, and those of its own parameters that are not the defaults.
+    """What a notebook's files start with: its experiment, and those of its own parameters that are not the
+    defaults.
 
-    With such parameters they stand in a folder `own`. A limit is no such parameter: it makes another experiment.
+    With such parameters they stand in a folder `own`. A limit is no such parameter: it makes another
+    experiment.
     """
     defaults = declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
     changed = {n: v for n, v in parameters.items() if v != defaults[n]}
@@ -234,10 +248,11 @@ def cells(
 ) -> list[tuple[Run | None, Cell]]:
     """The notebooks in the order in which they run, each with the experiment that it shows.
 
-    An experiment is shown by those of its part's notebooks, or of the named ones, that are for its kind of corpus and its
-    benchmark. A notebook that declares no model is about none and runs once (experiment None); it takes what is SHARED by
-    the others, a corpus for instance, as a parameter of its own; without `alone` those run only where they are named.
-    UserError for an unknown notebook, one that is for no experiment chosen, or a parameter that none has.
+    An experiment is shown by those of its part's notebooks, or of the named ones, that are for its kind of
+    corpus and its benchmark. A notebook that declares no model is about none and runs once (experiment None);
+    it takes what is SHARED by the others, a corpus for instance, as a parameter of its own; without `alone`
+    those run only where they are named. UserError for an unknown notebook, one that is for no experiment
+    chosen, or a parameter that none has.
     """
     declared = _declared(names)
     for name, value in parameters.items():
@@ -253,7 +268,8 @@ def cells(
         kinds = f"corpora of {about['kind']}" if "kind" in about else "any corpus"
         fitting = " and ".join([kinds, *([", ".join(about["benchmarks"])] if "benchmarks" in about else [])])
         raise UserError(
-            f"notebook {idle} is for {fitting}, and no such experiment is chosen; use --benchmark and --corpus"
+            f"notebook {idle} is for {fitting}, and no such experiment is chosen; "
+            "use --benchmark and --corpus"
         )
     return work
 
@@ -273,7 +289,8 @@ def _cell(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The experiments of a run, its notebooks, and one line for each experiment or notebook that is left out."""
+    """The experiments of a run, its notebooks, and one line for each experiment or notebook that is left
+    out."""
 
     experiments: list[tuple[Preparer, Part]]
     notebooks: list[tuple[Run | None, Cell]]
@@ -285,8 +302,8 @@ def plan(
 ) -> Plan:
     """What a run will do. A mistake in the last name is found before the first hours are spent.
 
-    Left out are experiments whose benchmark cannot be had here and notebooks about a column that an experiment does not
-    measure. UserError where nothing remains.
+    Left out are experiments whose benchmark cannot be had here and notebooks about a column that an
+    experiment does not measure. UserError where nothing remains.
     """
     opened, left_out = _opened(chosen if needs_experiments(names) else [], limit, fresh)
     if left_out and not opened:
@@ -329,13 +346,15 @@ def _opened(
 
 
 def measured_columns(run: Run, part: Part) -> list[str]:
-    """The columns that the run has or will have completions of: those that are asked for, and what is stored."""
+    """The columns that the run has or will have completions of: those that are asked for, and what is
+    stored."""
     asked = () if run.why else part.columns or tuple(run.retrievers)
     return [c for c in run.retrievers if c in asked or run.completions(c)]
 
 
 def lacks(cell: Cell, measured: list[str]) -> str:
-    """Why a notebook has nothing to show of an experiment with these columns; "" where it has. UserError: unknown column."""
+    """Why a notebook has nothing to show of an experiment with these columns; "" where it has. UserError:
+    unknown column."""
     parameters = declared_parameters(cell.source) | cell.parameters
     for name in (n for n in COLUMN_PARAMETERS if parameters.get(n)):
         for column in parameters[name].split("+"):
@@ -352,13 +371,15 @@ def label(run: Run | None, cell: Cell) -> str:
 
 
 def execute(cell: Cell) -> str:
-    """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing cell."""
+    """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing
+    cell."""
     check_parameters(cell.source, cell.parameters)
     return kernel.execute(cell.source, cell.target, cell.parameters)
 
 
 def warm(cell: Cell) -> None:
-    """Encodes here, with a progress bar, what the notebook would encode out of sight; the notebook tells of a mistake."""
+    """Encodes here, with a progress bar, what the notebook would encode out of sight; the notebook tells of a
+    mistake."""
     if cell.notebook == "explore":
         from pkg_lib.retrieval.explain import explain, knowledge_of_code
 

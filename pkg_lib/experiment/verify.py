@@ -1,4 +1,5 @@
-"""Does the cache hold what the model writes? Cached prompts are completed again, live, and compared token by token."""
+"""Does the cache hold what the model writes? Cached prompts are completed again, live, and compared token by
+token."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
     stored = cached_prompts(model, results)
     if len(stored) < sample or sample < 1:
         raise UserError(
-            f"{len(stored)} completions of {model} can be verified, asked for {sample}; choose --sample within that"
+            f"{len(stored)} completions of {model} can be verified, asked for {sample}; "
+            "choose --sample within that"
         )
     chosen = random.Random(seed).sample(sorted(stored, key=lambda pair: pair[1].key), sample)
     from pkg_lib.generation.backends import TransformersBackend
@@ -78,4 +80,5 @@ def _explain(backend: Any, request: Request, cached: list[int], live: list[int])
         if gap <= 4 * spacing
         else UNEXPLAINED
     )
-    return f"{request.task_id}: token {at} is {words[0]!r} in the cache, {words[1]!r} live; logits {gap:.3f} apart: {why}"
+    tokens = f"token {at} is {words[0]!r} in the cache, {words[1]!r} live"
+    return f"{request.task_id}: {tokens}; logits {gap:.3f} apart: {why}"

@@ -1,7 +1,8 @@
-"""Where a method loses its tasks (Section 5's error analysis): each followed from the benchmark to its verdict.
+"""Where a method loses its tasks (Section 5's error analysis): each followed from the benchmark to its
+verdict.
 
-A task is lost at the first stage it does not reach. A task without context is lost to the method; where it is asked
-all the same and passes, it is counted as passed anyway.
+A task is lost at the first stage it does not reach. A task without context is lost to the method; where it is
+asked all the same and passes, it is counted as passed anyway.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed",
 
 
 class TaskRecord(NamedTuple):
-    """One task's way, one answer a stage of STAGES; None where the stage is not the method's (None has no context).
+    """One task's way, one answer a stage of STAGES; None where the stage is not the method's (None has no
+    context).
 
     `passed` None is not measured. `ran`: the program without its tests ran through.
     """

@@ -1,8 +1,9 @@
 """Generation with transformers: decoding in a rolling batch, greedy or sampled.
 
-`model.generate` keeps a batch until its slowest row is done. Here a finished row leaves the batch at once and waiting
-prompts of similar length take the free places, so the batch stays full; the decoding itself is the same argmax over the
-model's own logits. On two cores a step for 16 rows costs little more than a step for one, since both read all weights.
+`model.generate` keeps a batch until its slowest row is done. Here a finished row leaves the batch at once and
+waiting prompts of similar length take the free places, so the batch stays full; the decoding itself is the
+same argmax over the model's own logits. On two cores a step for 16 rows costs little more than a step for
+one, since both read all weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ MAX_NEW_TOKENS = 512  # Section 4
 
 @dataclass(slots=True)
 class Row:
-    """One prompt in flight: its place in the request list, its prompt's length in tokens, what came so far."""
+    """One prompt in flight: its place in the request list, its prompt's length in tokens, what came so
+    far."""
 
     request: Request
     prompt_tokens: int
@@ -41,7 +43,8 @@ class Row:
 def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
     """One token id a row of `logits` [rows, vocabulary], by inverse transform of `draws` [rows] in [0, 1).
 
-    Tokens stand in order of falling probability; of these the nucleus of mass `top_p` is kept (Holtzman et al., 2020).
+    Tokens stand in order of falling probability; of these the nucleus of mass `top_p` is kept (Holtzman et
+    al., 2020).
     """
     probabilities, order = torch.softmax(logits.float() / temperature, -1).sort(
         dim=-1, descending=True, stable=True
@@ -55,10 +58,11 @@ def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p
 class TransformersBackend:
     """A causal language model of transformers, on a GPU when one is visible.
 
-    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as a user turn.
-    `stop` says of a row's text so far whether nothing after it counts (by default: the solution's extraction is settled),
-    and `max_new_tokens` after how many a row is cut (MAX_NEW_TOKENS by default). A `temperature` above 0 samples from the
-    nucleus `top_p`; then the tokens of a request depend on its text and its `sample` alone, on one kind of device.
+    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as
+    a user turn. `stop` says of a row's text so far whether nothing after it counts (by default: the
+    solution's extraction is settled), and `max_new_tokens` after how many a row is cut (MAX_NEW_TOKENS by
+    default). A `temperature` above 0 samples from the nucleus `top_p`; then the tokens of a request depend on
+    its text and its `sample` alone, on one kind of device.
     """
 
     def __init__(
@@ -88,8 +92,9 @@ class TransformersBackend:
         self.temperature, self.top_p = temperature, top_p
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
-        # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of text.
-        # An unknown name becomes the unknown token; only these are sifted, since StarCoder2's unknown token is its end token.
+        # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of
+        # text. An unknown name becomes the unknown token; only these are sifted, since StarCoder2's unknown
+        # token is its end token.
         named = {
             self.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
         }
@@ -115,7 +120,8 @@ class TransformersBackend:
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
         """Completes every request; calls `done(row, raw text, finish reason)` as soon as each is complete.
 
-        Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit, 512 tokens).
+        Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit,
+        512 tokens).
         """
         encoded = self._encode(requests)
         batch = _Batch(self.model, self.device, self._choose)
@@ -132,7 +138,8 @@ class TransformersBackend:
 
     @torch.inference_mode()
     def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
-        """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 numbers at their size)."""
+        """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 numbers at their
+        size)."""
         ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
         logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()
         size = float(logits[pair].abs().max())
@@ -179,7 +186,8 @@ class TransformersBackend:
 
 
 class _Batch:
-    """The rows in flight, their attention mask [rows, columns] and key-value cache; columns are padded on the left."""
+    """The rows in flight, their attention mask [rows, columns] and key-value cache; columns are padded on the
+    left."""
 
     def __init__(
         self, model: Any, device: str, choose: Callable[[torch.Tensor, list[Row]], list[int]]
@@ -190,7 +198,8 @@ class _Batch:
         self.cache: DynamicCache | None = None
 
     def admit(self, group: list[tuple[Row, list[int]]]) -> None:
-        """Prefills new rows together and joins them to the batch; their first token comes from the prefill."""
+        """Prefills new rows together and joins them to the batch; their first token comes from the
+        prefill."""
         width = max(len(ids) for _, ids in group)
         ids = torch.tensor([[0] * (width - len(i)) + i for _, i in group], device=self.device)
         mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for _, i in group], device=self.device)
@@ -254,8 +263,8 @@ def _pad(x: torch.Tensor, width: int, dim: int) -> torch.Tensor:
 
 
 def _join(a: DynamicCache, b: DynamicCache, width: int) -> DynamicCache:
-    # No config: layers made for sliding windows count the tokens they saw, and rows that leave would put that count wrong.
-    # The whole cache is kept instead; the attention mask limits the window all the same.
+    # No config: layers made for sliding windows count the tokens they saw, and rows that leave would put that
+    # count wrong. The whole cache is kept instead; the attention mask limits the window all the same.
     joined = DynamicCache()
     for i, (x, y) in enumerate(zip(a.layers, b.layers, strict=True)):
         keys = torch.cat([_pad(x.keys, width, 2), _pad(y.keys, width, 2)])

@@ -1,8 +1,8 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
-A line's key is the digest of model, revision, prompt text, decoding parameters and sample index, so a line can never
-be taken for another's. A failure is never written. A torn last line (a kill, a full disk) is ignored and cut off before
-the next append; a damaged line in the middle is named and generated again.
+A line's key is the digest of model, revision, prompt text, decoding parameters and sample index, so a line
+can never be taken for another's. A failure is never written. A torn last line (a kill, a full disk) is
+ignored and cut off before the next append; a damaged line in the middle is named and generated again.
 """
 
 from __future__ import annotations
@@ -87,23 +87,25 @@ class GenerationCache:
 
     def append(self, name: str, generation: Generation) -> None:
         """Writes one line to `root/name` and hands it to the operating system before returning."""
-        path = self.root / name
-        row = {k: getattr(generation, k) for k in Generation.__slots__}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            cut_torn_tail(path)
-            with path.open("a", encoding="utf8") as f:
-                f.write(json.dumps(row, sort_keys=True) + "\n")
-        except OSError as e:
-            raise UserError(
-                f"cannot write the generation cache {path}: {e.strerror}; free or change the directory"
-            ) from e
+        append_line(self.root / name, {k: getattr(generation, k) for k in Generation.__slots__})
         self.rows[generation.key] = generation
         self.folders[generation.key] = Path(name).parts[0]
 
 
-def cut_torn_tail(path: Path) -> None:
-    """Cuts a last line without newline off, so that the next append starts a line of its own."""
+def append_line(path: Path, row: dict[str, Any]) -> None:
+    """Appends one line of JSON; a torn line before it is cut off. UserError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _cut_torn_tail(path)
+        with path.open("a", encoding="utf8") as f:
+            f.write(json.dumps(row, sort_keys=True) + "\n")
+    except OSError as e:
+        raise UserError(
+            f"cannot write the generation cache {path}: {e.strerror}; free or change the directory"
+        ) from e
+
+
+def _cut_torn_tail(path: Path) -> None:
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("rb+") as f:

@@ -1,15 +1,16 @@
 """The solution in a model's text: [PYTHON] tags, Markdown fences, or plain text.
 
 Rule, the same for every model and for the control rows:
-1. Blocks are the regions between [PYTHON] and [/PYTHON], or between a line that opens a fence and the line that closes it.
-   A fence that names a language inside one that has no `def` yet starts the block anew: some answers open with a fence,
-   go on in prose and then open the real one.
-2. The solution is the first closed block that defines the entry point; else the first block, closed or not, that
-   defines it; else the first block; else the whole text.
-3. `from __future__` lines are taken out: HumanEval's rule puts the solution after the prompt, where Python allows none, and
-   all that they switch on but lazy annotations is the default now. Models copy them from contexts that are whole files.
-Because rule 2 looks at closed blocks first, a text is *settled* once it holds a closed block with the entry point: nothing
-written after it can change the extraction. Generation may stop there and lose nothing.
+1. Blocks are the regions between [PYTHON] and [/PYTHON], or between a line that opens a fence and the line
+   that closes it. A fence that names a language inside one that has no `def` yet starts the block anew: some
+   answers open with a fence, go on in prose and then open the real one.
+2. The solution is the first closed block that defines the entry point; else the first block, closed or not,
+   that defines it; else the first block; else the whole text.
+3. `from __future__` lines are taken out: HumanEval's rule puts the solution after the prompt, where Python
+   allows none, and all that they switch on but lazy annotations is the default now. Models copy them from
+   contexts that are whole files.
+Because rule 2 looks at closed blocks first, a text is *settled* once it holds a closed block with the entry
+point: nothing written after it can change the extraction. Generation may stop there and lose nothing.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def settled(text: str, entry_point: str) -> bool:
 
 
 def extract(text: str, entry_point: str) -> str:
-    """The solution's source by the rule above; indentation is kept, since a bare function body is a valid completion."""
+    """The solution's source by the rule above; indentation is kept, since a bare function body is a valid
+    completion."""
     found = blocks(text)
     wanted = [b for b in found if defines(b.code, entry_point)]
     for choice in ([b for b in wanted if b.closed], wanted, found):

@@ -1,4 +1,5 @@
-"""The one way to ask a model: what is in the cache is not asked again, and every answer is kept as soon as it is there."""
+"""The one way to ask a model: what is in the cache is not asked again, and every answer is kept as soon as it
+is there."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ class Backend(Protocol):
 class Decoding:
     """How a model is asked. `parameters` are part of the cache key; the rest says how they are carried out.
 
-    `stop` says of a text so far whether nothing after it counts (None: once the solution's extraction is settled), `slots`
-    how many answers are written together, `chat` whether prompts go into the model's chat template (None: as its style has it).
+    `stop` says of a text so far whether nothing after it counts (None: once the solution's extraction is
+    settled), `slots` how many answers are written together, `chat` whether prompts go into the model's chat
+    template (None: as its style has it).
     """
 
     parameters: dict[str, Any]
@@ -45,7 +47,8 @@ class Prompt:
 
 
 class Generator:
-    """A model by name, how it decodes, and its cache. Without a backend the weights are fetched when something is to be asked.
+    """A model by name, how it decodes, and its cache. Without a backend the weights are fetched when
+    something is to be asked.
 
     UserError for an unknown model, or where its weights cannot be had.
     """
@@ -78,8 +81,8 @@ class Generator:
     def complete(self, prompts: Iterable[Prompt], description: str) -> int:
         """Asks what the cache does not hold, each prompt once, and returns how many that were.
 
-        Stopped at any time, it goes on where it was. `seconds` of an answer is the time since the one before: their sum is
-        what the model took, while rows of one batch share its steps.
+        Stopped at any time, it goes on where it was. `seconds` of an answer is the time since the one before:
+        their sum is what the model took, while rows of one batch share its steps.
         """
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:

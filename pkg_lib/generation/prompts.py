@@ -1,7 +1,8 @@
 """Format(q, C(q)) of Equation 10: one template per model family, from Appendix B of the paper.
 
-The appendix prints spaces as underscores and wraps its lines; a break inside a printed line is read as the wrap that it
-is. The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand in the paper and are kept.
+The appendix prints spaces as underscores and wraps its lines; a break inside a printed line is read as the
+wrap that it is. The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand
+in the paper and are kept.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ def codellama(problem: str, context: str) -> str:
     """Code B.2.1."""
     if context:
         return (
-            f"[INST] {_ASK}\n{problem}\n\n{_HELP}\n{context}\nIf helper section is useful, {_MERGE} You MUST write your "
-            "solution between [PYTHON] and [/PYTHON]. Your solution MUST be executable.[/INST]"
+            f"[INST] {_ASK}\n{problem}\n\n{_HELP}\n{context}\nIf helper section is useful, {_MERGE} "
+            "You MUST write your solution between [PYTHON] and [/PYTHON]. "
+            "Your solution MUST be executable.[/INST]"
         )
-    return f"[INST] {_ASK}\n{problem}\n\nPlease write the python solution inside [PYTHON] and [/PYTHON] tags.\n[/INST]"
+    asked = "Please write the python solution inside [PYTHON] and [/PYTHON] tags."
+    return f"[INST] {_ASK}\n{problem}\n\n{asked}\n[/INST]"
 
 
 def starcoder2(problem: str, context: str) -> str:
     """Code B.3.1."""
     if context:
-        return f"### Instruction\n{_ASK}\n{problem}\n\n{_HELP}\n{context}\n  If they are useful, {_MERGE}\n\n### Response\n"
+        useful = f"  If they are useful, {_MERGE}"
+        return f"### Instruction\n{_ASK}\n{problem}\n\n{_HELP}\n{context}\n{useful}\n\n### Response\n"
     return f"### Instruction\n{_ASK}\n{problem}\n\n\n### Response\n"
 
 
@@ -44,13 +48,14 @@ def chat(problem: str, context: str) -> str:
     """
     if context:
         return (
-            f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n```python\n{context}\n```\nIf helper section is useful, {_MERGE} "
-            "You MUST write your complete solution, with the given function signature, inside one ```python code block. "
+            f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n```python\n{context}\n```\n"
+            f"If helper section is useful, {_MERGE} You MUST write your complete solution, "
+            "with the given function signature, inside one ```python code block. "
             "Your solution MUST be executable."
         )
     return (
-        f"{_ASK}\n```python\n{problem}\n```\n\nPlease write the complete python solution, with the given function "
-        "signature, inside one ```python code block."
+        f"{_ASK}\n```python\n{problem}\n```\n\nPlease write the complete python solution, "
+        "with the given function signature, inside one ```python code block."
     )
 
 

@@ -6,13 +6,14 @@ import ast
 import json
 import re
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
 
+from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.backends import TransformersBackend
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.graph.enhance import (
     FAMILIES,
     MAX_CHARS,
@@ -27,6 +28,7 @@ from pkg_lib.graph.enhance import (
 )
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.papers.pkg import enhancer
+from tests.fakes import FakeBackend
 
 QWEN = FAMILIES["qwen2.5-coder"]
 MODEL = "qwen2.5-coder-0.5b-instruct"
@@ -166,7 +168,9 @@ def test_prompts():
     assert (
         h.prompt(QWEN, "open") == '<|fim_prefix|>def f():\n    """<|fim_suffix|>\n    return 1<|fim_middle|>'
     )
-    assert fim_of("starcoder2-7b").prompt("a", "b") == "<fim_prefix>a<fim_suffix>b<fim_middle>"
+    assert Hole("", "a", "b").prompt(fim_of("starcoder2-7b"), "closed") == (
+        "<fim_prefix>a<fim_suffix>b<fim_middle>"
+    )
     with pytest.raises(UserError, match="no fill-in-the-middle tokens"):
         fim_of("codellama-7b-instruct")
 
@@ -181,20 +185,13 @@ SOURCES = {
 ANSWERS = {"mean": "The average of numbers.", "size": "How many bananas there are.", "empty": ""}
 
 
-class Table:
-    """Answers by function name; stops after `upto` answers as a killed run does."""
+def named(request: Request) -> str:
+    return re.search(r"def (\w+)", request.text)[1]
 
-    def __init__(self, upto: int = 99) -> None:
-        self.asked: list[str] = []
-        self.upto = upto
 
-    def generate(self, requests, done):
-        for request in requests:
-            name = re.search(r"def (\w+)", request.text)[1]
-            if len(self.asked) == self.upto:
-                raise KeyboardInterrupt
-            self.asked.append(name)
-            done(SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=9), ANSWERS[name], "end")
+def table(stop=None) -> FakeBackend:
+    """Answers by function name."""
+    return FakeBackend(lambda request: ANSWERS[named(request)], stop)
 
 
 @pytest.fixture
@@ -205,68 +202,75 @@ def corpus(tmp_path) -> str:
     return f"source:{tmp_path / 'src'}"
 
 
+def rows_of(corpus, results) -> list:
+    return list(enhancer.DocstringFile(MODEL, corpus, results).rows.values())
+
+
 def test_a_run_and_its_log(corpus, tmp_path):
-    log = enhancer.enhance(corpus, MODEL, 9, tmp_path, Table(), forms=("closed",))
+    backend = table()
+    log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
     assert (log["asked"], log["accepted"], log["rejected"]) == (3, 2, {"empty": 1})
-    assert (log["functions"], log["without_docstring"], log["tokens"], log["prompt_tokens"]) == (5, 3, 6, 27)
+    assert (log["functions"], log["without_docstring"], log["tokens"], log["prompt_tokens"]) == (5, 3, 8, 36)
     assert log["not_asked"] == {"has a docstring": 1, "same text as another": 1}
-    path = enhancer.rows_file(MODEL, corpus, tmp_path)
-    stored = json.loads(path.with_suffix(".log.json").read_text())
-    assert (
-        stored["accepted"] == 2
-        and stored["revision"].startswith("gguf-sha256-")
-        and "torch" in stored["versions"]
-    )
-    assert {r["name"]: r["reason"] for r in enhancer.read_enhanced(path)} == {
-        "mean": "",
-        "size": "",
-        "empty": "empty",
-    }
-
-
-def test_what_is_rejected_is_asked_in_the_next_form(corpus, tmp_path):
-    table = Table()
-    log = enhancer.enhance(corpus, MODEL, 9, tmp_path, table)
-    assert sorted(table.asked) == ["empty", "empty", "mean", "size"] and table.asked[-1] == "empty"
-    assert [log["by_form"][f]["asked"] for f in ("closed", "open")] == [3, 1]
-    assert (log["asked"], log["accepted"], log["tokens"]) == (3, 2, 8)
+    assert [log["by_form"][f]["asked"] for f in ("closed", "open")] == [
+        3,
+        1,
+    ]  # what is rejected is asked again
+    asked = [named(request) for request in backend.asked]
+    assert sorted(asked) == ["empty", "empty", "mean", "size"] and asked[-1] == "empty"
+    (path,) = tmp_path.glob("enhanced/*/*.log.json")
+    assert json.loads(path.read_text()) == log and log["revision"].startswith("gguf-sha256-")
+    reasons = {(r["name"], r["form"]): r["reason"] for r in rows_of(corpus, tmp_path)}
+    assert [reasons[name, "closed"] for name in ("mean", "size", "empty")] == ["", "", "empty"]
 
 
 def test_a_run_resumes(corpus, tmp_path):
-    path = enhancer.rows_file(MODEL, corpus, tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        enhancer.enhance(corpus, MODEL, 9, tmp_path, Table(upto=2), forms=("closed",))
-    first = path.read_bytes()
-    path.write_bytes(first[:-20])  # the last line torn
-    table = Table()
-    enhancer.enhance(corpus, MODEL, 9, tmp_path, table, forms=("closed",))
-    assert len(table.asked) == 2 and path.read_bytes().startswith(first.splitlines(keepends=True)[0])
-    assert len(enhancer.read_enhanced(path)) == 3 and len(path.read_bytes().splitlines()) == 3
-    again = Table()
-    enhancer.enhance(corpus, MODEL, 9, tmp_path, again, forms=("closed",))
-    assert again.asked == []
+        enhancer.enhance(corpus, MODEL, 9, tmp_path, table(stop=2))
+    (path,) = tmp_path.glob("enhanced/*/*.jsonl")
+    path.write_bytes(path.read_bytes()[:-20])  # the last line torn
+    backend, again = table(), table()
+    log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
+    assert (
+        len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(path.read_text().splitlines()) == 4
+    )
+    assert enhancer.enhance(corpus, MODEL, 9, tmp_path, again) == log and again.asked == []
+
+
+def test_what_is_stored_is_judged_again(corpus, tmp_path):
+    enhancer.enhance(corpus, MODEL, 9, tmp_path, table())
+    (path,) = tmp_path.glob("enhanced/*/*.jsonl")
+    whole = path.read_text()
+    path.write_text(whole.replace('"reason": "empty"', '"reason": ""'))
+    enhancer.enhance(corpus, MODEL, 9, tmp_path, table())
+    assert path.read_text() == whole
+
+
+def test_the_committed_docstrings_are_known(textbook):
+    file = enhancer.DocstringFile("qwen2.5-coder-0.5b-instruct", "textbook+stdlib", ROOT / "results")
+    generator = Generator(
+        "qwen2.5-coder-0.5b-instruct", Decoding(enhancer.PARAMETERS), file, ROOT / "results"
+    )
+    holes, rows = candidates(textbook[1])[0], list(file.rows.values())
+    known = [(holes[r["payload_sha256"]][1], r) for r in rows if r["payload_sha256"] in holes]
+    assert len(rows) == 840 and len(known) > 9
+    assert all(generator.key(hole.prompt(QWEN, r["form"])) == r["key"] for hole, r in known)
+    kept = ("docstring", "reason")
+    assert all(enhancer.verdict(hole, r, QWEN) == {k: r[k] for k in kept} for hole, r in known)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"count": 0}, "count is 0"),
-        ({"forms": ("half",)}, "forms half"),
-        ({"model": "none"}, "unknown model"),
-        ({"model": "llama-3.1-8b-instruct"}, "no fill-in"),
-    ],
+    ("model", "message"), [("none", "unknown model"), ("llama-3.1-8b-instruct", "no fill-in")]
 )
-def test_users_mistakes(corpus, tmp_path, wrong, message):
+def test_users_mistakes(corpus, tmp_path, model, message):
     with pytest.raises(UserError, match=message):
-        enhancer.enhance(
-            **{"corpus": corpus, "model": MODEL, "count": 1, "results": tmp_path, "backend": Table()} | wrong
-        )
+        enhancer.enhance(corpus, model, 1, tmp_path, table())
 
 
 def graph_and_rows(corpus, tmp_path):
-    enhancer.enhance(corpus, MODEL, 9, tmp_path, Table())
+    enhancer.enhance(corpus, MODEL, 9, tmp_path, table())
     graph = build([Document(name, text) for name, text in SOURCES.items()])
-    return graph, enhancer.read_enhanced(enhancer.rows_file(MODEL, corpus, tmp_path))
+    return graph, rows_of(corpus, tmp_path)
 
 
 def test_enhanced_payloads_lie_beside_the_graph(corpus, tmp_path):
@@ -291,18 +295,10 @@ def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder):
     assert [graph.where(v) for v in frame["after"]] == ["b.py:2-3", "a.py:5-6"]
     assert list(frame["before"] != frame["after"]) == [True, False]
     assert list(frame["defines_before"]) == [False, True] and list(frame["defines_after"]) == [True, True]
-    assert enhancer.change_summary(frame) == {
-        "tasks": 2,
-        "top1_changed": 1,
-        "top1_enhanced": 1,
-        "defines_before": 1,
-        "defines_after": 2,
-        "mean_cosine_rise": pytest.approx((frame["score_after"] - frame["score_before"]).mean()),
-    }
-    same = enhancer.change_summary(enhancer.retrieval_change(graph, [], tasks, embedder))
-    assert (same["top1_changed"], same["top1_enhanced"], same["mean_cosine_rise"]) == (0, 0, 0)
-    with pytest.raises(UserError, match="no tasks"):
-        enhancer.retrieval_change(graph, rows, [], embedder)
+    assert list(frame["enhanced"]) == [True, False]
+    same = enhancer.retrieval_change(graph, [], tasks, embedder)
+    assert not same["enhanced"].any() and (same["before"] == same["after"]).all()
+    assert (same["score_before"] == same["score_after"]).all()
 
 
 def test_the_change_over_a_benchmark_is_kept_beside_the_docstrings(corpus, tmp_path, embedder, monkeypatch):
@@ -313,7 +309,8 @@ def test_the_change_over_a_benchmark_is_kept_beside_the_docstrings(corpus, tmp_p
         enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
     graph_and_rows(corpus, tmp_path)
     found = enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
-    assert (found["tasks"], found["top1_changed"], found["benchmark"]) == (1, 1, "humaneval")
+    counts = {"tasks": 1, "top1_changed": 1, "top1_enhanced": 1, "defines_before": 0, "defines_after": 1}
+    assert {name: found[name] for name in counts} == counts and found["mean_cosine_rise"] > 0
     (path,) = tmp_path.glob("enhanced/*/*.humaneval.change.json")
     assert json.loads(path.read_text()) == found
 

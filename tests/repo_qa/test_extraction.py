@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from fakes import FakeBackend
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.generation.asking import Asker
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.dkb import llm_kb as extraction
 from pkg_lib.papers.dkb.llm_kb import Extraction, extract, prompt_of, read
 
@@ -125,22 +126,17 @@ def test_any_json_is_read(value):
     assert set(found.records) <= set(BATCH)
 
 
-class Answering:
-    """A backend that answers by a function of the prompt."""
+@pytest.fixture
+def asker(tmp_path):
+    """(a function that asks what is not stored, the backend that it asks) of an answer to a prompt."""
 
-    def __init__(self, answer):
-        self.answer, self.asked = answer, []
+    def of(answer):
+        decoding = Decoding({"max_new_tokens": 700, "stage": "extraction"})
+        backend = FakeBackend(lambda request: answer(request.text))
+        generator = Generator(MODEL, decoding, GenerationCache(tmp_path), tmp_path, backend)
+        return lambda prompts: generator.ask(prompts, "extraction.jsonl", ""), backend
 
-    def generate(self, requests, done):
-        for request in requests:
-            self.asked.append(request.text)
-            row = type("Row", (), {"request": request, "prompt_tokens": 9, "tokens": [1, 2]})()
-            done(row, self.answer(request.text), "end")
-
-
-def asker(folder, answer):
-    backend = Answering(answer)
-    return Asker(MODEL, "r", GenerationCache(folder), "extraction.jsonl", "extraction", 700, backend), backend
+    return of
 
 
 def names(prompt):
@@ -158,32 +154,31 @@ def all_but(*missing):
     return answer
 
 
-def test_batches_are_asked_once_and_go_on_from_the_cache(tmp_path):
-    first, backend = asker(tmp_path, all_but("s/B.java"))
+def test_batches_are_asked_once_and_go_on_from_the_cache(asker):
+    first, backend = asker(all_but("s/B.java"))
     found = extract(TEXTS, first, batch=2)
-    assert [len(names(p)) for p in backend.asked] == [2, 2, 1] and found.skipped == ["s/B.java"]
-    again, silent = asker(tmp_path, all_but())
+    assert [len(names(r.text)) for r in backend.asked] == [2, 2, 1] and found.skipped == ["s/B.java"]
+    again, silent = asker(all_but())
     assert extract(TEXTS, again, batch=2).records == found.records and not silent.asked
     assert found.seconds >= 0 and len(found.answers) == 3
 
 
-def test_a_retry_asks_for_skipped_files_alone(tmp_path):
-    one, backend = asker(tmp_path, all_but("s/B.java", "s/D.java"))
+def test_a_retry_asks_for_skipped_files_alone(asker):
+    one, backend = asker(all_but("s/B.java", "s/D.java"))
     found = extract(TEXTS, one, batch=2, retries=1)
     assert found.skipped == [] and found.retried == 2
-    assert [names(p) for p in backend.asked[3:]] == [["s/B.java"], ["s/D.java"]]
+    assert [names(r.text) for r in backend.asked[3:]] == [["s/B.java"], ["s/D.java"]]
 
 
-def test_a_second_retry_is_another_prompt(tmp_path):
-    one, backend = asker(tmp_path, lambda prompt: "no")
+def test_a_second_retry_is_another_prompt(asker):
+    one, backend = asker(lambda prompt: "no")
     extract({"s/A.java": "class A {}"}, one, batch=1, retries=3)
-    assert (
-        len(set(backend.asked)) == len(backend.asked) == 3
-    )  # the first retry has the first prompt again, which is known
+    # The first retry has the first prompt again, which is known.
+    assert len({r.text for r in backend.asked}) == len(backend.asked) == 3
 
 
-def test_the_graph_holds_extracted_classes_only(tmp_path):
-    found = extract(TEXTS, asker(tmp_path, all_but("s/E.java"))[0], batch=5)
+def test_the_graph_holds_extracted_classes_only(asker):
+    found = extract(TEXTS, asker(all_but("s/E.java"))[0], batch=5)
     graph = found.graph()
     assert set(graph.nodes) == set("ABCD") and graph.nodes["A"].path == "s/A.java"
     assert set(graph.edges) == {("B", "A"), ("C", "A"), ("D", "A")} and graph.edge_counts() == {
@@ -197,18 +192,3 @@ def test_of_two_files_with_one_class_name_the_first_counts():
     for path in found.files:
         read(found, [path], json.dumps({"results": [record(path, "X", [])]}))
     assert found.graph().nodes["X"].path == "a/X.java"
-
-
-def test_the_key_of_an_answer_holds_all_that_decides_it(tmp_path):
-    first, _ = asker(tmp_path, str)
-    assert first.key("p") != first.key("q")
-    others = [
-        Asker(MODEL, "r2", first.cache, "f", "extraction", 700),
-        Asker(MODEL, "r", first.cache, "f", "questions", 700),
-    ]
-    others.append(Asker(MODEL, "r", first.cache, "f", "extraction", 70))
-    assert first.key("p") not in {o.key("p") for o in others}
-    first.params["dtype"] = "float32"
-    changed = first.key("p")
-    first.params |= {"dtype": "bfloat16", "style": "codellama"}
-    assert len({changed, first.key("p"), asker(tmp_path, str)[0].key("p")}) == 3

@@ -8,8 +8,10 @@ import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from fakes import FakeBackend
 
 from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
@@ -22,27 +24,12 @@ SHOP = ROOT / "tests" / "data" / "shop"
 QUESTIONS = str(SHOP / "questions.yaml")
 
 
-class Answering:
-    """A backend: a record for each file but the third of a batch, and one answer to all questions."""
-
-    def __init__(self):
-        self.asked = []
-
-    def generate(self, requests, done):
-        for request in requests:
-            self.asked.append(request.text)
-            row = type("Row", (), {"request": request, "prompt_tokens": 100, "tokens": [1, 2, 3]})()
-            done(row, self.answer(request.text), "end")
-
-    @staticmethod
-    def answer(prompt):
-        files = re.findall(r"^--- FILE: (.*) ---$", prompt, re.M)
-        records = [
-            {"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]}
-            for n, f in enumerate(files)
-            if n != 2
-        ]
-        return json.dumps({"results": records}) if files else "CartService and a NoSuchHelperFactory."
+def answer(request):
+    """A record for each file but the third of a batch, and one answer to all questions."""
+    files = re.findall(r"^--- FILE: (.*) ---$", request.text, re.M)
+    kept = [f for n, f in enumerate(files) if n != 2]
+    records = [{"file_path": f, "class_name": Path(f).stem, "dependencies": ["CartService"]} for f in kept]
+    return json.dumps({"results": records}) if files else "CartService and a NoSuchHelperFactory."
 
 
 @pytest.fixture
@@ -102,6 +89,7 @@ def test_what_is_stored_fits_the_shop():
     study = open_study(str(SHOP), QUESTIONS, ROOT / "results")
     assert study.folder == folder_of(ROOT / "results", "shop")
     assert {study.file(n).name for n in ("ranking", "evidence")} == {"ranking.json", "evidence.json"}
+    assert len(study.extracted.answers) == 14 and {"No-Graph", "DKB", "LLM-KB"} <= set(study.answers)
 
 
 def test_without_a_model_there_is_no_llm_kb_and_no_answer(study):
@@ -111,31 +99,28 @@ def test_without_a_model_there_is_no_llm_kb_and_no_answer(study):
     assert all(len(same.gather(q.id).text) <= len(dkb.gather(q.id).text) for q in study.questions)
 
 
-def test_llm_kb_and_answers_are_asked_once(study, opened):
-    backend = Answering()
-    extraction = study.extract(backend)
+def test_llm_kb_and_answers_are_asked_once(opened):
+    backend = FakeBackend(answer)
+    study = opened(backend=backend)
+    extraction = study.extract()
     assert len(backend.asked) == 14 and len(extraction.records) == 40 and len(extraction.skipped) == 13
     *others, kb = study.pipelines
     assert kb.column == "LLM-KB" and len(others) == 3
     for q in study.questions:
         assert {e.path for e in kb.gather(q.id).excerpts} <= set(extraction.records)
         assert not kb.gather(q.id).listed
-    answers = {p.column: study.ask(p, backend) for p in study.pipelines}
+    answers = {p.column: study.ask(p) for p in study.pipelines}
     assert len(backend.asked) == 14 + 4 * 15 and {len(a) for a in answers.values()} == {15}
     assert opened().answers == answers and len(backend.asked) == 74
-    prompt = backend.asked[-1]
+    prompt = backend.asked[-1].text
     assert prompt.startswith("You are a Senior Java Architect.") and "Gemini-generated" in prompt
-    assert not opened(retries=1).extract(backend).skipped and len(backend.asked) == 74 + 13
+    assert not opened(retries=1, backend=backend).extract().skipped and len(backend.asked) == 74 + 13
     assert opened(retries=1).evidence.variants["pipeline"].iloc[-1] == "LLM-KB, one retry"
 
 
 def test_retries_that_were_paid_for_make_the_graph(opened):
-    class Single(Answering):
-        @staticmethod
-        def answer(prompt):
-            return "sorry" if prompt.count("--- FILE: ") > 1 else Answering.answer(prompt)
-
-    assert len(opened(retries=1).extract(Single()).records) == 53
+    backend = FakeBackend(lambda r: "sorry" if r.text.count("--- FILE: ") > 1 else answer(r))
+    assert len(opened(retries=1, backend=backend).extract().records) == 53
     once, again = (opened(retries=n).pipelines[-1] for n in (0, 1))
     assert len(once.graph.nodes) == 1 and len(again.graph.nodes) > 50
 
@@ -205,22 +190,10 @@ def test_a_repository_without_java(opened, tmp_path):
         opened(tmp_path)
 
 
-class Fresh:
-    """Makes the tests' embedder into one that `measure_queries` can time."""
-
-    def __init__(self, embedder):
-        self.embedder = embedder
-        self._model = type("Model", (), {})()
-        self._model.tokenizer = lambda texts, **k: {"input_ids": [t.split() for t in texts]}
-
-    def encode(self, texts):
-        return self.embedder.encode(texts)
-
-    _compute = encode
-
-
 def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp_path):
-    monkeypatch.setattr(measurement, "Embedder", lambda cache: Fresh(embedder))
+    embedder._compute = embedder.encode
+    embedder._model = SimpleNamespace(tokenizer=lambda texts, **k: {"input_ids": [t.split() for t in texts]})
+    monkeypatch.setattr(measurement, "Embedder", lambda cache: embedder)
     monkeypatch.setattr(measurement, "open_study", lambda *a, **k: study)
     lines = list(measurement.run(str(SHOP), QUESTIONS, tmp_path, again=True))
     assert lines[0] == "shop: 53 files, 81 chunks, 15 questions"
@@ -233,7 +206,7 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     assert evidence.columns == study.evidence.columns and evidence.kinds == study.evidence.kinds
     assert evidence.against("DKB", "No-Graph") == study.evidence.against("DKB", "No-Graph")
     kinds = ("upstream", "multi-hop")
-    means = [evidence.values(c, "recall", kinds).mean() for c in ("DKB", "No-Graph")]
+    means = [evidence.recall(c, kinds).mean() for c in ("DKB", "No-Graph")]
     d = evidence.against("DKB", "No-Graph", kinds)
     assert d.n == 8 and d.value == pytest.approx(means[0] - means[1])
 

@@ -4,9 +4,6 @@ A type is reached, in three readings from strict to lenient:
     source  some lines of its declaration stand in the context
     listed  the same, or [ONTOLOGY INFO] names its node            (the reading that the tables use first)
     named   its simple name stands in the context as a word, wherever
-
-Recall: the share of a question's needed types that are reached. Precision: the share of the reached types
-that are needed, where a nested type counts as the type around it.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,11 +38,7 @@ class Judge:
             name = outer
         return name
 
-    def needed(self, question: Question) -> list[str]:
-        return gold(question, self.graph)
-
     def reached(self, gathered: Gathered, reading: str) -> set[str]:
-        """The types that a context reaches, by their full names; nested ones beside those around them."""
         nodes = self.graph.nodes.values()
         if reading == "named":
             words = set(re.findall(r"[^\W\d][\w$]*", gathered.text))
@@ -62,8 +55,9 @@ class Judge:
         return types
 
     def scores(self, question: Question, gathered: Gathered, reading: str) -> tuple[float, float]:
-        """(recall, precision); precision is NaN where nothing is reached."""
-        reached, needed = self.reached(gathered, reading), self.needed(question)
+        """Recall: the share of the needed types that are reached. Precision: the share of the reached types
+        that are needed, a nested type as the type around it; NaN where nothing is reached."""
+        reached, needed = self.reached(gathered, reading), gold(question, self.graph)
         whole, wanted = {self.outermost(n) for n in reached}, {self.outermost(n) for n in needed}
         recall = sum(n in reached for n in needed) / len(needed)
         return recall, len(whole & wanted) / len(whole) if whole else float("nan")
@@ -83,8 +77,7 @@ def table(judge: Judge, questions: Sequence[Question], pipelines: Sequence[Pipel
     return pd.DataFrame(rows, columns=columns)
 
 
-@dataclass(frozen=True, slots=True)
-class PairedMean:
+class PairedMean(NamedTuple):
     """A mean paired difference over `n` questions, its 95 % interval, the sign-flip test's p."""
 
     n: int
@@ -97,8 +90,8 @@ class PairedMean:
 def paired(a: Sequence[float], b: Sequence[float], seed: int = 0) -> PairedMean:
     """a - b, question by question; those where either is NaN are left out. All NaN where none is left.
 
-    The p is exact for up to 16 questions: the share of all changes of sign of the differences with a mean as
-    far from 0; of 100,000 random changes beyond.
+    p: the share of all changes of sign of the differences (of 100,000 random ones from 17 differences on)
+    with a mean as far from 0.
     """
     d = np.asarray(a, float) - np.asarray(b, float)
     d = d[~np.isnan(d)]
@@ -108,10 +101,12 @@ def paired(a: Sequence[float], b: Sequence[float], seed: int = 0) -> PairedMean:
     means = d[rng.integers(0, len(d), (RESAMPLES, len(d)))].mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     changed = d[d != 0]
-    exact = np.array(list(product((-1, 1), repeat=len(changed)))) if len(changed) <= 16 else None
-    signs = rng.choice((-1, 1), (100_000, len(changed))) if exact is None else exact
+    few = len(changed) <= 16
+    signs = (
+        list(product((-1, 1), repeat=len(changed))) if few else rng.choice((-1, 1), (100_000, len(changed)))
+    )
     # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
-    p = (np.abs(signs @ changed) >= abs(changed.sum()) - 1e-12).mean()
+    p = (np.abs(np.array(signs) @ changed) >= abs(changed.sum()) - 1e-12).mean()
     return PairedMean(len(d), float(d.mean()), float(low), float(high), float(p))
 
 
@@ -125,16 +120,14 @@ class ContextEvidence:
     rows: pd.DataFrame
     variants: pd.DataFrame
 
-    def values(
-        self, pipeline: str, value: str, kinds: Sequence[str] = (), reading: str = READING
-    ) -> pd.Series:
-        """A value by question, of the questions of these kinds (all where none is given)."""
-        rows = self.rows[(self.rows["pipeline"] == pipeline) & (self.rows["reading"] == reading)]
-        return (rows[rows["kind"].isin(kinds)] if kinds else rows).set_index("question")[value]
+    def recall(self, pipeline: str, kinds: Sequence[str] = ()) -> pd.Series:
+        """Recall by question, of the questions of these kinds (all where none is given)."""
+        rows = self.rows[(self.rows["pipeline"] == pipeline) & (self.rows["reading"] == READING)]
+        return (rows[rows["kind"].isin(kinds)] if kinds else rows).set_index("question")["recall"]
 
     def against(self, a: str, b: str, kinds: Sequence[str] = ()) -> PairedMean:
         """The difference in recall, a - b, over the questions of these kinds."""
-        return paired(self.values(a, "recall", kinds), self.values(b, "recall", kinds))
+        return paired(self.recall(a, kinds), self.recall(b, kinds))
 
     @property
     def columns(self) -> list[str]:

@@ -1,11 +1,8 @@
 """LLM-KB (Sections 6.2, 6.5.3, C.2): a model lists each file's class and dependencies, batch by batch.
 
-Files are cut at 15,000 characters. A file of a batch is processed when the answer names it, by path or else
-by file name; the rest is "SKIPPED/MISSED by LLM" (Listing 3). So a file can be processed and have no record,
-when the answer gives it no class: records make the graph. The paper prints neither the batch size nor
-retries; both are options here. The prompts are those of Appendix B (Listings 4 to 7) without the PDF's spaces
-around punctuation; the PDF shows no indentation, so that of the schema is ours. "Gemini" is kept, whatever
-model made the graph.
+A file is processed when the answer names it, by path or else by file name; the rest is "SKIPPED/MISSED by
+LLM" (Listing 3). A processed file without a class has no record; records make the graph. The paper prints
+neither the batch size nor retries. Prompts: Listings 4 to 7, without the PDF's spaces around punctuation.
 """
 
 from __future__ import annotations
@@ -13,13 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import basename, normpath
-from typing import Any
+from typing import Any, NamedTuple
 
 from pkg_lib.core.types import Generation
-from pkg_lib.generation.asking import Asker
 from pkg_lib.graph.text.llm import json_part
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 
@@ -50,7 +46,8 @@ LLM_KB_PROMPT = (
 )
 EXTRACTION_PROMPT = """\
 You are a static code analyzer. Analyze the provided batch of Java files.
-For EACH file, identify the Class Name and any Custom Dependencies (other classes in the project that are used).
+For EACH file, identify the Class Name and any \
+Custom Dependencies (other classes in the project that are used).
 Ignore standard libraries (java.*, spring framework, etc.).
 
 Return a JSON object with a single key "results" containing a list of objects, one for each file.
@@ -76,23 +73,19 @@ def fill(template: str, **values: str) -> str:
     return re.sub(r"\{(context|question|batch_content)\}", lambda place: values[place[1]], template)
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """What a model said of one file. `path` is the file's own, however the model wrote it."""
+class FileRecord(NamedTuple):
+    """What a model said of one file."""
 
-    path: str
     class_name: str
     dependencies: tuple[str, ...]
 
 
 @dataclass
 class Extraction:
-    """A repository's records by path; files that answers `named`; faults of answers and records; what it
-    cost.
+    """A repository's records by path, files that answers `named`, faults of answers and records.
 
     `truncated` files were longer than what the model was shown; `by_name` records named a file by its last
-    part only; `told_apart` files were named by their path, or by a file name that no other one of the batch
-    has.
+    part only; `told_apart` files were named so that no other one of the batch is meant.
     """
 
     files: list[str]
@@ -130,21 +123,12 @@ class Extraction:
         return {(r.class_name, d) for r in self.records.values() for d in r.dependencies}
 
     def graph(self) -> TypeGraph:
-        """Nodes are extracted class names; of two with one name the first counts. A dependency that no record
-        has is left out (the paper's "graph cleaning", which it does not describe), so that every node has a
-        file."""
-        nodes: dict[str, TypeNode] = {}
-        for path in filter(self.records.get, self.files):
-            name = self.records[path].class_name
-            nodes.setdefault(name, TypeNode(name, "class", path))
-        return ordered(
-            "llm-kb", nodes, {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
-        )
-
-
-def batches(paths: Sequence[str], size: int) -> list[tuple[str, ...]]:
-    """The paths in order, `size` at a time."""
-    return [tuple(paths[i : i + size]) for i in range(0, len(paths), size)]
+        """Nodes are extracted class names, of two files with one name the first counts; a dependency that no
+        record has is left out (the paper's "graph cleaning", which it does not describe)."""
+        paths = [path for path in reversed(self.files) if path in self.records]
+        nodes = {(name := self.records[p].class_name): TypeNode(name, "class", p) for p in paths}
+        edges = {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
+        return ordered("llm-kb", nodes, edges)
 
 
 def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
@@ -153,15 +137,21 @@ def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
     return fill(EXTRACTION_PROMPT, batch_content=content)
 
 
-def extract(texts: Mapping[str, str], asker: Asker, batch: int = BATCH, retries: int = 0) -> Extraction:
+def extract(
+    texts: Mapping[str, str],
+    ask: Callable[[dict[str, str]], Mapping[str, Generation]],
+    batch: int = BATCH,
+    retries: int = 0,
+) -> Extraction:
     """Asks for every file, then up to `retries` times, one file a prompt, for those that were skipped."""
     extraction = Extraction(list(texts), truncated=[p for p, t in texts.items() if len(t) > TRUNCATED_AT])
     for attempt in range(retries + 1):
-        parts = batches(extraction.skipped, 1 if attempt else batch)
+        left, size = extraction.skipped, 1 if attempt else batch
+        parts = [left[i : i + size] for i in range(0, len(left), size)]
         extraction.retried += len(parts) if attempt else 0
         # Greedy decoding answers the same prompt in the same way, so a second retry says which it is.
         more = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
-        answers = asker.ask({part[0]: prompt_of(part, texts) + more for part in parts})
+        answers = ask({part[0]: prompt_of(part, texts) + more for part in parts})
         for part in parts:
             extraction.answers.append(answers[part[0]])
             read(extraction, part, answers[part[0]].raw, answers[part[0]].finish)
@@ -171,49 +161,44 @@ def extract(texts: Mapping[str, str], asker: Asker, batch: int = BATCH, retries:
 def read(extraction: Extraction, batch: Sequence[str], raw: str, finish: str = "end") -> None:
     """Takes one answer's records into the extraction, and counts what cannot be taken."""
     try:
-        value = json.loads(json_part(raw))
+        answer = json.loads(json_part(raw))
     except (ValueError, RecursionError):
         extraction.faults[CUT_OFF if finish == "length" else NOT_JSON] += 1
         return
-    results = value.get("results") if isinstance(value, dict) else None
+    results = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(results, list):
         extraction.faults[NO_RESULTS] += 1
         return
-    paths = {path for value in results if (path := _path(value))}
+    paths = {path for result in results if (path := _path(result))}
     names, namesakes = set(map(basename, paths)), Counter(map(basename, batch))
     for path in batch:
-        exact, name = _normal(path) in paths, basename(path)
-        if exact or name in names:
-            extraction.named.add(path)
-            extraction.told_apart |= {path} if exact or namesakes[name] == 1 else set()
-    extraction.faults += Counter(filter(None, [_take(extraction, batch, value) for value in results]))
+        exact, name = normpath(path) in paths, basename(path)
+        extraction.named |= {path} if exact or name in names else set()
+        extraction.told_apart |= {path} if exact or (name in names and namesakes[name] == 1) else set()
+    extraction.faults += Counter(filter(None, [_take(extraction, batch, result) for result in results]))
 
 
-def _path(value: Any) -> str:
+def _path(result: Any) -> str:
     """The path that one of the results gives, "" for none."""
-    path = value.get("file_path") if isinstance(value, dict) else None
-    return _normal(path) if isinstance(path, str) and path.strip() else ""
+    path = result.get("file_path") if isinstance(result, dict) else None
+    return normpath(path.strip().replace("\\", "/")) if isinstance(path, str) and path.strip() else ""
 
 
-def _normal(path: str) -> str:
-    return normpath(path.strip().replace("\\", "/"))
-
-
-def _take(extraction: Extraction, batch: Sequence[str], value: Any) -> str:
+def _take(extraction: Extraction, batch: Sequence[str], result: Any) -> str:
     """Takes one of the results; says what is wrong with it."""
-    path = _path(value)
+    path = _path(result)
     if not path:
-        return NO_FILE if isinstance(value, dict) else NO_RECORD
-    exact = [p for p in batch if _normal(p) == path]
+        return NO_FILE if isinstance(result, dict) else NO_RECORD
+    exact = [p for p in batch if normpath(p) == path]
     meant = next(iter(exact or [p for p in batch if basename(p) == basename(path)]), None)
     if meant is None:
         return NOT_IN_BATCH
-    name, needs = value.get("class_name"), value.get("dependencies")
+    name, needs = result.get("class_name"), result.get("dependencies")
     if not isinstance(name, str) or not name.strip():
         return NO_CLASS
     if meant in extraction.records:
         return TWICE
     extraction.by_name += not exact
     texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
-    extraction.records[meant] = FileRecord(meant, name.strip(), tuple(dict.fromkeys(texts)))
+    extraction.records[meant] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))
     return ""

@@ -15,6 +15,7 @@ import numpy as np
 
 from pkg_lib.core.store import versions, write_json
 from pkg_lib.core.types import digest
+from pkg_lib.data.questions import gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import by_reason, scan, texts
 from pkg_lib.graph.types.typegraph import MODES
@@ -112,10 +113,9 @@ def record(study: RepositoryStudy) -> None:
     measure_queries(study)
     about = {"k": study.k, "depth": study.depth, "budget": asdict(Budget())}
     about |= {"digest": study.digest, "versions": versions()}
-    frames = {"rows": study.evidence.rows, "variants": study.evidence.variants}
-    write_json(
-        study.file("evidence"), about | {n: f.to_dict("split", index=False) for n, f in frames.items()}
-    )
+    for name in ("rows", "variants"):
+        about[name] = getattr(study.evidence, name).to_dict("split", index=False)
+    write_json(study.file("evidence"), about)
 
 
 def run(
@@ -137,7 +137,7 @@ def run(
     for q in study.questions:
         for pipeline in study.pipelines:
             reached = study.judge.reached(pipeline.gather(q.id), READING)
-            if missed := [n for n in study.judge.needed(q) if n not in reached]:
+            if missed := [n for n in gold(q, study.graph) if n not in reached]:
                 yield f"{q.id}: {pipeline.column} misses {', '.join(missed)}"
     if model:
         answers = {p.column: study.ask(p) for p in study.pipelines if p.column != SAME_SIZE}

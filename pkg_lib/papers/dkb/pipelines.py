@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal
 
-from pkg_lib.core.types import Context, Task, UserError
+from pkg_lib.core.types import UserError
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode
 from pkg_lib.papers.dkb.splitter import TextChunk
 
@@ -43,10 +43,9 @@ class Excerpt:
 
 @dataclass
 class Gathered:
-    """A question's context, part by part, until the budget is spent; a part that no longer fits is left out.
+    """A question's context, part by part; one that the budget has no room for is left out.
 
-    `excerpts` are its code, `listed` the types that the summary names; truncated: the budget left something
-    out.
+    `excerpts` are its code, `listed` the types that the summary names.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -54,26 +53,18 @@ class Gathered:
     excerpts: list[Excerpt] = field(default_factory=list)
     listed: list[str] = field(default_factory=list)
     seeds: list[str] = field(default_factory=list)
-    score: float = 0.0
-    truncated: bool = False
 
     @property
     def text(self) -> str:
         return "\n".join(self.parts)
 
-    def nearest(self, names: list[str]) -> list[str]:
-        """As many of the neighbours of one type, on one side, as the budget has."""
-        self.truncated |= len(names) > self.budget.neighbours
-        return names[: self.budget.neighbours]
-
     def add(self, text: str, listed: Sequence[str] = ()) -> bool:
         """Takes a part if it fits; later and smaller ones may still fit."""
-        if sum(map(len, self.parts)) + len(self.parts) + len(text) + 1 > self.budget.total:
-            self.truncated = True
-            return False
-        self.parts.append(text)
-        self.listed = list(dict.fromkeys([*self.listed, *listed]))
-        return True
+        fits = sum(map(len, self.parts)) + len(self.parts) + len(text) + 1 <= self.budget.total
+        if fits:
+            self.parts.append(text)
+            self.listed = list(dict.fromkeys([*self.listed, *listed]))
+        return fits
 
     def add_code(self, path: str, first: int, text: str) -> None:
         if self.add(f"// {path}\n{text}\n"):
@@ -88,12 +79,10 @@ class RankedText:
     chunks: Mapping[str, TextChunk]
     ranking: Ranking
 
-    def top(
-        self, question: str, k: int, paths: frozenset[str] | None = None
-    ) -> list[tuple[TextChunk, float]]:
-        """The k best chunks and their cosines; of the given files only, where such are given."""
-        ranked = ((self.chunks[name], score) for name, score in self.ranking[question])
-        return [(chunk, score) for chunk, score in ranked if paths is None or chunk.path in paths][:k]
+    def top(self, question: str, k: int, paths: frozenset[str] | None = None) -> list[TextChunk]:
+        """The k best chunks; of the given files only, where such are given."""
+        ranked = (self.chunks[name] for name, _ in self.ranking[question])
+        return [chunk for chunk in ranked if paths is None or chunk.path in paths][:k]
 
 
 @dataclass
@@ -114,15 +103,6 @@ class Pipeline:
     def gather(self, question: str) -> Gathered:
         raise NotImplementedError
 
-    def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, whose id is a question of the ranking: what a Retriever does."""
-        gathered = [(t.id, self.gather(t.id)) for t in tasks]
-        sources = ["; ".join(dict.fromkeys(e.path for e in g.excerpts)) for _, g in gathered]
-        return [
-            Context(task, self.column, g.text, source, g.score, truncated=g.truncated)
-            for (task, g), source in zip(gathered, sources, strict=True)
-        ]
-
 
 @dataclass
 class NoGraph(Pipeline):
@@ -135,10 +115,10 @@ class NoGraph(Pipeline):
         sized = self.sizes is not None
         best = self.repository.top(question, len(self.repository.chunks) if sized else self.k)
         if sized:
-            lengths = accumulate(len(f"// {c.path}\n{c.text}\n") + 1 for c, _ in best)
+            lengths = accumulate(len(f"// {c.path}\n{c.text}\n") + 1 for c in best)
             best = best[: max(1, sum(length <= self.sizes[question] for length in lengths))]
-        context = Gathered(Budget(total=2**62), score=best[0][1] if best else 0.0)
-        for chunk, _ in best:
+        context = Gathered(Budget(total=2**62))
+        for chunk in best:
             context.add_code(chunk.path, chunk.first, chunk.text)
         return context
 
@@ -147,11 +127,10 @@ class NoGraph(Pipeline):
 class GraphPipeline(Pipeline):
     """Chunks and what the graph knows around them: Algorithm 1 with depth d.
 
-    `paths` restricts retrieval to files whose text is embedded (the coupled variant, Observation 4); None is
-    all files. `interfaces` adds the consumers of interfaces that a seed implements; `summary` writes
-    [ONTOLOGY INFO]; `by_file` takes a chunk's file name for its class, as Listing 2 does, else the types
-    whose lines the chunk holds. `nearest`: the neighbours whose chunks are nearest to the question come
-    first; "lines" shows that chunk of each.
+    `paths`: the files whose text is embedded (the coupled variant, Observation 4), None for all.
+    `interfaces` adds the consumers of interfaces that a seed implements, `summary` [ONTOLOGY INFO]; `by_file`
+    takes a chunk's file name for its class (Listing 2), not the types whose lines it holds. `nearest`:
+    neighbours whose chunks are nearest to the question come first; "lines" shows that chunk of each.
     """
 
     column: str = "DKB"
@@ -164,25 +143,22 @@ class GraphPipeline(Pipeline):
     budget: Budget = field(default_factory=Budget)
 
     def gather(self, question: str) -> Gathered:
-        best = self.repository.top(question, self.k, self.paths)
-        context = Gathered(self.budget, score=best[0][1] if best else 0.0)
-        for chunk, _ in best:
+        best, context = self.repository.top(question, self.k, self.paths), Gathered(self.budget)
+        for chunk in best:
             context.add_code(chunk.path, chunk.first, chunk.text[: self.budget.chunk])
-        context.seeds = list(dict.fromkeys(name for chunk, _ in best for name in self._seeds(chunk)))
-        around = {name: self._around(name, context) for name in context.seeds}
+        context.seeds = list(dict.fromkeys(name for chunk in best for name in self._seeds(chunk)))
+        around = {name: self._around(name) for name in context.seeds}
         for name in context.seeds if self.summary else ():
-            self._summarise(name, *around[name], context)
+            context.add(*self._summary(name, *around[name]))
         reached = dict.fromkeys(n for below, above, _ in around.values() for n in [*below, *above])
         neighbours = [self.graph.nodes[name] for name in reached if name not in around]
         best_chunks = self._best_chunks(question, neighbours) if self.nearest else {}
-        for node in sorted(
-            neighbours, key=lambda n: best_chunks.get(n.name, (len(self.repository.chunks),))[0]
-        ):
-            if self.nearest == "lines" and node.name in best_chunks:
-                chunk = best_chunks[node.name][1]
-                context.add_code(chunk.path, chunk.first, chunk.text[: self.budget.neighbour])
-            else:
-                self._add_declaration(node, context)
+        last = (len(self.repository.chunks), None)
+        for node in sorted(neighbours, key=lambda n: best_chunks.get(n.name, last)[0]):
+            chunk = best_chunks.get(node.name, last)[1] if self.nearest == "lines" else None
+            text = chunk.text if chunk else self._declaration(node)
+            first = chunk.first if chunk else node.first or 1
+            context.add_code(node.path, first, text[: self.budget.neighbour])
         return context
 
     def _best_chunks(self, question: str, nodes: list[TypeNode]) -> dict[str, tuple[int, TextChunk]]:
@@ -206,27 +182,20 @@ class GraphPipeline(Pipeline):
         ]
         return inside or [n.name for n in declared[:1]]
 
-    def _around(self, name: str, context: Gathered) -> tuple[list[str], list[str], dict[str, list[str]]]:
+    def _around(self, name: str) -> tuple[list[str], list[str], dict[str, list[str]]]:
         """(successors, predecessors and interface consumers, interface -> its consumers) in budget."""
-        below = context.nearest(self.graph.within(name, self.depth, "successors"))
-        above = context.nearest(self.graph.within(name, self.depth, "predecessors"))
-        consumers = {}
+        most, consumers = self.budget.neighbours, {}
+        below, above = (self.graph.within(name, self.depth, d)[:most] for d in ("successors", "predecessors"))
         for target in self.graph.successors.get(name, []) if self.interfaces else ():
             if "implements" in self.graph.edges[name, target]:
-                users = [u for u in self.graph.predecessors.get(target, []) if u != name]
-                consumers[target] = context.nearest(users)
+                consumers[target] = [u for u in self.graph.predecessors[target] if u != name][:most]
                 above += [u for u in consumers[target] if u not in above]
         return below, above, consumers
 
-    def _summarise(
-        self,
-        name: str,
-        below: list[str],
-        above: list[str],
-        consumers: Mapping[str, list[str]],
-        context: Gathered,
-    ) -> None:
-        """The lines of Listing 2 about one type; what is more than a step away is called indirect."""
+    def _summary(
+        self, name: str, below: list[str], above: list[str], consumers: Mapping[str, list[str]]
+    ) -> tuple[str, list[str]]:
+        """Listing 2 about one type, and the types it names; what is more than a step away is indirect."""
         shown = self._shown
         lines = [
             f"\n[ONTOLOGY INFO]: {shown(name)} implements {shown(i)}. Checking consumers of {shown(i)}..."
@@ -238,7 +207,7 @@ class GraphPipeline(Pipeline):
         lines += [f" - [INJECTS/USES] -> {shown(n)} ({kind})" for n, kind in kinds.items()]
         otherwise = dict.fromkeys(above, "indirectly") | dict.fromkeys(through, "uses (via interface)")
         lines += [f" - [USED BY] <- {shown(n)} ({self._relation(n, name) or otherwise[n]})" for n in above]
-        context.add("\n".join(lines) + "\n", [name, *below, *above, *consumers])
+        return "\n".join(lines) + "\n", [name, *below, *above, *consumers]
 
     def _relation(self, source: str, target: str) -> str:
         return " and ".join(self.graph.edges.get((source, target), ()))
@@ -252,9 +221,7 @@ class GraphPipeline(Pipeline):
     def _namesakes(self) -> Counter[str]:
         return Counter(node.simple for node in self.graph.nodes.values())
 
-    def _add_declaration(self, node: TypeNode, context: Gathered) -> None:
-        """The beginning of a neighbour's declaration (of its file, where the lines are not known)."""
+    def _declaration(self, node: TypeNode) -> str:
+        """A type's lines (its file's, where they are not known)."""
         lines = self.repository.texts[node.path].split("\n")
-        first = node.first or 1
-        text = "\n".join(lines[first - 1 : node.last or None])[: self.budget.neighbour]
-        context.add_code(node.path, first, text)
+        return "\n".join(lines[(node.first or 1) - 1 : node.last or None])

@@ -13,22 +13,24 @@ was measured of one is never shown for another, nor overwritten.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pkg_lib.core.models import cache_dir, model_spec, revision_of
+from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
 from pkg_lib.core.types import Generation, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
-from pkg_lib.generation.asking import Asker, Backend
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Backend, Decoding, Generator
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
-from pkg_lib.graph.types.scan import JavaTree, scan, texts
+from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.evidence import ContextEvidence, Judge, table
@@ -44,12 +46,8 @@ PROMPTS = {OURS: llm_kb.DKB_PROMPT, LLM_KB: llm_kb.LLM_KB_PROMPT}
 PROMPTS |= dict.fromkeys((BASE, SAME_SIZE), llm_kb.NO_GRAPH_PROMPT)
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
-STUDIED = (
-    "java.net.http",
-    "openjdk-17",
-    "openmrs-core",
-    "shopizer",
-)  # shown as not measured where results hold none
+# Shown as not measured where results hold none.
+STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer")
 
 
 def folder_of(results: Path, name: str) -> Path:
@@ -59,7 +57,7 @@ def folder_of(results: Path, name: str) -> Path:
 def place(repository: str) -> Path:
     """A repository by path, absolute or below the checkout; "openjdk-17" is the JDK's own source.
 
-    "openjdk-17/java.sql" is one of its modules, which is unpacked once into the cache directory.
+    "openjdk-17/java.sql" is one of its modules, which is unpacked into the cache directory.
     """
     name, _, module = repository.partition("/")
     if name != "openjdk-17":
@@ -67,7 +65,7 @@ def place(repository: str) -> Path:
     source = Path(os.environ.get(JDK) or JDK_AT)
     if not source.exists():
         raise UserError(
-            f"{source} is not there; install Debian's openjdk-17-source or set {JDK} to a src.zip or folder"
+            f"{source} is not there; install openjdk-17-source or set {JDK} to a src.zip or folder"
         )
     if not module:
         return source
@@ -77,34 +75,22 @@ def place(repository: str) -> Path:
     if source.is_dir():
         return source / module
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
-    with JavaTree(source) as tree:
-        for path in paths:
-            inside = path.startswith(f"{module}/") and ".." not in path.split("/")
-            if inside and not (folder / path).exists() and isinstance(data := tree.read(path), bytes):
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_bytes(data)
+    with zipfile.ZipFile(source) as archive:
+        wanted = (p for p in paths if p.startswith(f"{module}/"))
+        archive.extractall(folder, [p for p in wanted if not (folder / p).exists()])
     return folder / module
 
 
-class NotStored(UserError):
-    """Answers that only a model could give."""
-
-
-class _Stored:
-    """Stands in for a model that may not be loaded."""
-
-    def generate(self, requests: Sequence[Any], done: Any) -> None:
-        raise NotStored(f"{len(requests)} answers are not stored")
+class NotStored(Exception):
+    """An answer that only a model could give."""
 
 
 @dataclass
 class RepositoryStudy:
-    """A repository's files and questions, with the sizes of its pipelines and the model that is asked about
-    it.
+    """A repository's files and questions, the sizes of its pipelines and the model that is asked about it.
 
-    UserError for an unknown model, for sizes that no pipeline can take, and for a gold list that names no
-    type of the repository: before anything is shown or written. `retries`: how often LLM-KB asked again for
-    skipped files.
+    UserError for an unknown model, sizes that no pipeline can take, a gold list that names no type of the
+    repository. `retries`: how often LLM-KB asks again for skipped files.
     """
 
     root: Path
@@ -116,10 +102,10 @@ class RepositoryStudy:
     depth: int = DEPTH
     retries: int = 0
     embedder: Embedder | None = None
-    _graphs: dict[str, BuiltGraph] = field(default_factory=dict)
+    backend: Backend | None = None
 
     def __post_init__(self) -> None:
-        model_spec(self.model)
+        self.generator("", 0)
         Pipeline(RankedText({}, {}, {}), "", self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
             raise UserError(
@@ -169,18 +155,13 @@ class RepositoryStudy:
         """index.json of this very source, None where it was not measured."""
         return _stored(self.folder / "index.json")
 
-    def built(self, mode: str = "resolved") -> BuiltGraph:
-        if mode not in self._graphs:
-            self._graphs[mode] = in_mode(self.built(), mode) if mode != "resolved" else build(self.root)
-        return self._graphs[mode]
+    @cached_property
+    def built(self) -> BuiltGraph:
+        return build(self.root)
 
     @property
     def graph(self) -> TypeGraph:
-        return self.built().graph
-
-    def covered(self, mode: str = "resolved") -> frozenset[str]:
-        """The files that a node's `path` names: what the coupled variant embeds."""
-        return frozenset(n.path for n in self.built(mode).graph.nodes.values())
+        return self.built.graph
 
     def share_of_chunks(self, paths: frozenset[str]) -> float:
         """Equation 4: the share of the chunks that are of these files."""
@@ -214,8 +195,8 @@ class RepositoryStudy:
 
     def llm_kb(self, extraction: llm_kb.Extraction, column: str = LLM_KB) -> GraphPipeline:
         """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-        paths = frozenset(extraction.records)
-        return self.dkb(column, graph=extraction.graph(), paths=paths, interfaces=False, summary=False)
+        graph, paths = extraction.graph(), frozenset(extraction.records)
+        return self.dkb(column, graph=graph, paths=paths, interfaces=False, summary=False)
 
     @cached_property
     def pipelines(self) -> list[Pipeline]:
@@ -229,15 +210,15 @@ class RepositoryStudy:
     @cached_property
     def variants(self) -> list[Pipeline]:
         """DKB with one thing changed at a time."""
-        published = {"graph": self.built("as-published").graph, "paths": self.covered("as-published")}
+        published = in_mode(self.built, "as-published").graph
         changes: dict[str, dict[str, Any]] = {
             OURS: {},
             "depth 0 (interface consumers only)": {"depth": 0},
             "depth 2": {"depth": 2},
             "depth 3": {"depth": 3},
             "without interface consumers": {"interfaces": False},
-            "coupled": {"paths": self.covered()},
-            "as published": published | {"by_file": True},
+            "coupled": {"paths": frozenset(self.graph.by_path)},
+            "as published": {"graph": published, "paths": frozenset(published.by_path), "by_file": True},
             "neighbours nearest to the question first": {"nearest": "first"},
             "their lines nearest to the question": {"nearest": "lines"},
         }
@@ -251,52 +232,66 @@ class RepositoryStudy:
     def evidence(self) -> ContextEvidence:
         """Recall and precision of pipelines and variants; LLM-KB after a retry where that is stored."""
         variants = list(self.variants)
-        again = self._stored_extraction(retries=1) if self.extracted else None
+        again = self._extracted(retries=1) if self.extracted else None
         if again and again.retried:
             variants.append(self.llm_kb(again, "LLM-KB, one retry"))
         frames = (table(self.judge, self.questions, p) for p in (self.pipelines, variants))
         return ContextEvidence(self.name, self.k, self.depth, *frames)
 
-    def asker(self, stage: str, most: int, backend: Backend | None = None) -> Asker:
-        """The model with what it has answered so far for this repository and stage."""
-        cache = GenerationCache(self.folder / "answers" / slug(self.model))
-        revision = revision_of(model_spec(self.model), self.results, resolve=backend is None)
-        return Asker(self.model, revision, cache, f"{stage}.jsonl", stage, most, backend)
+    @cached_property
+    def cache(self) -> GenerationCache:
+        """What the model has answered so far for this repository."""
+        return GenerationCache(self.folder / "answers" / slug(self.model))
 
-    def extract(self, backend: Backend | None = None, retries: int | None = None) -> llm_kb.Extraction:
+    def generator(self, stage: str, most: int) -> Generator:
+        """The model, which alone decides where an answer of at most so many tokens ends."""
+        style = model_spec(self.model).style
+        parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
+        # Eight at once: the contexts have some 5,000 tokens each.
+        decoding = Decoding(parameters | {"style": style}, stop=lambda text: False, slots=8)
+        return Generator(self.model, decoding, self.cache, self.results, self.backend)
+
+    def _answers(
+        self, stage: str, most: int, prompts: Mapping[str, str], stored: bool
+    ) -> dict[str, Generation]:
+        """name -> answer; `stored`: NotStored where the model would have to be asked."""
+        generator = self.generator(stage, most)
+        if stored and not all(map(generator.stored, prompts.values())):
+            raise NotStored
+        return generator.ask(prompts, f"{stage}.jsonl", stage)
+
+    def extract(self, retries: int | None = None, stored: bool = False) -> llm_kb.Extraction:
         """LLM-KB's records of the repository; the model is loaded where an answer is not stored."""
-        asker = self.asker("extraction", llm_kb.MAX_NEW_TOKENS, backend)
-        return llm_kb.extract(self.texts, asker, retries=self.retries if retries is None else retries)
+        return llm_kb.extract(
+            self.texts,
+            lambda prompts: self._answers("extraction", llm_kb.MAX_NEW_TOKENS, prompts, stored),
+            retries=self.retries if retries is None else retries,
+        )
 
-    def _stored_extraction(self, retries: int | None = None) -> llm_kb.Extraction | None:
-        try:
-            return self.extract(_Stored(), retries)
-        except NotStored:
-            return None
+    def _extracted(self, retries: int | None = None) -> llm_kb.Extraction | None:
+        with suppress(NotStored):
+            return self.extract(retries, stored=True)
+        return None
 
     @cached_property
     def extracted(self) -> llm_kb.Extraction | None:
         """`extract` from stored answers alone; None where one is not stored."""
-        return self._stored_extraction()
+        return self._extracted()
 
-    def ask(self, pipeline: Pipeline, backend: Backend | None = None) -> dict[str, Generation]:
-        """question -> answer, by the published prompts; the model is loaded where an answer is not stored."""
-        prompt = PROMPTS[pipeline.column]
-        prompts = {
-            q.id: llm_kb.fill(prompt, context=pipeline.gather(q.id).text, question=q.question)
-            for q in self.questions
-        }
-        return self.asker("questions", ANSWER_TOKENS, backend).ask(prompts)
+    def ask(self, pipeline: Pipeline, stored: bool = False) -> dict[str, Generation]:
+        """question -> answer, by the published prompts."""
+        template = PROMPTS[pipeline.column]
+        contexts = {q: pipeline.gather(q.id).text for q in self.questions}
+        prompts = {q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()}
+        return self._answers("questions", ANSWER_TOKENS, prompts, stored)
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
         answers = {}
         for pipeline in self.pipelines:
-            try:
-                answers[pipeline.column] = self.ask(pipeline, _Stored())
-            except NotStored:
-                continue
+            with suppress(NotStored):
+                answers[pipeline.column] = self.ask(pipeline, stored=True)
         return answers
 
 
@@ -306,7 +301,7 @@ def open_study(
     """A repository by `place` with its question file; UserError where there is nothing to read."""
     root, asked = place(repository), read_questions(place(questions))
     files = dict(texts(scan(root)))
-    if not any(text.strip() for text in files.values()):
+    if not any(map(str.strip, files.values())):
         raise UserError(f"{root} has no .java file that can be read")
     return RepositoryStudy(root, results or results_dir(), asked, files, **options)
 
