@@ -2,7 +2,7 @@
 
     corpus -> graph -> index -> retriever -> prompt -> generator -> sandbox -> selection -> tables
 
-A stage imports only from stages left of it and from this file.
+docs/architecture.md says which folder may import which.
 """
 
 from __future__ import annotations

@@ -135,9 +135,12 @@ CORPORA: Registry[Corpus] = Registry(
     ),
 )
 
+BUILT_IN = frozenset(CORPORA)
+
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
     """Each part of a name with the value behind its colon, if it takes one; UserError for a part that is unknown."""
+    load_plugins()
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
     pairs: list[tuple[Corpus, list[str]]] = []
     for part in name.split("+"):
@@ -165,8 +168,8 @@ def is_text(name: str) -> bool:
 
 
 def own(name: str) -> bool:
-    """Whether a part of the corpus is what the user can change under its name: a tree, a package, a directory."""
-    return any(corpus.prefix or corpus.replaced() for corpus, _ in parts(name))
+    """Whether a part of the corpus is what the user can change under its name: a tree, a package, a plug-in."""
+    return any(c.prefix or c.replaced() or c.name not in BUILT_IN for c, _ in parts(name))
 
 
 def redistributable(name: str) -> bool:
