@@ -143,7 +143,8 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict. "not_measured" is an infrastructure fault, never the model's failure.
+    """A verdict. "not_measured" is never the model's failure: there is no completion, no published context,
+    no stored verdict on this very solution, or the sandbox had a fault.
 
     `error` is a name of the taxonomy in execution/errors.py ("" when passed), `detail` the last line of the
     traceback, `seconds` the wall time in the sandbox.

@@ -18,11 +18,15 @@ CONTROLS = ("return None", "canonical solution")  # rows that must solve no task
 
 
 class Benchmark(ABC):
-    """Tasks that ask for one Python function. A new benchmark is a subclass in a file of its own, and an
-    entry in BENCHMARKS.
+    """Tasks that ask for one Python function. A new one is a subclass in a file of its own, registered in
+    BENCHMARKS.
 
     `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same
-    prompt to the same task id, so that they share completions. `seconds` limits one test process; a stored verdict stays when it changes.
+    prompt to the same task id, so that they share completions. `seconds` limits one test process; stored
+    verdicts stay when it changes.
+
+    A model may answer with the whole function. Where `program` puts it after the prompt, the prompt must be
+    Python by itself: the function's head with a docstring.
     """
 
     name: str

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import Registry
+from pkg_lib.core.registry import Registry, load_plugins
 from pkg_lib.core.store import read_json, read_rows, results_path
 from pkg_lib.core.types import Document, UserError, digest
 from pkg_lib.data import published, text_corpora
