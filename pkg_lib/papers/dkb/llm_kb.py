@@ -2,8 +2,7 @@
 
 A file is processed when the answer names it, by path or else by file name; the rest is "SKIPPED/MISSED by
 LLM" (Listing 3). A processed file without a class has no record; records make the graph. The paper prints
-neither the batch size nor retries. The prompts, of Listings 4 to 7,
-stand in prompts.toml.
+neither the batch size nor retries.
 """
 
 from __future__ import annotations
