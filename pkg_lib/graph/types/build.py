@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 Named = list[tuple[str, str]]  # (path, what is said of it)
 Rows = list[list[Any]]
+PARTS = Facts.__slots__
 PART = 64  # files that a worker gets at a time, at least: an archive's directory is read again for each part
 WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to start than it saves
 
@@ -52,10 +54,6 @@ class BuiltGraph:
     def graph(self) -> TypeGraph:
         return self.resolution.graph
 
-    @property
-    def cycles(self) -> list[list[str]]:
-        return self.graph.cycles()
-
 
 def build(
     root: Path,
@@ -76,14 +74,8 @@ def build(
         known = _load(store) if store else {}
         entries = dict(sorted(_facts(tree, known, processes)))
         if store:
-            rows = [
-                {"version": VERSION},
-                *(
-                    [path, sha, *(getattr(f, part) for part in Facts.__slots__)]
-                    for path, (sha, f) in entries.items()
-                ),
-            ]
-            write_text(store, "".join(json.dumps(row) + "\n" for row in rows))
+            rows = ([path, sha, *map(partial(getattr, f), PARTS)] for path, (sha, f) in entries.items())
+            write_text(store, "".join(json.dumps(row) + "\n" for row in [{"version": VERSION}, *rows]))
         seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
         facts = {path: f for path, (_, f) in entries.items()}
         skipped = sorted([*tree.skipped, *((p, f.reason) for p, f in facts.items() if f.reason)])
@@ -156,7 +148,7 @@ def _load(store: Path) -> dict[str, tuple[str, Facts]]:
     try:
         head, *rows = map(json.loads, store.read_text("utf8").splitlines())
         return {row[0]: (row[1], _restored(*row[2:])) for row in rows if head == {"version": VERSION}}
-    except (OSError, ValueError, TypeError) as e:
+    except (OSError, ValueError, TypeError, LookupError) as e:
         raise UserError(f"{store} is no store of parsed files; delete it, it is made again") from e
 
 
@@ -182,12 +174,9 @@ def lines(built: BuiltGraph) -> list[str]:
     text += [f"type names: {_listed(dict(about.references.most_common()))}"] if about.references else []
     clashes = [f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous]
     again = [f"{name} in {path}" for path, name in about.again]
-    cycles = [", ".join(group) for group in built.cycles]
-    for word, names in {
-        "ambiguous": clashes,
-        "cyclic inheritance": cycles,
-        "declared in another file too": again,
-    }.items():
+    cycles = [", ".join(group) for group in graph.cycles()]
+    rare = {"ambiguous": clashes, "cyclic inheritance": cycles, "declared in another file too": again}
+    for word, names in rare.items():
         text += [f"{word}: {len(names):,} ({first_few(names)})"] if names else []
     for word, rows in {"skipped": built.skipped, "remarked": built.remarks}.items():
         paths = {reason: [p for p, r in rows if r == reason] for reason in by_reason(rows)}

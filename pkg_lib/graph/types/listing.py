@@ -7,8 +7,8 @@ What follows from the listing, and is kept here on purpose:
   them; and a type that has a field of its own type gets an edge to itself.
 - Only a type that is written as one name is seen: no generics, arrays, dotted names or `Type... rest`.
 - A pair has one label; inheritance is added last and replaces `injects`.
-The listing omits supertypes. Found by trying: they too count only where they are written as one name, and what
-an interface extends gives nothing. So Shopizer and OpenMRS Core have exactly the published numbers.
+The listing omits supertypes. Found by trying: they too count only where they are written as one name, and
+what an interface extends gives nothing. So Shopizer and OpenMRS Core have exactly the published numbers.
 """
 
 from __future__ import annotations

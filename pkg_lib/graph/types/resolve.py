@@ -22,10 +22,10 @@ EXTRA = ("arguments", "beans")  # edges that the paper does not have: see `graph
 # Names that java.lang brings into every file; they matter where a project's import on demand has them too.
 JAVA_LANG = set(
     """AutoCloseable Boolean Byte CharSequence Character Class ClassLoader Cloneable Comparable Deprecated
-    Double Enum Error Exception Float FunctionalInterface Integer Iterable Long Math Module Number Object Override
-    Package Process Readable Record Runnable Runtime RuntimeException SafeVarargs Short StackWalker StrictMath
-    String StringBuffer StringBuilder SuppressWarnings System Thread ThreadGroup ThreadLocal Throwable
-    Void""".split()
+    Double Enum Error Exception Float FunctionalInterface Integer Iterable Long Math Module Number
+    Object Override Package Process Readable Record Runnable Runtime RuntimeException SafeVarargs Short
+    StackWalker StrictMath String StringBuffer StringBuilder SuppressWarnings System Thread ThreadGroup
+    ThreadLocal Throwable Void""".split()
 )
 
 

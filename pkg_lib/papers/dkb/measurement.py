@@ -66,7 +66,7 @@ def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
         "references": dict(sorted(built.resolution.references.items())),
         "ambiguous": len(built.resolution.ambiguous),
         "again": len(built.resolution.again),
-        "cycles": len(built.cycles),
+        "cycles": len(built.graph.cycles()),
         "skipped": by_reason(built.skipped),
         "remarks": by_reason(built.remarks),
         "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
