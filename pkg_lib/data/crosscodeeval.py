@@ -6,7 +6,7 @@ From PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_compl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pandas as pd
 
 from pkg_lib.chunking.languages import parse, parse_errors
 from pkg_lib.core.types import UserError
-from pkg_lib.data.code_match import KEYWORDS, Match, match
+from pkg_lib.data.code_match import KEYWORDS, match
 from pkg_lib.data.records import benchmark_file, read_records
 
 VARIABLE, TITLE = "PKG_CCEVAL_DIR", "CrossCodeEval"
@@ -70,17 +70,12 @@ def report(path: Path, language: str) -> Iterator[str]:
     tasks = load_crosscodeeval(language)
     title = "completions: task_id and completion a line"
     completions = dict(read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"]))))
-    scores = score(tasks, completions)
-    if not scores:
-        raise UserError(f"{path} holds no completion of a task of {TITLE}'s {language}")
-    strangers = len(completions) - len(scores)
-    yield f"{len(scores)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
-    for name, value in pd.DataFrame(map(asdict, scores.values())).mean().items():
-        yield f"{name}: {100 * value:.1f}"
-
-
-def score(tasks: Sequence[CrossFileTask], completions: Mapping[str, str]) -> dict[str, Match]:
-    """Task -> its measures, for tasks with a completion."""
     known = [t for t in tasks if t.id in completions]
-    texts = [first_statement(completions[t.id], t.language, t.prompt) for t in known]
-    return {t.id: match(text, t.reference, t.language) for t, text in zip(known, texts, strict=True)}
+    if not known:
+        raise UserError(f"{path} holds no completion of a task of {TITLE}'s {language}")
+    texts = [first_statement(completions[t.id], language, t.prompt) for t in known]
+    rows = [asdict(match(text, t.reference, language)) for text, t in zip(texts, known, strict=True)]
+    strangers = len(completions) - len(known)
+    yield f"{len(known)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
+    for name, value in pd.DataFrame(rows).mean().items():
+        yield f"{name}: {100 * value:.1f}"
