@@ -9,7 +9,7 @@ from pkg_lib.data.questions import Question
 from pkg_lib.graph.types.java import facts_of
 from pkg_lib.graph.types.listing import graph_of as published
 from pkg_lib.graph.types.resolve import graph_of
-from pkg_lib.papers.dkb.evidence import Judge, paired, table
+from pkg_lib.papers.dkb.evidence import paired, reached_types, scores, table
 from pkg_lib.papers.dkb.pipelines import Budget, Excerpt, Gathered, GraphPipeline, NoGraph, RankedText
 from pkg_lib.papers.dkb.splitter import chunks_of
 
@@ -108,15 +108,17 @@ def test_excerpts_that_are_chosen_by_the_question():
 
 
 def test_evidence_by_hand():
-    judge = Judge(GRAPH)
+    graph = GRAPH
     chunks = NoGraph(ranked("Impl", "Store"), k=2).gather("Q")
-    assert judge.reached(chunks, "source") == {"Impl", "Store", "Store.Row"}
-    assert judge.scores(QUESTION, chunks, "source") == (0.5, 1.0)  # Row counts as Store
-    assert judge.reached(chunks, "named") == {"Impl", "Api", "Store", "Store.Row"}
-    assert judge.scores(QUESTION, chunks, "named") == (0.5, pytest.approx(2 / 3))
+    assert reached_types(graph, chunks, "source") == {"Impl", "Store", "Store.Row"}
+    assert scores(graph, QUESTION, chunks, "source") == (0.5, 1.0)  # Row counts as Store
+    assert reached_types(graph, chunks, "named") == {"Impl", "Api", "Store", "Store.Row"}
+    assert scores(graph, QUESTION, chunks, "named") == (0.5, pytest.approx(2 / 3))
     context = dkb("Impl", budget=Budget(total=330))
     assert "// Web.java" not in context.text
-    assert judge.scores(QUESTION, context, "listed")[0] == 0.75 > judge.scores(QUESTION, context, "source")[0]
+    assert (
+        scores(graph, QUESTION, context, "listed")[0] == 0.75 > scores(graph, QUESTION, context, "source")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,19 +127,19 @@ def test_evidence_by_hand():
 )
 def test_only_the_types_whose_lines_are_shown_are_reached(excerpt, types):
     source = "class One {\n}\nclass Two {\n}\nclass Three {\n}"
-    judge = Judge(graph_of({"A.java": facts_of(source.encode())}).graph)
-    assert judge.reached(Gathered(excerpts=[Excerpt(*excerpt)]), "source") == types
+    graph = graph_of({"A.java": facts_of(source.encode())}).graph
+    assert reached_types(graph, Gathered(excerpts=[Excerpt(*excerpt)]), "source") == types
 
 
 def test_nothing_reached_has_no_precision():
-    recall, precision = Judge(GRAPH).scores(QUESTION, NoGraph(ranked(), k=2).gather("Q"), "source")
+    recall, precision = scores(GRAPH, QUESTION, NoGraph(ranked(), k=2).gather("Q"), "source")
     assert recall == 0 and precision != precision
 
 
 def test_the_table_has_a_row_a_pipeline_question_and_reading():
     repository = ranked("Impl", "Lone")
     pipelines = [NoGraph(repository, k=1), GraphPipeline(repository, k=1, graph=GRAPH)]
-    recall = table(Judge(GRAPH), [QUESTION], pipelines).set_index(["pipeline", "reading"])["recall"]
+    recall = table(GRAPH, [QUESTION], pipelines).set_index(["pipeline", "reading"])["recall"]
     assert [*recall.index] == [(p, r) for p in ("No-Graph", "DKB") for r in ("source", "listed", "named")]
     assert recall["No-Graph", "source"] == 0.25 and recall["DKB", "source"] == 0.75
 

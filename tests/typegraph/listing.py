@@ -11,7 +11,8 @@ TYPES = Query(JAVA, "".join(f"({kind}_declaration name: (identifier) @class_name
 FIELDS = Query(JAVA, "(field_declaration type: (type_identifier) @type_name)")
 PARAMETERS = Query(
     JAVA,
-    "(constructor_declaration parameters: (formal_parameters (formal_parameter type: (type_identifier) @type_name)))",
+    "(constructor_declaration parameters:"
+    " (formal_parameters (formal_parameter type: (type_identifier) @type_name)))",
 )
 
 

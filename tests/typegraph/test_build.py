@@ -113,10 +113,7 @@ def test_a_file_that_cannot_be_read_is_named(tree, monkeypatch):
 
 
 def test_a_generated_file_of_five_megabytes(tree):
-    rows = (
-        "    /** One of many rows that a generator has written, with a comment of some length above each. */\n"
-        * 60_000
-    )
+    rows = f"    /** {'One of many rows of a comment. ' * 3} */\n" * 60_000
     (tree / "Big.java").write_text(f"package a; class Big {{ Good good;\n{rows} }}")
     assert (tree / "Big.java").stat().st_size > 5_000_000
     built = build(tree)
@@ -186,8 +183,9 @@ def test_a_build_that_is_stopped_for_a_while_gives_the_same_graph(tmp_path):
         rows = "".join(f"Type{i} field{i};\n" for i in range(6000))
         (tmp_path / f"A{n}.java").write_text(f"class A{n} {{ A{(n + 1) % 40} next; {rows} }}")
     program = (
-        "import sys; from pathlib import Path; from pkg_lib.graph.types.build import build; print('ready', flush=True);"
-        "built = build(Path(sys.argv[1])); print(len(built.graph.nodes), len(built.graph.edges), built.skipped)"
+        "import sys; from pathlib import Path; from pkg_lib.graph.types.build import build\n"
+        "print('ready', flush=True); built = build(Path(sys.argv[1]))\n"
+        "print(len(built.graph.nodes), len(built.graph.edges), built.skipped)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -26,53 +26,47 @@ READING = "listed"
 RESAMPLES = 10_000
 
 
-@dataclass(frozen=True)
-class Judge:
-    """What a context reaches, by the resolved graph, whatever graph a pipeline itself uses."""
-
-    graph: TypeGraph
-
-    def outermost(self, name: str) -> str:
-        """The top-level type around a type, which a package or nothing is around."""
-        while (outer := name.rpartition(".")[0]) in self.graph.nodes:
-            name = outer
-        return name
-
-    def reached(self, gathered: Gathered, reading: str) -> set[str]:
-        nodes = self.graph.nodes.values()
-        if reading == "named":
-            words = set(re.findall(r"[^\W\d][\w$]*", gathered.text))
-            return {n.name for n in nodes if n.simple in words}
-        types = set()
-        for e in gathered.excerpts:
-            declared = self.graph.by_path.get(e.path, [])
-            types |= {n.name for n in declared if n.first <= e.last and e.first <= n.last}
-        if reading == "listed":
-            # In a graph that is keyed by simple names, a listed name means all types that have it.
-            listed = set(gathered.listed)
-            simple = listed - self.graph.nodes.keys()
-            types |= {n.name for n in nodes if n.name in listed or n.simple in simple}
-        return types
-
-    def scores(self, question: Question, gathered: Gathered, reading: str) -> tuple[float, float]:
-        """Recall: the share of the needed types that are reached. Precision: the share of the reached types
-        that are needed, a nested type as the type around it; NaN where nothing is reached."""
-        reached, needed = self.reached(gathered, reading), gold(question, self.graph)
-        whole, wanted = {self.outermost(n) for n in reached}, {self.outermost(n) for n in needed}
-        recall = sum(n in reached for n in needed) / len(needed)
-        return recall, len(whole & wanted) / len(whole) if whole else float("nan")
+def outermost(graph: TypeGraph, name: str) -> str:
+    """The top-level type around a type, which a package or nothing is around."""
+    while (outer := name.rpartition(".")[0]) in graph.nodes:
+        name = outer
+    return name
 
 
-def table(judge: Judge, questions: Sequence[Question], pipelines: Sequence[Pipeline]) -> pd.DataFrame:
+def reached_types(graph: TypeGraph, gathered: Gathered, reading: str) -> set[str]:
+    """The types that a context reaches, by the resolved graph, whatever graph a pipeline itself uses."""
+    nodes = graph.nodes.values()
+    if reading == "named":
+        words = set(re.findall(r"[^\W\d][\w$]*", gathered.text))
+        return {n.name for n in nodes if n.simple in words}
+    types = set()
+    for e in gathered.excerpts:
+        types |= {n.name for n in graph.by_path.get(e.path, []) if n.first <= e.last and e.first <= n.last}
+    if reading == "listed":
+        # In a graph that is keyed by simple names, a listed name means all types that have it.
+        listed = set(gathered.listed)
+        simple = listed - graph.nodes.keys()
+        types |= {n.name for n in nodes if n.name in listed or n.simple in simple}
+    return types
+
+
+def scores(graph: TypeGraph, question: Question, gathered: Gathered, reading: str) -> tuple[float, float]:
+    """Recall: the share of the needed types that are reached. Precision: the share of the reached types that
+    are needed, a nested type as the type around it; NaN where nothing is reached."""
+    reached, needed = reached_types(graph, gathered, reading), gold(question, graph)
+    whole, wanted = ({outermost(graph, n) for n in names} for names in (reached, needed))
+    recall = sum(n in reached for n in needed) / len(needed)
+    return recall, len(whole & wanted) / len(whole) if whole else float("nan")
+
+
+def table(graph: TypeGraph, questions: Sequence[Question], pipelines: Sequence[Pipeline]) -> pd.DataFrame:
     """A row a pipeline, question and reading: recall, precision, the context's characters, excerpts."""
     rows = []
-    for pipeline in pipelines:
-        for q in questions:
-            gathered = pipeline.gather(q.id)
-            size = len(gathered.text), len(gathered.excerpts)
-            for reading in READINGS:
-                scores = judge.scores(q, gathered, reading)
-                rows.append([pipeline.column, q.id, q.kind, reading, *scores, *size])
+    for pipeline, q in product(pipelines, questions):
+        gathered = pipeline.gather(q.id)
+        for reading in READINGS:
+            values = *scores(graph, q, gathered, reading), len(gathered.text), len(gathered.excerpts)
+            rows.append([pipeline.column, q.id, q.kind, reading, *values])
     columns = ["pipeline", "question", "kind", "reading", "recall", "precision", "characters", "excerpts"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -18,7 +18,7 @@ from pkg_lib.data.questions import gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import by_reason, scan, texts
 from pkg_lib.graph.types.typegraph import MODES
-from pkg_lib.papers.dkb.evidence import READING
+from pkg_lib.papers.dkb.evidence import READING, reached_types
 from pkg_lib.papers.dkb.llm_kb import TRUNCATED_AT
 from pkg_lib.papers.dkb.pipelines import Budget
 from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study
@@ -135,7 +135,7 @@ def run(
         yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
     for q in study.questions:
         for pipeline in study.pipelines:
-            reached = study.judge.reached(pipeline.gather(q.id), READING)
+            reached = reached_types(study.graph, pipeline.gather(q.id), READING)
             if missed := [n for n in gold(q, study.graph) if n not in reached]:
                 yield f"{q.id}: {pipeline.column} misses {', '.join(missed)}"
     if model:

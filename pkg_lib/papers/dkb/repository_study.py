@@ -33,7 +33,7 @@ from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
-from pkg_lib.papers.dkb.evidence import ContextEvidence, Judge, table
+from pkg_lib.papers.dkb.evidence import ContextEvidence, table
 from pkg_lib.papers.dkb.pipelines import DEPTH, TOP_K, GraphPipeline, NoGraph, Pipeline, RankedText
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
@@ -77,6 +77,10 @@ def place(repository: str) -> Path:
         wanted = (p for p in paths if p.startswith(f"{module}/"))
         archive.extractall(folder, [p for p in wanted if not (folder / p).exists()])
     return folder / module
+
+
+def _stored(path: Path) -> dict[str, Any] | None:
+    return read_json(path) if path.exists() else None
 
 
 class NotStored(Exception):
@@ -137,16 +141,14 @@ class RepositoryStudy:
     def folder(self) -> Path:
         """Where what is stored of this very source lies."""
         home = folder_of(self.results, self.name)
-        stored = _stored(home / "index.json")
-        fits = stored is None or stored.get("source") == self.source
-        return home if fits else home.with_name(f"{home.name}-{self.source[:8]}")
+        stored = _stored(home / "index.json") or {"source": self.source}
+        return home if stored.get("source") == self.source else Path(f"{home}-{self.source[:8]}")
 
     def file(self, stem: str) -> Path:
         """A file that is made from the source and the questions."""
-        path = self.folder / f"{stem}.json"
-        stored = _stored(path)
-        fits = stored is None or stored.get("digest") == self.digest
-        return path if fits else path.with_name(f"{stem}-{self.digest[:8]}.json")
+        stored = _stored(self.folder / f"{stem}.json") or {"digest": self.digest}
+        another = "" if stored.get("digest") == self.digest else f"-{self.digest[:8]}"
+        return self.folder / f"{stem}{another}.json"
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
@@ -205,7 +207,7 @@ class RepositoryStudy:
         same_size = NoGraph(self.repository, SAME_SIZE, self.k, sizes=sizes)
         return [base, same_size, dkb, *([self.llm_kb(self.extracted)] if self.extracted else [])]
 
-    @cached_property
+    @property
     def variants(self) -> list[Pipeline]:
         """DKB with one thing changed at a time."""
         published = in_mode(self.built, "as-published").graph
@@ -223,17 +225,13 @@ class RepositoryStudy:
         return [self.dkb(name, **options) for name, options in changes.items()]
 
     @cached_property
-    def judge(self) -> Judge:
-        return Judge(self.graph)
-
-    @cached_property
     def evidence(self) -> ContextEvidence:
         """Recall and precision of pipelines and variants; LLM-KB after a retry where that is stored."""
-        variants = list(self.variants)
+        variants = self.variants
         again = self._extracted(retries=1) if self.extracted else None
         if again and again.retried:
             variants.append(self.llm_kb(again, "LLM-KB, one retry"))
-        frames = (table(self.judge, self.questions, p) for p in (self.pipelines, variants))
+        frames = (table(self.graph, self.questions, p) for p in (self.pipelines, variants))
         return ContextEvidence(self.name, self.k, self.depth, *frames)
 
     @cached_property
@@ -302,10 +300,6 @@ def open_study(
     if not any(map(str.strip, files.values())):
         raise UserError(f"{root} has no .java file that can be read")
     return RepositoryStudy(root, results or results_dir(), asked, files, **options)
-
-
-def _stored(path: Path) -> dict[str, Any] | None:
-    return read_json(path) if path.exists() else None
 
 
 def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any] | None:

@@ -1,9 +1,7 @@
-"""The recursive character splitter (Section 6.1): chunks of at most 1,000 characters that overlap by at most
-100.
+"""The recursive character splitter (Section 6.1): chunks of 1,000 characters that overlap by 100, at most.
 
-The same chunks as `RecursiveCharacterTextSplitter` of langchain-text-splitters gives by default, as spans of
-the text, so that each chunk's lines are known. Text is cut at blank lines, where that is too coarse at line
-ends, then spaces, then anywhere.
+The same chunks as langchain's `RecursiveCharacterTextSplitter` gives by default, as spans of the text, so
+that each chunk's lines are known. Text is cut at blank lines, else line ends, spaces, anywhere.
 """
 
 from __future__ import annotations
