@@ -1,10 +1,10 @@
-"""Docstrings -> JSON by their sections: numpydoc (underlined titles), Google (`Args:`) and Sphinx (`:param x:`) style.
+"""Docstrings -> JSON by their sections: numpydoc, Google (`Args:`) and Sphinx (`:param x:`) style.
 
 A docstring document is its signature, an empty line, and the docstring without its indentation. Its JSON:
 
-    {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {"explanation": ..., ...},
-                           "parameters": [{"name": "x", "type": "array_like", "description": "..."}], "returns": [...],
-                           "notes": {"explanation": ...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
+    {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {...},
+                           "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
+                           "notes": {...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
 
 Prose is read as reStructuredText. Nothing is left out: a section whose title is not known is prose, a line of
 a list that has no form is the description of an entry.
@@ -23,11 +23,12 @@ from pkg_lib.graph.text.documents import Rejected
 
 _UNDERLINE = re.compile(r"[ \t]*(-{3,}|={3,})[ \t]*")
 _GOOGLE = re.compile(
-    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes|Methods|Returns?"
-    r"|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References|See Also|Todo):[ \t]*"
+    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes|Methods"
+    r"|Returns?|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References|See Also|Todo):[ \t]*"
 )
 _FIELD = re.compile(
-    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b([^:\n]*):"
+    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b"
+    r"([^:\n]*):"
 )
 # Titles and fields in small letters -> the section that they are.
 _TITLES = dict.fromkeys(("args", "arguments", "params"), "parameters")
@@ -51,7 +52,7 @@ def document_text(signature: str, docstring: str) -> str:
 
 
 def sections_of(document: Document) -> dict[str, Any]:
-    """The JSON object of a docstring document. Raises Rejected for another kind and for an empty docstring."""
+    """The JSON of a docstring document. Raises Rejected for another kind or an empty docstring."""
     if document.kind != "docstring":
         raise Rejected(f"no docstring: kind {document.kind}")
     signature, _, body = document.text.partition("\n\n")
@@ -121,7 +122,7 @@ def _prose(text: str) -> Any:
 
 
 def _examples(text: str) -> list[dict[str, str]]:
-    """Every code block with all the text since the one before it; text at the end is an entry without code."""
+    """Each code block with the text since the one before; text at the end is an entry without code."""
     examples: list[dict[str, str]] = []
     words: list[str] = []
     for event in rst.events(text):
@@ -134,7 +135,7 @@ def _examples(text: str) -> list[dict[str, str]]:
 
 
 def _entries(lines: list[str], kind: str) -> list[dict[str, str]]:
-    """The entries of a list section: a line at the outer indentation starts one, deeper lines belong to it."""
+    """The entries of a list section: a line at the outer indentation starts one."""
     groups: list[list[str]] = []
     for line in textwrap.dedent("\n".join(lines)).strip("\n").split("\n"):
         if groups and (not line.strip() or line[0].isspace()):
