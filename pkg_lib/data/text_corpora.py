@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import inspect
 import logging
 import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -128,8 +128,6 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
 
 def docstrings(package: str) -> Iterator[Document]:
     """One document a documented public function or class; a warning names what does not parse."""
-    from pkg_lib.graph.text.docstrings import document_text
-
     base, files = package_files(package)
     used: set[str] = set()
     for path in files:
@@ -139,9 +137,8 @@ def docstrings(package: str) -> Iterator[Document]:
         module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
         try:
             for name, signature, text in definitions(path.read_bytes()):
-                yield Document(
-                    _unique(f"docstrings/{module}.{name}", used), document_text(signature, text), "docstring"
-                )
+                place = _unique(f"docstrings/{module}.{name}", used)
+                yield Document(place, f"{signature}\n\n{text}\n", "docstring")
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as e:
             log.warning("corpus docstrings:%s: %s left out (%s: %s)", package, relative, type(e).__name__, e)
 
@@ -164,19 +161,16 @@ def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
 def _listed(tree: ast.Module) -> set[str] | None:
     """The names in a literal `__all__`; None where there is none that can be read."""
     for node in tree.body:
-        if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["__all__"]:
-            try:
-                names = ast.literal_eval(node.value)
-            except ValueError:
-                return None
-            return set(names) if isinstance(names, list | tuple) else None
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            with suppress(ValueError, TypeError):
+                return set(ast.literal_eval(node.value))
     return None
 
 
 def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
     if not isinstance(node, (*_FUNCTION, ast.ClassDef)) or node.name.startswith("_"):
         return
-    text = inspect.cleandoc(ast.get_docstring(node, clean=False) or "")
+    text = ast.get_docstring(node) or ""
     if text.strip():
         yield f"{prefix}{node.name}", _signature(node), text
     for child in node.body if isinstance(node, ast.ClassDef) else ():

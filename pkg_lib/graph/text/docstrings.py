@@ -46,11 +46,6 @@ _GOOGLE_ENTRY = re.compile(
 _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 
-def document_text(signature: str, docstring: str) -> str:
-    """The text of a docstring document; `docstring` is cleaned of indentation."""
-    return f"{signature}\n\n{docstring}\n"
-
-
 def sections_of(document: Document) -> dict[str, Any]:
     """The JSON of a docstring document. Raises Rejected for another kind or an empty docstring."""
     if document.kind != "docstring":
@@ -86,25 +81,19 @@ def read(docstring: str) -> dict[str, Any]:
 def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
     """(title, lines) of each section; the first, without a title, is summary and description."""
     sections: list[tuple[str, list[str]]] = [("", [])]
-    i = 0
-    while i < len(lines):
-        title, taken = _title(lines[i], lines[i + 1] if i + 1 < len(lines) else "")
-        if title:
-            sections.append((title, []))
+    underline = False
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if underline:
+            underline = False
+        elif line.strip() and not line[0].isspace() and _UNDERLINE.fullmatch(following):
+            sections.append((line.strip().rstrip(":"), []))
+            underline = True
+        # A Google title has indented text below it, else the word is part of a sentence.
+        elif (m := _GOOGLE.fullmatch(line)) and following[:1].isspace() and following.strip():
+            sections.append((m[1], []))
         else:
-            sections[-1][1].append(lines[i])
-        i += taken
+            sections[-1][1].append(line)
     return sections
-
-
-def _title(line: str, following: str) -> tuple[str, int]:
-    """The title of the section that starts with a line, or "", and how many lines that takes."""
-    if line.strip() and not line[0].isspace() and _UNDERLINE.fullmatch(following):
-        return line.strip().rstrip(":"), 2
-    # A Google title has indented text below it, else the word is part of a sentence.
-    if (m := _GOOGLE.fullmatch(line)) and following[:1].isspace() and following.strip():
-        return m[1], 1
-    return "", 1
 
 
 def _opening(text: str) -> dict[str, Any]:
