@@ -19,7 +19,7 @@ LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file. `lost` counts bytes by reason, `bytes_twice` those in two chunks (fixed-size with overlap).
+    """One file. `lost` counts bytes by reason.
 
     `leaves_over` leaves and `lines_cut` lines were larger than the limit; `parse_errors` counts ERROR and
     MISSING nodes (None: not parsed); `returns`: there are carriage returns.
@@ -31,7 +31,6 @@ class Account:
     bytes_in_chunks: int
     chunks: int
     lost: Counter[str] = field(default_factory=Counter)
-    bytes_twice: int = 0
     leaves_over: int = 0
     lines_cut: int = 0
     parse_errors: int | None = None
@@ -45,7 +44,7 @@ class Account:
     @property
     def balanced(self) -> bool:
         """Bytes in = bytes in chunks + bytes lost, and no byte is counted below zero."""
-        accounted = self.bytes_in_chunks - self.bytes_twice + self.bytes_lost
+        accounted = self.bytes_in_chunks + self.bytes_lost
         return self.bytes_in == accounted and min(self.lost.values(), default=0) >= 0
 
 

@@ -198,18 +198,11 @@ def _white(count: Sequence[int], start: int, stop: int) -> int:
 # ---- fixed size
 
 
-def fixed(source: Source, lines: int, overlap: int) -> Pieces:
-    """So many lines a chunk, the last `overlap` of them again in the next."""
-    size = len(source.data)
+def fixed(source: Source, lines: int) -> Pieces:
+    """So many lines a chunk."""
+    size, count = len(source.data), source.characters_before
     bounds = [0, *(place + 1 for place in source.newlines)]
-    if bounds[-1] != size:
-        bounds.append(size)
-    total = len(bounds) - 1
-    heads = range(0, max(total - overlap, min(total, 1)), lines - overlap)
-    starts = [bounds[i] for i in heads]
-    stops = [bounds[min(i + lines, total)] for i in heads]
-    count = source.characters_before
-    texts = [source.text(a, b) for a, b in zip(starts, stops, strict=True)]
-    sizes = [count[b] - count[a] for a, b in zip(starts, stops, strict=True)]
-    inside = sum(stops) - sum(starts)
-    return Pieces(starts, stops, texts, sizes, {"bytes_in_chunks": inside, "bytes_twice": inside - size})
+    cuts = [*(bound for bound in bounds[::lines] if bound < size), size]
+    texts = [source.text(a, b) for a, b in pairwise(cuts)]
+    sizes = [count[b] - count[a] for a, b in pairwise(cuts)]
+    return Pieces(cuts[:-1], cuts[1:], texts, sizes, {"bytes_in_chunks": size})

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pkg_lib.chunking import assembly
 from pkg_lib.chunking.account import Account
 from pkg_lib.chunking.languages import GRAMMARS, language_of
-from pkg_lib.chunking.source import Source, encode
+from pkg_lib.chunking.source import Source
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import paused_collector
@@ -50,18 +50,8 @@ class Chunk:
     size: int
 
     @property
-    def id(self) -> str:
-        """Names the chunk in its corpus; two chunks of one line differ in their bytes."""
-        return f"{self.document}[{self.start}:{self.stop}]"
-
-    @property
     def source(self) -> str:
         return f"{self.document}:{self.first}-{self.last}"
-
-    @property
-    def data(self) -> bytes:
-        """The text's bytes; in mode lossless exactly those of the file."""
-        return encode(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +66,20 @@ class Chunked:
 class Chunker:
     """A method, a mode and their limits; UserError for an unknown name or a limit that cannot be.
 
-    `max_size` is in characters but white space; `lines` and `overlap` are of fixed-size alone.
+    `max_size` is in characters but white space; `lines` is of fixed-size alone.
     """
 
     method: str = "cast"
     mode: str = "lossless"
     max_size: int = MAX_SIZE
     lines: int = LINES
-    overlap: int = 0
 
     def __post_init__(self) -> None:
         for what, value, names in (("method", self.method, METHODS), ("mode", self.mode, MODES)):
             if value not in names:
                 raise unknown(what, value, names)
-        if self.max_size < 1 or self.lines < 1 or not 0 <= self.overlap < self.lines:
-            raise UserError("max_size and lines are at least 1, overlap at least 0 and below lines")
-        if self.overlap and (self.mode == "lossless" or self.method != "fixed-size"):
-            raise UserError("overlap goes with method fixed-size in mode as-published, which has bytes twice")
+        if self.max_size < 1 or self.lines < 1:
+            raise UserError("max_size and lines are at least 1")
 
     def chunk(self, data: bytes, document: str, language: str | None = None) -> Chunked:
         """The chunks of one file, in order; UserError where neither its suffix nor `language` is known."""
@@ -103,7 +90,7 @@ class Chunker:
         source = Source(data)
         with paused_collector():
             if self.method == "fixed-size":
-                made = assembly.fixed(source, self.lines, self.overlap)
+                made = assembly.fixed(source, self.lines)
             elif self.mode == "lossless":
                 made = assembly.lossless(source, language, self.max_size, self.method)
             else:

@@ -1,8 +1,4 @@
-"""Source archives of public registries: fetched once, used only after their SHA-256 was found to be right,
-never committed.
-
-Nothing of an archive is executed to get it (pip and npm would run its build).
-"""
+"""Source archives of public registries, fetched once and pinned by SHA-256; nothing of them is executed."""
 
 from __future__ import annotations
 
@@ -13,22 +9,17 @@ import shutil
 import tarfile
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.types import UserError
-
-if TYPE_CHECKING:
-    import httpx
 
 INDEX, NPM = "https://pypi.org/simple", "https://registry.npmjs.org"
 TIMEOUT_S = 60
 
 
 def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
-    """The directory into which a .tar.gz or .tgz of a PyPI project, or of a path of the npm registry, was
-    unpacked.
+    """Where the archive of a PyPI project, or of a path of the npm registry, is unpacked.
 
     UserError where it cannot be had or is not the pinned one.
     """
@@ -43,9 +34,8 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
         actual = hashlib.sha256(file.read_bytes()).hexdigest()
         if actual != sha256:
             file.unlink()
-            raise UserError(
-                f"{archive} has SHA-256 {actual[:16]}…, not {sha256[:16]}…: removed; run it again"
-            )
+            other = f"SHA-256 {actual[:16]}…, not {sha256[:16]}…"
+            raise UserError(f"{archive} has {other}: removed; run it again")
         shutil.rmtree(folder, ignore_errors=True)
         with tarfile.open(file) as tar:
             tar.extractall(folder, filter="data")
@@ -65,7 +55,9 @@ def _download(file: Path, project: str, npm_path: str) -> None:
             if npm_path:
                 address = f"{(os.environ.get('NPM_CONFIG_REGISTRY') or NPM).rstrip('/')}/{npm_path}"
             else:
-                address = _pypi_address(client, project, file.name)
+                index = (os.environ.get("PIP_INDEX_URL") or INDEX).rstrip("/")
+                page = client.get(f"{index}/{project}/").raise_for_status()
+                address = file_url(page.text, str(page.url), file.name)
             data = client.get(address).raise_for_status().content
     except (httpx.HTTPError, httpx.InvalidURL) as e:
         reason = f"{type(e).__name__}: {e}"
@@ -73,12 +65,6 @@ def _download(file: Path, project: str, npm_path: str) -> None:
     temporary = file.with_name(file.name + ".tmp")
     temporary.write_bytes(data)
     temporary.replace(file)
-
-
-def _pypi_address(client: httpx.Client, project: str, archive: str) -> str:
-    index = os.environ.get("PIP_INDEX_URL") or INDEX
-    listing = client.get(f"{index.rstrip('/')}/{project}/").raise_for_status()
-    return file_url(listing.text, str(listing.url), archive)
 
 
 def file_url(listing: str, page: str, archive: str) -> str:

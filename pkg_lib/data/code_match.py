@@ -1,9 +1,7 @@
-"""How far a completion is the reference, as CrossCodeEval measures it (Ding et al., 2023): code and
-identifiers.
+"""How far a completion is the reference, as CrossCodeEval measures it (Ding et al., 2023).
 
 Comments up to the end of a line are left out first; block comments stay, as in the authors' scorer. Theirs
-cuts at every "#" and "//" of every language, so also in a string and at Python's floor division; here a mark
-counts only in its own language and outside string literals. Every measure is a fraction of one completion.
+cuts at every "#" and "//" of every language; here a mark counts only in its own and outside strings.
 """
 
 from __future__ import annotations
@@ -19,10 +17,8 @@ from pkg_lib.core.registry import Registry
 
 _WORD = re.compile(r"\w+")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_QUOTED = "|".join(
-    [rf"{quote * 3}(?:[^\\]|\\.)*?{quote * 3}" for quote in "\"'"]
-    + [rf"{quote}(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'"]
-)
+_LONG = [rf"{quote * 3}(?:[^\\]|\\.)*?{quote * 3}" for quote in "\"'"]
+_QUOTED = "|".join(_LONG + [rf"{quote}(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'"])
 _STRING = re.compile(_QUOTED, re.S)
 _COMMENTS = {  # what is kept (a literal, a block comment), or a comment up to the end of its line
     "python": re.compile(rf"({_QUOTED})|#[^\n]*", re.S),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import Registry
+from pkg_lib.core.registry import Registry, load_plugins
 from pkg_lib.core.store import read_json, read_rows, results_path
 from pkg_lib.core.types import Document, UserError, digest
 from pkg_lib.data import published, text_corpora
@@ -136,9 +136,12 @@ CORPORA: Registry[Corpus] = Registry(
     ),
 )
 
+BUILT_IN = frozenset(CORPORA)
+
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
     """Each part of a name with the value behind its colon, if it takes one. UserError for an unknown part."""
+    load_plugins()
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
     pairs: list[tuple[Corpus, list[str]]] = []
     for part in name.split("+"):
@@ -166,8 +169,8 @@ def is_text(name: str) -> bool:
 
 
 def own(name: str) -> bool:
-    """Whether the user can change a part of the corpus under its name: a tree, a package, a directory."""
-    return any(corpus.prefix or corpus.replaced() for corpus, _ in parts(name))
+    """Whether the user can change a part of the corpus under its name: a tree, a package, a plug-in."""
+    return any(c.prefix or c.replaced() or c.name not in BUILT_IN for c, _ in parts(name))
 
 
 def redistributable(name: str) -> bool:

@@ -1,14 +1,12 @@
-"""CrossCodeEval's records (Ding et al., 2023): the next statement of a file whose meaning lies in other
-files.
+"""CrossCodeEval's records (Ding et al., 2023): the next statement of a file whose meaning lies in others.
 
-Read from PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_completion.jsonl. A line has
-`prompt`, `groundtruth` and `metadata` {task_id, repository, file}.
+From PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_completion.jsonl.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pandas as pd
 
 from pkg_lib.chunking.languages import parse, parse_errors
 from pkg_lib.core.types import UserError
-from pkg_lib.data.code_match import KEYWORDS, Match, match
+from pkg_lib.data.code_match import KEYWORDS, match
 from pkg_lib.data.records import benchmark_file, read_records
 
 VARIABLE, TITLE = "PKG_CCEVAL_DIR", "CrossCodeEval"
@@ -38,10 +36,7 @@ class CrossFileTask:
 def load_crosscodeeval(language: str) -> list[CrossFileTask]:
     """The tasks of a language. BenchmarkMissing where they are not at hand."""
     KEYWORDS.get_or_fail(language)
-    name, source = (
-        f"{language}/line_completion.jsonl",
-        "the authors' archive (github.com/amazon-science/cceval)",
-    )
+    name, source = f"{language}/line_completion.jsonl", "the archive of github.com/amazon-science/cceval"
 
     def task(row: dict[str, dict[str, str]]) -> CrossFileTask:
         about = row["metadata"]
@@ -52,11 +47,10 @@ def load_crosscodeeval(language: str) -> list[CrossFileTask]:
 
 
 def first_statement(text: str, language: str, prompt: str = "") -> str:
-    """The completion up to the end of its first statement, as the authors' scorer cuts it.
+    """The completion up to the end of its first statement, as the authors' scorer cuts it; else the whole.
 
-    That is the first semicolon or brace (the whole completion if it begins with one); in Python the first end
-    of a line where prompt and completion parse together. The whole completion where there is no such end.
-    Empty lines before any code are passed over here.
+    That is the first semicolon or brace (not at its very start); in Python the first end of a line with code
+    where prompt and completion parse together.
     """
     if language != "python":
         end = _END.search(text)
@@ -69,26 +63,19 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
 
 
 def report(path: Path, language: str) -> Iterator[str]:
-    """The means of the measures in percent, one a line, of the completions in a file: task_id and completion
-    a line.
+    """The means of the measures in percent of the completions in a file, one measure a line.
 
-    UserError for a line that is none, or a file of which no line is of a task of this language.
+    UserError for a line without task_id or completion, or a file without any task of this language.
     """
     tasks = load_crosscodeeval(language)
     title = "completions: task_id and completion a line"
     completions = dict(read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"]))))
-    scores = score(tasks, completions)
-    if not scores:
+    known = [t for t in tasks if t.id in completions]
+    if not known:
         raise UserError(f"{path} holds no completion of a task of {TITLE}'s {language}")
-    strangers = len(completions) - len(scores)
-    yield f"{len(scores)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
-    for name, value in pd.DataFrame(map(asdict, scores.values())).mean().items():
+    texts = [first_statement(completions[t.id], language, t.prompt) for t in known]
+    rows = [asdict(match(text, t.reference, language)) for text, t in zip(texts, known, strict=True)]
+    strangers = len(completions) - len(known)
+    yield f"{len(known)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
+    for name, value in pd.DataFrame(rows).mean().items():
         yield f"{name}: {100 * value:.1f}"
-
-
-def score(tasks: Sequence[CrossFileTask], completions: Mapping[str, str]) -> dict[str, Match]:
-    """Task -> its measures, for tasks with a completion."""
-    known = ((t, completions[t.id]) for t in tasks if t.id in completions)
-    return {
-        t.id: match(first_statement(text, t.language, t.prompt), t.reference, t.language) for t, text in known
-    }

@@ -1,15 +1,14 @@
-"""Tasks of repository-level code completion: RepoEval's function level (Zhang et al., 2023), and the same
-from any package.
+"""Functions without their bodies: RepoEval's function level (Zhang et al., 2023), and any package's.
 
-A task is a function without its body. `prompt` is what precedes the body in its file, `ground_truth` the
-body's lines.
+`prompt` is what precedes the body in its file, `ground_truth` the body's lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ VARIABLE, REPOEVAL = "PKG_REPOEVAL_DIR", "function_level_completion_2k_context_c
 class RepoTask:
     """One function to complete; line numbers count from 0, as RepoEval's do.
 
-    `fpath_tuple` is (repository, *path); `context_start_lineno` the line at which `prompt` starts, `lineno`
-    the body's first line, `def_lineno` the line of the function's first decorator or `def` (-1: not known).
-    `tests` decide; RepoEval names none.
+    `fpath_tuple` is (repository, *path); `prompt` starts at `context_start_lineno`, the body at `lineno`, the
+    function with its decorators at `def_lineno` (-1: not known). `tests` decide; RepoEval names none.
     """
 
     id: str
@@ -75,20 +73,16 @@ class RepoTask:
 
 
 def read_repoeval(path: Path) -> list[RepoTask]:
-    """The tasks of a file in RepoEval's function-level form.
+    """The tasks of a file in RepoEval's form.
 
-    The published file gives all tasks of a repository the id "owner--repository/idx". As CodeRAG-Bench does,
-    "--" becomes "_" and idx the task's number in its repository.
+    All of a repository have the id "owner--repository/idx"; as CodeRAG-Bench does, idx becomes a number.
     """
-    seen: Counter[str] = Counter()
+    numbers: defaultdict[str, count[int]] = defaultdict(count)
     tasks = []
     for task in read_records(path, "RepoEval", _task):
-        if task.id.endswith("/idx"):
-            name = task.id.removesuffix("/idx").replace("--", "_")
-            tasks.append(replace(task, id=f"{name}/{seen[name]}"))
-            seen[name] += 1
-        else:
-            tasks.append(task)
+        name = task.id.removesuffix("/idx").replace("--", "_")
+        numbered = f"{name}/{next(numbers[name])}" if task.id.endswith("/idx") else task.id
+        tasks.append(replace(task, id=numbered))
     return tasks
 
 

@@ -1,9 +1,7 @@
-"""SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that the accepted patch
-changed.
+"""SWE-bench Lite's records (Jimenez et al., 2024): an issue's text, and the lines that its patch changed.
 
 From PKG_SWEBENCH_DIR: test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging Face hub), and each problem's
-repository at its commit as repositories/INSTANCE_ID. Retrieval is measured: the query is the issue, gold are
-the changed lines before the patch. Executing a patch needs SWE-bench's own containers and is not attempted.
+repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no patch is executed.
 """
 
 from __future__ import annotations
@@ -46,9 +44,10 @@ def issue(row: dict[str, Any]) -> Issue:
 
 
 def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
-    """(path, first, last) of each run of lines that a unified diff changes, all as before it; for a mere
-    insertion the line before that. A file that the patch makes anew has none. UserError for a text that is no
-    diff."""
+    """(path, first, last) of each run of lines that a unified diff changes, as before it; none of a new file.
+
+    For a mere insertion it is the line before that. UserError for a text that is no diff.
+    """
     try:
         files = PatchSet(patch)
     except UnidiffParseError as e:

@@ -115,7 +115,7 @@ class VectorCache:
             shape = (len(keys) // 16, int((self.folder / "dimension").read_text()))
             self.vectors = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
         except (OSError, ValueError) as e:
-            raise UserError(f"vector cache {self.folder} is damaged; delete it, it is built again") from e
+            raise UserError(f"vector cache {self.folder} is damaged; delete the directory") from e
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Appends unit vectors [n, d]; UserError when that fails or the cache holds another dimension."""

@@ -31,6 +31,7 @@ from benchmarks.clock import rounded, timed
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.languages import language_of, parse
+from pkg_lib.chunking.source import encode
 from pkg_lib.chunking.stream import chunk_files, walk
 from pkg_lib.core.store import results_dir, write_json
 
@@ -105,7 +106,7 @@ def measure(
     parse_cpu, _, _ = best(lambda: [parse(d, grammar) for _, d in whole], repeat)
     wall = best(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
     chunks = sum(len(m.chunks) for m in made)
-    broken = sum(b"".join(c.data for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True))
+    broken = sum(b"".join(encode(c.text) for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True))
     figures = {
         "files": len(files),
         "not_utf8": len(files) - len(whole),

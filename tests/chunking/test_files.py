@@ -9,6 +9,7 @@ import pytest
 from pkg_lib.chunking import stream
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
+from pkg_lib.chunking.source import encode
 from pkg_lib.core.remarks import LINK
 from pkg_lib.core.types import UserError
 
@@ -39,7 +40,10 @@ def test_a_tree_with_every_kind_of_bad_file(tree):
     chunks, accounts = chunk_tree(tree, Chunker())
     assert [a.document for a in accounts.files] == ["broken.py", "empty.py", "a/Two.java", "a/one.py"]
     assert accounts.skipped == {LINK: ["loop", "itself.py"], stream.SPECIAL: ["pipe.py"]}
-    assert b"".join(c.data for c in chunks if c.document == "a/one.py") == (tree / "a/one.py").read_bytes()
+    assert (
+        b"".join(encode(c.text) for c in chunks if c.document == "a/one.py")
+        == (tree / "a/one.py").read_bytes()
+    )
     named = [("do not parse", "broken.py"), ("UTF-8", "a/one.py"), ("empty", "empty.py"), ("LF", "a/one.py")]
     for remark, name in named:
         assert any(remark in line and name in line for line in str(accounts).splitlines())

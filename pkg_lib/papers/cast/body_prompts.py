@@ -67,8 +67,7 @@ def ended(text: str) -> bool:
 
 
 def continued_body(text: str, task: RepoTask) -> str:
-    """The body at the start of a continuation, indented as the task's is; "" where the first line is no part
-    of one.
+    """The body at the start of a continuation, indented as the task's is; "" where there is none.
 
     It ends where a line of code stands left of its first line (CodeRAG-Bench's rule).
     """
@@ -133,13 +132,9 @@ def _body_of_definition(code: str, name: str, head: re.Match[str]) -> list[str]:
     lines = definition.split("\n")
     try:
         nodes = ast.walk(ast.parse(definition))
-    except (
-        SyntaxError
-    ):  # cut off: what follows the signature, which ends with the first colon at a line's end
-        end = next(
-            (i for i, line in enumerate(lines) if line.split("#")[0].rstrip().endswith(":")), len(lines)
-        )
-        return _block(lines[end + 1 :])
+    except SyntaxError:  # cut off: take what follows the signature, up to the first colon at a line's end
+        ends = (i for i, line in enumerate(lines) if line.split("#")[0].rstrip().endswith(":"))
+        return _block(lines[next(ends, len(lines)) + 1 :])
     node = next(n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name)
     statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     if not statements:

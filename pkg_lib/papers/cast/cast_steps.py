@@ -95,13 +95,9 @@ def measure_chunks(results: Path, say: Say) -> pd.DataFrame:
 
 def _sources() -> Iterator[tuple[str, str, list[tuple[str, bytes]]]]:
     """(language, what it is, its files) of the packages and of three npm archives, less declarations."""
-    python = [
-        (f"{p.label}/{name}", data)
-        for p in PACKAGES.values()
-        for name, data in walk(p.tree, Accounts(), {"python"})
-        if name.endswith(".py")
-    ]
-    yield "python", ", ".join(p.label for p in PACKAGES.values()), python
+    trees = [(p.label, walk(p.tree, Accounts(), {"python"})) for p in PACKAGES.values()]
+    python = [(f"{label}/{n}", data) for label, files in trees for n, data in files if n.endswith(".py")]
+    yield "python", ", ".join(label for label, _ in trees), python
     for about in PINNED["npm"]:
         path, language = about["path"], about["language"]
         archive = f"npm-{path.replace('/-/', '/').replace('/', '-').removeprefix('@')}"

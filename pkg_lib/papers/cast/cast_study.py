@@ -17,7 +17,7 @@ from pkg_lib.analysis.tables import DASH, HERE, interval, percent, points
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.types import NotAtHand
 from pkg_lib.papers.cast.context_columns import COLUMNS
-from pkg_lib.papers.cast.function_benchmarks import BENCHMARKS, PackageFunctions, not_stored
+from pkg_lib.papers.cast.function_benchmarks import BENCHMARKS, PackageFunctions, stored_table
 from pkg_lib.papers.cast.repository_functions import CONTROLS
 from pkg_lib.papers.cast.retrieval_quality import load, mappings, stored_in
 
@@ -89,12 +89,9 @@ class CastRuns:
             rows = rows[rows[name] == value]
         return rows.set_index("task_id")[metric].dropna()
 
-    @cached_property
+    @property
     def chunk_statistics(self) -> pd.DataFrame:
-        path = self.packages.home / "chunk_statistics.csv"
-        if not path.exists():
-            raise not_stored("chunk statistics", "chunks")
-        return pd.read_csv(path)
+        return stored_table(self.packages.home / "chunk_statistics.csv", "chunk statistics", "chunks")
 
     def provenance(self) -> dict[str, Any]:
         """What the stored runs were made from."""

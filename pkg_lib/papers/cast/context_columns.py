@@ -46,7 +46,7 @@ COLUMNS = {
 
 def column(name: str) -> ContextColumn:
     """The column of that name; UserError for an unknown one."""
-    if name not in COLUMNS:
+    if name not in COLUMNS:  # names hold commas
         raise UserError(f"unknown column '{name}'; choose from: {'; '.join(COLUMNS)}")
     return COLUMNS[name]
 

@@ -11,11 +11,12 @@ evaluations/MODEL/COLUMN.jsonl   verdicts and measures; evaluations/controls/CON
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from pkg_lib.core.store import read_json, read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
@@ -31,8 +32,15 @@ FIELDS = ("id", "package", "path", "qualified", "lines", "tests", "prompt_sha256
 
 
 @dataclass(frozen=True)
-class FunctionBenchmark(ABC):
-    """Tasks by repository, their files, their outcomes, and where results of them lie."""
+class FunctionBenchmark:
+    """Where results of a benchmark lie. Beside this, each has:
+
+    state           changes when the tasks do
+    ids(limit)      the tasks to complete; the first `limit` are a spread part, which a greater one continues
+    tasks()         repository -> its tasks. UserError where its sources are not at hand
+    files(name)     path -> text of a repository's Python files
+    outcomes(name, samples)  one Outcome a (task, body)
+    """
 
     results: Path
 
@@ -40,37 +48,19 @@ class FunctionBenchmark(ABC):
     def home(self) -> Path:
         return self.results / "repo_tasks"
 
-    @property
-    @abstractmethod
-    def state(self) -> str:
-        """Changes when the tasks do."""
-
-    @abstractmethod
-    def ids(self, limit: int | None = None) -> set[str]:
-        """The tasks to complete; the first `limit` are a spread part, which a greater limit continues."""
-
-    @abstractmethod
-    def tasks(self) -> dict[str, list[RepoTask]]:
-        """Repository -> its tasks, from its sources. UserError where these are not at hand."""
-
-    @abstractmethod
-    def files(self, repository: str) -> dict[str, str]:
-        """path -> text of the repository's Python files."""
-
-    @abstractmethod
-    def outcomes(self, repository: str, samples: Sequence[tuple[RepoTask, str]]) -> list[Outcome]:
-        """One a (task, body)."""
-
     def contexts(self, column: str) -> list[dict[str, Any]]:
         """What stood in the prompts of a column; empty where none were made."""
-        return self._rows(
-            self.context_file(column), ("task_id", "chunks", "tokens", "holds_body", "prompt_sha256")
+        path, fields = (
+            self.context_file(column),
+            ("task_id", "chunks", "tokens", "holds_body", "prompt_sha256"),
         )
+        return read_rows(path, fields) if path.exists() else []
 
     def verdicts(self, model: str, column: str) -> dict[str, dict[str, Any]]:
-        """Task -> its row in a column that was judged."""
+        """Task -> its row in a column; empty where it was not judged."""
         path = self.outcome_file(model, column)
-        return {r["task_id"]: r for r in self._rows(path, ("task_id", "status", "error", "detail"))}
+        rows = read_rows(path, ("task_id", "status", "error", "detail")) if path.exists() else []
+        return {row["task_id"]: row for row in rows}
 
     def context_file(self, column: str) -> Path:
         return self.home / "contexts" / f"{slug_of(column)}.jsonl"
@@ -88,10 +78,6 @@ class FunctionBenchmark(ABC):
         """The JSON beside a stored file; empty where it is not there."""
         path = self.home / f"{name}.meta.json"
         return read_json(path) if path.exists() else {}
-
-    @staticmethod
-    def _rows(path: Path, fields: Iterable[str]) -> list[dict[str, Any]]:
-        return read_rows(path, fields) if path.exists() else []
 
 
 class PackageFunctions(FunctionBenchmark):
@@ -119,19 +105,15 @@ class PackageFunctions(FunctionBenchmark):
 
     def tasks(self) -> dict[str, list[RepoTask]]:
         rows = self.rows()
-        return {
-            name: self._of_package(PACKAGES[name], [r for r in rows if r["package"] == name])
-            for name in PACKAGES
-        }
+        return {n: self._of_package(p, [r for r in rows if r["package"] == n]) for n, p in PACKAGES.items()}
 
     def _of_package(self, package: Package, rows: list[dict[str, Any]]) -> list[RepoTask]:
         files = package.files() if rows else {}
         tasks = []
         for row in rows:
-            text, wanted = files.get(row["path"], ""), (row["qualified"], tuple(row["lines"]))
-            function = next(
-                (f for f in functions(row["path"], text) if (f.qualified, f.body) == wanted), None
-            )
+            text = files.get(row["path"], "")
+            by_place = {(f.qualified, f.body): f for f in functions(row["path"], text)}
+            function = by_place.get((row["qualified"], tuple(row["lines"])))
             task = as_task(package, function, text, tuple(row["tests"])) if function else None
             if task is None or digest(task.prompt) != row["prompt_sha256"]:
                 advice = "run python -m pkg_lib repo-tasks tasks"
@@ -158,9 +140,8 @@ class PackageFunctions(FunctionBenchmark):
                 for control, outcome in outcomes.items():
                     verdicts.setdefault(control, {})[task] = {"task_id": task} | without_seconds(outcome)
         write_jsonl(self.path, rows)
-        write_json(
-            self.home / "tasks.meta.json", {"packages": packages, "limit": LIMIT, "versions": versions()}
-        )
+        about = {"packages": packages, "limit": LIMIT, "versions": versions()}
+        write_json(self.home / "tasks.meta.json", about)
         for control, by_task in verdicts.items():
             self.save_verdicts("controls", control, [by_task[i] for i in sorted(by_task)])
 
@@ -196,21 +177,20 @@ BENCHMARKS: dict[str, type[FunctionBenchmark]] = {"packages": PackageFunctions, 
 
 
 def _row(package: Package, task: RepoTask) -> dict[str, Any]:
-    values = (
-        task.id,
-        package.name,
-        task.path,
-        task.id.rpartition(":")[2],
-        task.gold,
-        task.tests,
-        digest(task.prompt),
-    )
-    return dict(zip(FIELDS, values, strict=True))
+    place = task.path, task.id.rpartition(":")[2], task.gold
+    return dict(zip(FIELDS, (task.id, package.name, *place, task.tests, digest(task.prompt)), strict=True))
 
 
 def without_seconds(outcome: Outcome) -> dict[str, Any]:
     """An outcome as a row; its seconds differ at every run."""
     return {k: v for k, v in asdict(outcome).items() if k != "seconds"}
+
+
+def stored_table(path: Path, what: str, step: str) -> pd.DataFrame:
+    """A CSV file that a step makes. NotAtHand where it is not there."""
+    if not path.exists():
+        raise not_stored(what, step)
+    return pd.read_csv(path)
 
 
 def not_stored(what: str, step: str) -> UserError:

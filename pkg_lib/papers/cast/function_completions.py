@@ -24,18 +24,11 @@ from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked, column, maske
 from pkg_lib.papers.cast.function_benchmarks import FunctionBenchmark, slug_of, without_seconds
 from pkg_lib.retrieval.chunks import make_ranker
 
-DECODING: dict[str, Any] = {
-    "max_new_tokens": body_prompts.MAX_NEW_TOKENS,
-    "do_sample": False,
-    "dtype": "bfloat16",
-}
+DECODING = {"max_new_tokens": body_prompts.MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16"}
+_STOPS = {"plain": ("body ended", body_prompts.ended), "chat": ("first block closed", body_prompts.settled)}
 STYLES = {
-    "plain": Decoding(
-        DECODING | {"stop": "body ended", "style": "plain"}, body_prompts.ended, 16, chat=False
-    ),
-    "chat": Decoding(
-        DECODING | {"stop": "first block closed", "style": "chat"}, body_prompts.settled, 16, chat=True
-    ),
+    style: Decoding(DECODING | {"stop": name, "style": style}, stop, 16, chat=style == "chat")
+    for style, (name, stop) in _STOPS.items()
 }
 BUDGETS = {"context_tokens": body_prompts.CONTEXT_TOKENS, "left_tokens": body_prompts.LEFT_TOKENS}
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
@@ -105,19 +98,14 @@ class FunctionCompletions:
     def complete(self, name: str) -> int:
         """Completes what lacks a completion and returns how many prompts that was."""
         generator, ids = self.generator(name), self.benchmark.ids(self.limit)
-        if self._complete_as_stored(name, ids):
+        made_so = self.benchmark.meta(f"contexts/{slug_of(name)}") == self.about(name)
+        if made_so and ids <= self.stored(name).keys():
             return 0
         texts, file = self.prompts(name), f"{slug_of(name)}.jsonl"
         prompts = [Prompt(Request(i, text, ""), file) for i, text in texts.items() if i in ids]
         count = generator.complete(prompts, name)
         write_json(self.benchmark.context_file(name).with_suffix(".meta.json"), self.about(name))
         return count
-
-    def _complete_as_stored(self, name: str, ids: set[str]) -> bool:
-        """Whether each task's prompt, as contexts/ has it of these very settings, has its completion."""
-        if self.benchmark.meta(f"contexts/{slug_of(name)}") != self.about(name):
-            return False
-        return ids <= self.stored(name).keys()
 
     def stored(self, name: str) -> dict[str, Generation]:
         """Task -> the stored completion of the very prompt that the column's context gave."""
@@ -134,8 +122,7 @@ class FunctionCompletions:
     def judge(self, name: str) -> int:
         """Judges the completions of a column whose verdict is not stored; returns how many that was.
 
-        A task without a completion is in no row (not measured). A stored verdict keeps its execution; its
-        measures against the reference are made anew: they cost nothing, and follow code_match.
+        A task without a completion is in no row. The measures against the reference are always made anew.
         """
         completions, known = self.stored(name), self.benchmark.verdicts(self.model, name)
         body_of = body_prompts.extract_body if column(name).chat else body_prompts.continued_body

@@ -1,9 +1,7 @@
-"""Runs beside the package under test, in the sandbox and in the tracer: modules from memory, and single tests
-by name.
+"""Runs beside the package under test, in sandbox and tracer: modules from memory, single tests by name.
 
 Only the standard library is used here, since the text of this file travels with every job
-(repository_functions.py). Nothing has to be read from the disk: the package's files are in the job, the
-masked function's file with the completion in its place.
+(repository_functions.py), as the package's files do.
 """
 
 from __future__ import annotations
@@ -60,21 +58,16 @@ def install(files: dict[str, str]) -> Modules:
 
 
 def names(module: types.ModuleType) -> Iterator[str]:
-    """The tests of a module in its order: "module:Class.method" and "module:function".
-
-    Classes of unittest, classes named Test..., and functions named test... without parameters (pytest's
-    fixtures are not known).
-    """
+    """The tests of a module in its order: "module:Class.method" and "module:function" without parameters."""
+    top, loader = module.__name__, unittest.TestLoader()
     for name, value in list(vars(module).items()):
-        if isinstance(value, type) and value.__module__ == module.__name__:
+        if isinstance(value, type) and value.__module__ == top:
             if issubclass(value, unittest.TestCase) or name.startswith("Test"):
-                yield from (
-                    f"{module.__name__}:{name}.{m}" for m in unittest.TestLoader().getTestCaseNames(value)
-                )
+                yield from (f"{top}:{name}.{method}" for method in loader.getTestCaseNames(value))
         elif (
             name.startswith("test") and inspect.isfunction(value) and not inspect.signature(value).parameters
         ):
-            yield f"{module.__name__}:{name}"
+            yield f"{top}:{name}"
 
 
 def run(test: str) -> None:

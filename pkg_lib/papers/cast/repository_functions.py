@@ -1,10 +1,8 @@
 """Functions of a package as tasks, chosen by its tests, and completions judged by them in the sandbox.
 
-A task is a function that tests call which pass on the package as published; with the function's own body they
-pass in the sandbox, with `pass` and with `raise NotImplementedError` they do not. The package travels with a
-job: nothing of it or of its tests has to be read from the disk, and nothing is written. Not covered, beyond
-what sandbox.py names: the tests import the package under test, so a sample could alter unittest as it could
-alter math.
+A task is a function that passing tests call; with its own body they pass in the sandbox, with `pass` and with
+`raise NotImplementedError` they do not. The package travels with a job: nothing is read from the disk. Not
+covered, beyond what sandbox.py names: a sample could alter unittest as it could alter math.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": 
 class Coverage:
     """`calls`: test that passes -> the (path, first line) that it calls; `failing` tests; `unusable` modules.
 
-    `suspects` are the functions that a failing test speaks against (tracer.py): what is published may be
-    wrong with other versions of its libraries, and the tests that pass then say little about it.
+    `suspects` are the functions that a failing test speaks against (tracer.py): with other versions of its
+    libraries what is published may be wrong.
     """
 
     calls: dict[str, frozenset[tuple[str, int]]]
@@ -85,11 +83,7 @@ Controls = dict[str, dict[str, Outcome]]  # task -> control -> outcome
 
 
 def build(package: Package, limit: int) -> tuple[list[RepoTask], Controls, dict[str, int]]:
-    """The package's tasks, the outcomes of their controls, and how many functions and tests there were, by
-    reason.
-
-    At most `limit`, in the order of the digest of their ids, so that they are spread and the same.
-    """
+    """At most `limit` tasks (spread by the digest of ids), their controls' outcomes, counts by reason."""
     files = package.files()
     maskable, coverage = candidates(package, files), trace(package, files)
     sound = [f for f in maskable if (f.path, f.first) not in coverage.suspects]
@@ -137,11 +131,9 @@ def control_body(task: RepoTask, control: str) -> str:
 
 
 def limits(package: Package) -> Limits:
-    """What the package's tests may use: the standard library, the package itself, and the libraries that it
-    needs.
+    """What the package's tests may use: the standard library, the package, and the libraries that it needs.
 
-    These are loaded before a sample runs, so that their classes stand when the sandbox looks for the sample's
-    own.
+    These are loaded first, so that the sandbox does not take their classes for the sample's own.
     """
     brought = {p.split("/")[0].removesuffix(".py") for p in (*package.sources, *package.tests)}
     allowed = "all" if package.libraries else "stdlib"
@@ -154,9 +146,7 @@ def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -
     code[task.path] = replaced(task, files[task.path], body)
     modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
     parents = {f"{parent}/__init__.py" for m in modules for parent in Path(m).parents} - code.keys()
-    tests = {p: t for p, t in files.items() if p in modules} | {
-        p: t for p, t in files.items() if p in parents
-    }
+    tests = {p: t for wanted in (modules, parents) for p, t in files.items() if p in wanted}
     module = task.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     inside = INSIDE.read_text("utf8")
     solution = f"{inside}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"

@@ -1,14 +1,10 @@
-"""Retrieval quality on repository tasks: nDCG, precision and recall at 5 and 10 for every task, ranker and
-chunking.
+"""Retrieval quality on repository tasks: nDCG, precision and recall for every task, ranker and chunking.
 
 As CodeRAG-Bench builds RepoEval's retrieval task, which cAST follows: the corpus is every Python file of the
 repository as it is, the query what precedes the body, and gold are the chunks that share a line with the
 function. Other chunkings than a fixed-size baseline are measured on the baseline's chunks, through scores of
-lines (Appendix A.2). The paper does not say how a chunk's lines become its score: the mean is taken, and
-beside it for cAST and split-only the greatest ("max"), and the ranking of their own chunks without any
-mapping ("own"). Nothing retrieved here reaches a prompt.
-
-SWE-bench Lite is measured in the same way; its repositories lie below PKG_SWEBENCH_DIR.
+lines (Appendix A.2, ranking.py): by their mean, and beside it by the greatest ("max"), and the ranking of
+their own chunks without any mapping ("own"). Nothing retrieved here reaches a prompt.
 """
 
 from __future__ import annotations
@@ -24,17 +20,15 @@ from pkg_lib.core.store import versions, write_json, write_text
 from pkg_lib.data import repoeval, swebench
 from pkg_lib.data.records import read_repository
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
-from pkg_lib.papers.cast.function_benchmarks import PackageFunctions, not_stored
+from pkg_lib.papers.cast.function_benchmarks import PackageFunctions, stored_table
 from pkg_lib.retrieval.chunks import make_ranker
 from pkg_lib.retrieval.ranking import Span, evaluate, map_scores, relevant
 
 RANKERS = ("BM25", "MiniLM")
 BASELINE = "fixed-size"
 SIZES = (1000, 1500, 2500, 3000)  # Table 4, beside MAX_SIZE
-LINES = (
-    20,
-    10,
-)  # RepoEval's baselines beside the one of 60 lines, which the paper's precision and recall rule out
+# RepoEval's baselines beside the one of 60 lines, which the paper's precision and recall rule out.
+LINES = (20, 10)
 VARIANTS = {name: CHUNKERS[name] for name in (BASELINE, "cast", "split-only")}
 VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES}
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
@@ -85,8 +79,7 @@ def stored_in(results: Path, benchmark: str) -> Path:
 def measure(
     results: Path, say: Callable[[str], None], benchmark: str, rankers: Sequence[str]
 ) -> pd.DataFrame:
-    """Writes retrieval.csv, a row a task, ranker and chunking, and what it was made from; returns it.
-    UserError for what is not at hand."""
+    """Writes retrieval.csv, a row a task, ranker and chunking. UserError for what is not at hand."""
     scorers = {name: make_ranker(name) for name in rankers or RANKERS}
     variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
     frames = []
@@ -125,7 +118,4 @@ def mappings(chunking: str, benchmark: str = "packages") -> tuple[str, ...]:
 
 def load(results: Path, benchmark: str = "packages") -> pd.DataFrame:
     """The stored rows. NotAtHand where they are not there."""
-    path = stored_in(results, benchmark)
-    if not path.exists():
-        raise not_stored("retrieval measures", "retrieval")
-    return pd.read_csv(path)
+    return stored_table(stored_in(results, benchmark), "retrieval measures", "retrieval")

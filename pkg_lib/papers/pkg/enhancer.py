@@ -73,9 +73,8 @@ def enhance(
 ) -> dict[str, Any]:
     """Asks for docstrings of the first `count` functions without one (a fixed sample). Returns the log.
 
-    A function whose docstring is rejected is asked again in the next of FORMS. Resumes after any stop. What
-    is stored is judged again, so that no line holds what today's judge would reject. UserError for unknown
-    names, or a model without fill-in-the-middle.
+    A function whose docstring is rejected is asked again in the next of FORMS. What is stored is judged
+    again. UserError for unknown names, or a model without fill-in-the-middle.
     """
     file = DocstringFile(model, corpus, results)
     fim = fim_of(model_spec(model).name)
@@ -130,8 +129,7 @@ def retrieval_change(
 
     `before` and `after` are the IMPL nodes found first, `score_*` their cosines, `defines_*` whether the
     context (the pruned function without its new docstring, cut as in every column) defines the task's
-    function; `enhanced` says that the function found after has a new docstring. Only the texts that are
-    compared with the task differ.
+    function; `enhanced` says that the function found after has a new docstring.
     """
     nodes, enhanced = graph.of_type(IMPL), enhanced_payloads(graph, rows)
     old = graph.payloads(nodes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +17,7 @@ from pkg_lib.papers.cast.context_columns import CHUNKERS, COLUMNS, chunked, mask
 from pkg_lib.papers.cast.function_benchmarks import PackageFunctions, RepoEvalFunctions
 from pkg_lib.papers.cast.function_completions import FunctionCompletions
 from pkg_lib.retrieval.chunks import BM25Ranker, EmbeddingRanker
+from tests.fakes import FakeBackend
 
 MODEL, CHAT = "qwen2.5-coder-0.5b-instruct", "None, chat prompt"
 BODY = "    if radius < 0:\n        raise ValueError\n    return radius * radius * math.pi\n"
@@ -26,8 +26,7 @@ GOOD = f"```python\n{BODY}```\n"
 
 @pytest.fixture
 def benchmark(package, tmp_path, monkeypatch, embedder):
-    """The packages are `shapes` alone; embeddings of words; tokens are characters; contexts of 900 of
-    them."""
+    """The packages are `shapes` alone; embeddings of words; tokens are characters, 900 a context."""
     for name in list(PACKAGES):
         monkeypatch.delitem(PACKAGES, name)
     monkeypatch.setitem(PACKAGES, package.name, package)
@@ -40,24 +39,20 @@ def benchmark(package, tmp_path, monkeypatch, embedder):
     return PackageFunctions(tmp_path)
 
 
-class Answers:
+def by_function(area, size):
     """A model that answers by the function that is asked for."""
+    answers = {"area": area, "size": size}
 
-    def __init__(self, area, size):
-        self.answers, self.asked = {"area": area, "size": size}, []
+    def answer(request):
+        chat = request.text.startswith(body_prompts.FIRST)
+        head = request.text if chat else request.text.rpartition("def ")[2]
+        return next(text for n, text in answers.items() if f"`{n}`" in head or head.startswith(f"{n}("))
 
-    def generate(self, requests, done):
-        for request in requests:
-            self.asked.append(request)
-            chat = request.text.startswith(body_prompts.FIRST)
-            head = request.text if chat else request.text.rpartition("def ")[2]
-            name = next(n for n in self.answers if f"`{n}`" in head or head.startswith(f"{n}("))
-            row = SimpleNamespace(request=request, tokens=[1, 2], prompt_tokens=len(request.text))
-            done(row, self.answers[name], "end")
+    return FakeBackend(answer)
 
 
 def complete(benchmark, monkeypatch, name="None", area=BODY, size=BODY, limit=None):
-    backend = Answers(area, size)
+    backend = by_function(area, size)
     monkeypatch.setattr(Generator, "_loaded", lambda self: backend)
     FunctionCompletions(benchmark, MODEL, limit).complete(name)
     return backend
@@ -173,9 +168,7 @@ def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(
     sample = RepoEvalFunctions(tmp_path)
     wanted = sample.ids()
     assert len(wanted) == 3 and sample.ids(1) < wanted
-    backend = Answers(BODY, BODY)
-    backend.answers |= dict.fromkeys(functions, BODY)
-    monkeypatch.setattr(Generator, "_loaded", lambda self: backend)
+    monkeypatch.setattr(Generator, "_loaded", lambda self: FakeBackend(lambda request: BODY))
     cast_steps.run(tmp_path, str, ["completions", "verdicts"], MODEL, ["cast, BM25"], benchmark="repoeval")
     rows = sample.verdicts(MODEL, "cast, BM25")
     assert rows.keys() == wanted and {r["status"] for r in rows.values()} == {"not_measured"}
