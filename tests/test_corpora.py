@@ -148,7 +148,7 @@ def test_redistributable():
 def test_a_corpus_is_one_entry(monkeypatch):
     rows = [Document("toy/0", "a page", "text")]
     monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: rows, "made up", "text"))
-    assert load_corpus("toy") == rows and is_text("toy") and not redistributable("toy") and not own("toy")
+    assert load_corpus("toy") == rows and is_text("toy") and not redistributable("toy") and own("toy")
 
 
 def test_the_digest_knows_every_part():

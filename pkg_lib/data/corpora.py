@@ -1,7 +1,7 @@
 """Corpora by name -> Documents. Names joined by "+" are read together. A new corpus is one entry of CORPORA.
 
-A document is what the corpus stores as one row: an answer for PythonAlpaca, a source file, a section of a page.
-Corpora of code feed the columns of Tables 1 and 2, those of text the columns of Tables 3 and 4.
+A document is what the corpus stores as one row: an answer for PythonAlpaca, a source file, a section of a
+page. Corpora of code feed the columns of Tables 1 and 2, those of text the columns of Tables 3 and 4.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _STDLIB_SKIP |= {"ensurepip", "distutils", "encodings", "pydoc_data"}
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """One corpus. A name such as source:DIR takes a value, which `documents` and `check` are then called with.
+    """One corpus. `documents` and `check` of a name such as source:DIR are called with its value.
 
-    `source` says where it comes from; what comes from the hub starts with "hub:". `redistributable`: its contexts may be
-    stored in results/, else only their digests are. `replaced`: the user has put something else under its name.
-    `check` raises UserError for a value that `documents` would not take; it reads little.
+    `source` says where it comes from; what comes from the hub starts with "hub:". `redistributable`: its
+    contexts may be stored in results/, else only their digests are. `replaced`: the user has put something
+    else under its name. `check` raises UserError for a value that cannot be read.
     """
 
     name: str
@@ -51,7 +51,8 @@ class Corpus:
 
 
 def _tree(root: Path, prefix: str, skip: Iterable[str] = ()) -> Iterator[Document]:
-    """Every .py file below `root`, in sorted order; undecodable bytes are kept as surrogates and fail in the parser."""
+    """Every .py file below `root`, sorted; undecodable bytes are kept as surrogates and fail in the
+    parser."""
     skipped = {"__pycache__", *skip}
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
@@ -139,7 +140,7 @@ BUILT_IN = frozenset(CORPORA)
 
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
-    """Each part of a name with the value behind its colon, if it takes one; UserError for a part that is unknown."""
+    """Each part of a name with the value behind its colon, if it takes one. UserError for an unknown part."""
     load_plugins()
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
     pairs: list[tuple[Corpus, list[str]]] = []
@@ -168,7 +169,7 @@ def is_text(name: str) -> bool:
 
 
 def own(name: str) -> bool:
-    """Whether a part of the corpus is what the user can change under its name: a tree, a package, a plug-in."""
+    """Whether the user can change a part of the corpus under its name: a tree, a package, a plug-in."""
     return any(c.prefix or c.replaced() or c.name not in BUILT_IN for c, _ in parts(name))
 
 
@@ -185,7 +186,7 @@ def check_name(name: str) -> None:
 
 
 def load_corpus(name: str) -> list[Document]:
-    """The documents of a corpus, or of several joined by "+"; UserError for an unknown name or missing data."""
+    """The documents of a corpus, or of several joined by "+". UserError for unknown or missing ones."""
     check_name(name)
     documents = [d for corpus, value in parts(name) for d in corpus.documents(*value)]
     if not documents:

@@ -1,11 +1,11 @@
-"""What the paper's authors published of their retrieval: contexts a task, from PythonAlpaca, by Voyage and BM25.
+"""The paper's authors' published retrieval: contexts a task, from PythonAlpaca, by Voyage and BM25.
 
 The directory is named by PKG_PAPER_DIR. Two corpora read it:
 
     pkg-contexts  the union of its functions and answers, as documents like any other
     published     each task's own top context, column by column, with no retrieval of ours in between
 
-Both are biased: they hold what was retrieved for these very tasks. Row-level BM25 contexts were not published.
+Both are biased: they hold what was retrieved for these very tasks. Row-level BM25 was not published.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGAIN = "get it again from the replication package"
 
 
 def paper_dir() -> Path:
-    """The authors' published data (PKG_PAPER_DIR: contexts/ and samples/ below it); UserError when it is not set."""
+    """The authors' published data (PKG_PAPER_DIR, with contexts/ and samples/). UserError without it."""
     value = os.environ.get("PKG_PAPER_DIR", "")
     if not value or not (Path(value) / "contexts").is_dir():
         raise NotAtHand(
@@ -47,7 +47,7 @@ def context_id(column: str, task: str) -> str:
 
 
 def contexts() -> Iterator[Document]:
-    """The top context of each task in each column; an empty text where they published none: it is not measured."""
+    """Each task's top context in each column; an empty text where none is published: it is not measured."""
     folder = paper_dir() / "contexts"
     for column, files in FILES.items():
         for (benchmark, first), name in zip(FIRST, files, strict=True):

@@ -1,11 +1,11 @@
-"""Structures a text corpus and writes what came of it, for the `llm` structurer with what it lost against `headings`.
+"""Structures a text corpus; for the `llm` structurer says what it lost against `headings`.
 
-    results/structured/CORPUS/NAME.jsonl         one line a document: its JSON, or the reason why there is none
+    results/structured/CORPUS/NAME.jsonl         one line a document: its JSON, or why there is none
     results/structured/CORPUS/NAME.log.json      how many, how many valid, retries, rejected, what was lost
-    results/structured/answers/MODEL/CORPUS.jsonl   a model's answers (the cache; a stopped run goes on from it)
+    results/structured/answers/MODEL/CORPUS.jsonl   a model's answers; a stopped run goes on
 
-NAME is the structurer, for `llm` with the model behind it. The JSON and the answers of a corpus that may not be
-copied go to the cache directory (PKG_CACHE) instead, under the same names.
+NAME is the structurer, for `llm` with the model behind it. The JSON and the answers of a corpus that may not
+be copied go to the cache directory (PKG_CACHE) instead, under the same names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 
 
 def qualifying(documents: list[Document]) -> list[Document]:
-    """The documents that a small model can structure: at most about MAX_TOKENS tokens, at least MIN_WORDS words."""
+    """Documents for a small model: at most about MAX_TOKENS tokens, at least MIN_WORDS words."""
     short = (d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS)
     return [d for d in short if len(d.text.split()) >= MIN_WORDS]
 
@@ -51,7 +51,7 @@ def structure(
 ) -> dict[str, Any]:
     """Structures the first `limit` documents of a corpus, writes both files, and returns the log.
 
-    `model` is for `llm` alone, which takes only documents that qualify. UserError for an unknown name or code.
+    `model` is for `llm` alone, which takes documents that qualify. UserError for unknown names or code.
     """
     if not corpora.is_text(corpus):
         texts = ", ".join(c.name for c in corpora.CORPORA.values() if c.kind == "text")
@@ -138,9 +138,9 @@ class Structurer(Generator):
 def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
     """What a structurer kept of what `headings` has, over the documents that it gave JSON for.
 
-    `words`: share of the words of headings' texts and titles (counted with repetition) that the other JSON has too;
-    `code_examples`: share of headings' code examples whose lines, spaces aside, all stand there in one string;
-    `words_added`: share of the other's words that headings does not have, what a model made up.
+    `words`: share of the words of headings' texts and titles (counted with repetition) that the other JSON
+    has too; `code_examples`: share of headings' code examples whose lines, spaces aside, all stand there in
+    one string; `words_added`: share of the other's words that headings does not have, what a model made up.
     """
     by_document = {s.document: s.value for s in values if s.value is not None}
     words = common = other = examples = same = 0
@@ -168,7 +168,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """(key, text) of each string of a JSON value, and ("", title) of each key that is none of the shape's own."""
+    """(key, text) of each string of a JSON value, and ("", title) of each key that is a title."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, list):
@@ -190,7 +190,7 @@ def _squeezed(text: str) -> str:
 
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
-    """The JSON of a text corpus' documents: what is stored for structured:FILE, else by the structurer of their kind."""
+    """A text corpus' JSON: what is stored for structured:FILE, else by the structurer of the kind."""
     files = [file for part, values in corpora.parts(corpus) if part.prefix == "structured" for file in values]
     rows = (s for name in files for s in load_structured(corpora.structured_file(name), documents))
     stored = {s.document: s for s in rows}

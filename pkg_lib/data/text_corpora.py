@@ -1,20 +1,20 @@
 """Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
-A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web page of
-about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections (sections.cut).
-A docstring is one row, below its signature.
+A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web
+page of about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into
+sections (sections.cut). A docstring is one row, below its signature.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
-import inspect
 import logging
 import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -80,14 +80,14 @@ def is_python_docs() -> bool:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """tutorial/ and howto/ of a copy of Python's documentation: its sources before its HTML; none for another tree."""
+    """tutorial/ and howto/ of Python's documentation, its sources before its HTML; none for another tree."""
     bases = (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder)
     whole = (b for b in bases if all((b / p).is_dir() for p in _PARTS))
     return [base / p for base in [*whole][:1] for p in _PARTS]
 
 
 def rows(name: str, page: str, kind: str) -> Iterator[Document]:
-    """The documents of one page. Ids are the page's name and, behind #, the section's title in small letters."""
+    """The documents of one page. Ids are the page's name and, behind #, the section's title."""
     from pkg_lib.graph.text.sections import cut, main_html  # docutils is not needed for a corpus of code
 
     page = main_html(page) if kind == "html" else page
@@ -109,7 +109,7 @@ def _unique(name: str, used: set[str]) -> str:
 
 
 def package_files(package: str) -> tuple[Path, list[Path]]:
-    """(directory that module names start in, source files) of an installed package; nothing of it is imported.
+    """(directory that module names start in, source files) of an installed package, without importing it.
 
     Raises UserError when there is no such package or it has no Python source.
     """
@@ -121,15 +121,13 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     if origin.suffix != ".py" or not files[0].exists():
         raise UserError(
-            f"corpus docstrings:{package}: no such Python package is installed; pip install it or name another"
+            f"corpus docstrings:{package}: no such Python package; pip install it or name another"
         )
     return base, files
 
 
 def docstrings(package: str) -> Iterator[Document]:
-    """One document a documented public function or class; source that does not parse is named in a warning."""
-    from pkg_lib.graph.text.docstrings import document_text
-
+    """One document a documented public function or class; a warning names what does not parse."""
     base, files = package_files(package)
     used: set[str] = set()
     for path in files:
@@ -139,18 +137,17 @@ def docstrings(package: str) -> Iterator[Document]:
         module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
         try:
             for name, signature, text in definitions(path.read_bytes()):
-                yield Document(
-                    _unique(f"docstrings/{module}.{name}", used), document_text(signature, text), "docstring"
-                )
+                place = _unique(f"docstrings/{module}.{name}", used)
+                yield Document(place, f"{signature}\n\n{text}\n", "docstring")
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as e:
             log.warning("corpus docstrings:%s: %s left out (%s: %s)", package, relative, type(e).__name__, e)
 
 
 def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
-    """(qualified name, signature, docstring) of a module's public functions, classes and methods that have a docstring.
+    """(qualified name, signature, docstring) of a module's documented public functions and classes.
 
-    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists where the
-    module has one. Raises as `ast.parse` does.
+    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists
+    where the module has one. Raises as `ast.parse` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in other people's code
@@ -164,19 +161,16 @@ def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
 def _listed(tree: ast.Module) -> set[str] | None:
     """The names in a literal `__all__`; None where there is none that can be read."""
     for node in tree.body:
-        if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["__all__"]:
-            try:
-                names = ast.literal_eval(node.value)
-            except ValueError:
-                return None
-            return set(names) if isinstance(names, list | tuple) else None
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            with suppress(ValueError, TypeError):
+                return set(ast.literal_eval(node.value))
     return None
 
 
 def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
     if not isinstance(node, (*_FUNCTION, ast.ClassDef)) or node.name.startswith("_"):
         return
-    text = inspect.cleandoc(ast.get_docstring(node, clean=False) or "")
+    text = ast.get_docstring(node) or ""
     if text.strip():
         yield f"{prefix}{node.name}", _signature(node), text
     for child in node.body if isinstance(node, ast.ClassDef) else ():
@@ -193,7 +187,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> s
 
 
 def tutorials() -> Iterator[Document]:
-    """The paper's corpus: the rows that have the word Python in their title or text, as plain text below the title."""
+    """The paper's corpus: the rows that have the word Python in them, as plain text below the title."""
     for i, row in enumerate(hub_rows("tutorials", TUTORIALS)):
         title, text = row.get("title") or "", row.get("text") or ""
         if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):

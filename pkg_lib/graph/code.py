@@ -1,16 +1,17 @@
 """Functions -> NAME, IMPL and BLOCK nodes (Section 3.1.1, Equations 1 and 2).
 
-What is a function: every `def` and `async def` of a document, methods and nested ones included; its IMPL runs from its
-first decorator to its last line (`end_lineno`). What is a block: every compound statement inside a function, that is
-`if`, `for`, `while`, `try`, `with`, `match`, their async forms, and a local `def` or `class`.
+What is a function: every `def` and `async def` of a document, methods and nested ones included; its IMPL runs
+from its first decorator to its last line (`end_lineno`). What is a block: every compound statement inside a
+function, that is `if`, `for`, `while`, `try`, `with`, `match`, their async forms, and a local `def` or
+`class`.
 
 On purpose:
-- `elif` is an `if` in the `else` of another (that is what Python's grammar says), so it is a BLOCK of its own, child of
-  the `if` before it, and its text starts with `elif`.
-- `else`, `except`, `finally` and `case` are no blocks: they are part of their statement, and the compound statements in
-  them are its children.
-- A local `def` is a BLOCK of the enclosing function and, beside it, a function with NAME, IMPL and blocks of its own. A
-  statement belongs to the innermost function only, so no block is counted twice.
+- `elif` is an `if` in the `else` of another (that is what Python's grammar says), so it is a BLOCK of its
+  own, child of the `if` before it, and its text starts with `elif`.
+- `else`, `except`, `finally` and `case` are no blocks: they are part of their statement, and the compound
+  statements in them are its children.
+- A local `def` is a BLOCK of the enclosing function and, beside it, a function with NAME, IMPL and blocks of
+  its own. A statement belongs to the innermost function only, so no block is counted twice.
 - The blocks of a class body inside a function belong to that function; methods are functions like any other.
 
 Line ranges are exact and inclusive; a block's text is these lines of the source, unchanged.
@@ -48,7 +49,8 @@ _BLOCK = (
 
 @dataclass(slots=True)
 class Block:
-    """A compound statement: 1-based inclusive lines, and the index of its parent block (-1: directly in the function)."""
+    """A compound statement: 1-based inclusive lines, and the index of its parent block (-1: directly in the
+    function)."""
 
     first: int
     last: int
@@ -77,7 +79,8 @@ def _first(node: ast.stmt, lines: list[str]) -> int:
 
 
 def split_lines(source: str) -> list[str]:
-    """Lines as Python's tokenizer counts them: \\n, \\r\\n and \\r end a line, form feeds and \\x1c to \\x1e do not."""
+    """Lines as Python's tokenizer counts them: \\n, \\r\\n and \\r end a line, form feeds and \\x1c to \\x1e
+    do not."""
     return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -92,7 +95,8 @@ def _suites(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def functions_of(source: str) -> list[Function]:
-    """All functions of a module's source. Raises SyntaxError, ValueError (NUL) or RecursionError as `ast.parse` does."""
+    """All functions of a module's source. Raises SyntaxError, ValueError (NUL) or RecursionError as
+    `ast.parse` does."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", SyntaxWarning
@@ -138,10 +142,11 @@ def _sort_blocks(function: Function) -> None:
 
 
 def sources_of(document: Document) -> list[tuple[int, str]]:
-    """(line offset, source) of the Python code in a document: the whole module, or each fenced block of an answer.
+    """(line offset, source) of the Python code in a document: the whole module, or each fenced block of an
+    answer.
 
-    A fence may say more than its language, and one that is never closed runs to the end, as in Markdown. An answer without a
-    Python fence is taken as code itself when it holds a `def`.
+    A fence may say more than its language, and one that is never closed runs to the end, as in Markdown. An
+    answer without a Python fence is taken as code itself when it holds a `def`.
     """
     if document.kind == "python":
         return [(0, document.text)]
@@ -155,8 +160,8 @@ def sources_of(document: Document) -> list[tuple[int, str]]:
 
 def parses(source: str) -> bool:
     """Whether the text is Python by itself, after removing common indentation (a method or a block)."""
-    # "return" outside a function gives an AST all the same, which is all that is asked here. A string that starts in
-    # column 0 keeps dedent from working; such a text parses inside an "if".
+    # "return" outside a function gives an AST all the same, which is all that is asked here. A string that
+    # starts in column 0 keeps dedent from working; such a text parses inside an "if".
     return is_python(textwrap.dedent(source)) or (source[:1].isspace() and is_python("if 1:\n" + source))
 
 

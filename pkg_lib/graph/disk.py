@@ -3,10 +3,10 @@
     graph.json               the marker: which files make the graph, and what it is
     nodes-HASH.arrow, documents-HASH.arrow, payloads-HASH.arrow, vectors-EMBEDDER-HASH.npy
 
-Tables and vectors are mapped into memory, so that a graph of 425,000 nodes is open in about a second. HASH is the start
-of the file's SHA-256, so a damaged file no longer matches its own name. New files stand beside the old ones until the
-marker is replaced (one rename): a crash at any time leaves the last complete version, and what no marker names is
-cleared away by the next writer.
+Tables and vectors are mapped into memory, so that a graph of 425,000 nodes is open in about a second. HASH is
+the start of the file's SHA-256, so a damaged file no longer matches its own name. New files stand beside the
+old ones until the marker is replaced (one rename): a crash at any time leaves the last complete version, and
+what no marker names is cleared away by the next writer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def save(graph: PKG, folder: Path) -> None:
 
 
 def load(folder: Path) -> PKG:
-    """The graph of a directory. UserError when there is none or a file is damaged; the message names the file."""
+    """The graph of a directory. UserError when there is none, or with the name of a damaged file."""
     marker = _marker(folder)
     while True:
         try:
@@ -74,7 +74,8 @@ def load(folder: Path) -> PKG:
 def encode(folder: Path, encoder: Encoder) -> np.ndarray:
     """The vectors of the payloads: row `graph.text[v]` belongs to node v; computed where they are not stored.
 
-    float32 [distinct payloads, d], read-only, mapped into memory. UserError for a graph without nodes, or a damaged file.
+    float32 [distinct payloads, d], read-only, mapped into memory. UserError without nodes or for a damaged
+    file.
     """
     _marker(folder)
     with _writing(folder):

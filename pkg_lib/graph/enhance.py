@@ -1,10 +1,10 @@
-"""Docstrings by fill-in-the-middle for functions that have none (the paper's first version, Step 4: FunctionEnhancer).
+"""Docstrings by fill-in-the-middle (the paper's first version, Step 4: FunctionEnhancer).
 
-The prompt is the function with a hole under its signature. In the paper's form ("closed") the opening and the closing
-quotes stand around the hole; a small model then often leaves it empty, so there is a form in which it has to write the
-closing quotes itself ("open"). A docstring is taken only if the syntax tree without it is the old one.
+The prompt is the function with a hole under its signature. In the paper's form ("closed") the opening and the
+closing quotes stand around the hole; a small model then often leaves it empty, so there is a form in which it
+has to write the closing quotes itself ("open"). Without its docstring the syntax tree must be the old one.
 
-The graph itself is not touched: `enhanced_payloads` gives other texts for IMPL nodes, to be embedded in their place.
+The graph is not touched: `enhanced_payloads` gives texts to be embedded in place of IMPL nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ FAMILIES: dict[str, FIM] = {
 }
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
 _CODE = re.compile(
-    r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+|print\s*\(|raise \w+\s*\(|[\"']{2,}"
+    r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+|print\s*\("
+    r"|raise \w+\s*\(|[\"']{2,}"
 )
 
 
@@ -53,7 +54,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A function's text around the docstring that it lacks: `before` + docstring + `after` is the enhanced payload."""
+    """A function's text around its missing docstring: `before` + docstring + `after`."""
 
     payload: str
     before: str
@@ -77,7 +78,7 @@ class Hole:
 
 
 def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    """The syntax tree of an IMPL's payload; where the text is indented, its lines count one more. Raises Unfit."""
+    """The syntax tree of an IMPL's payload; of an indented one, lines count one more. Raises Unfit."""
     indented = payload[:1].isspace()
     try:
         with warnings.catch_warnings():
@@ -92,7 +93,7 @@ def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
 
 
 def hole(payload: str) -> Hole:
-    """Where a function's docstring goes. Raises Unfit for a function that has one, is too long, or leaves no place."""
+    """Where a function's docstring goes. Raises Unfit for one that has one, is too long, or has no place."""
     function = _function(payload)
     if ast.get_docstring(function, clean=False) is not None:
         raise Unfit("has a docstring")
@@ -138,7 +139,7 @@ def closed(raw: str, fim: FIM) -> bool:
 
 
 def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
-    """The docstring that a model's text gives a function, its closing line included. Raises Unfit with the reason.
+    """The docstring that a model's text gives a function, with its closing line. Raises Unfit.
 
     A text that ran into its length (`finish` "length") is cut back to its last whole line or sentence.
     """
@@ -155,7 +156,7 @@ def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     text = "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
     if any(n > 2 for line, n in Counter(text.split("\n")).items() if line):
         raise Unfit("repeats itself")
-    # A definition, an import, a call of print, another string, or a line of the function itself is no docstring.
+    # A definition, an import, a print, another string, or a line of the function is no docstring.
     code = {line.strip() for line in hole.payload.split("\n")}
     if any(_CODE.match(t) or (len(t) > 5 and t in code) for t in map(str.strip, text.split("\n"))):
         raise Unfit("code leaked")
@@ -168,7 +169,7 @@ def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
 
 
 def candidates(graph: PKG) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]:
-    """(payload digest -> (first IMPL node, hole) of each function without a docstring, how many others by reason).
+    """(payload digest -> (first IMPL node, hole) of functions without docstring, others by reason).
 
     In the order of the digests: a fixed shuffle, so that the first n are a sample of the corpus.
     """
@@ -187,7 +188,7 @@ def candidates(graph: PKG) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]
 
 
 def enhanced_payloads(graph: PKG, rows: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """IMPL node -> its text with the docstring of an accepted row (payload_sha256, docstring); twins share a row.
+    """IMPL node -> its text with the docstring of a row (payload_sha256, docstring); twins share a row.
 
     A row whose docstring does not fit its function (a hand has changed it) is left out.
     """

@@ -1,8 +1,9 @@
-"""The conservation ledger: every function of the corpus is an IMPL node or stands among the skipped, by reason.
+"""The conservation ledger: every function of the corpus is an IMPL node or skipped, by reason.
 
-Functions and blocks are counted a second time, by another walk than the one that builds the graph: over all statements
-of the syntax tree, a block being whatever has statements of its own. Text of which no tree can be made is counted by its
-lines that start with `def`. The text of every IMPL and BLOCK is compared with its lines of the document.
+Functions and blocks are counted a second time, by another walk than the one that builds the graph: over all
+statements of the syntax tree, a block being whatever has statements of its own. Text of which no tree can be
+made is counted by its lines that start with `def`. The text of every IMPL and BLOCK is compared with its
+lines of the document.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _HOLDER = (ast.stmt, ast.excepthandler, ast.match_case)  # what can hold stateme
 
 @dataclass
 class Ledger:
-    """`skipped` and `lost`: reason -> how many sources, how many `def` lines in them. `wrong` says what does not add up."""
+    """`skipped`, `lost`: reason -> how many sources, and `def` lines in them. `wrong`: what does not add
+    up."""
 
     documents: int = 0
     functions: int = 0
@@ -41,14 +43,15 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Functions = IMPL nodes + skipped ones, document by document, and every text is exactly its lines."""
+        """Functions = IMPL nodes + skipped ones in every document, and every text is its lines."""
         return not self.wrong and self.functions == self.implementations + self.lost.total()
 
     def __str__(self) -> str:
         state = "does not add up:" if self.wrong else "every text is exactly its lines"
         rows = [
             f"{self.documents:,} documents, {self.skipped.total():,} sources skipped",
-            f"{self.functions:,} functions = {self.implementations:,} IMPL nodes + {self.lost.total():,} skipped",
+            f"{self.functions:,} functions = {self.implementations:,} IMPL nodes"
+            f" + {self.lost.total():,} skipped",
             *(f"  {self.lost[r]:,} `def` lines in {n:,} sources: {r}" for r, n in self.skipped.most_common()),
             f"{self.blocks:,} BLOCK nodes; {state}",
             *(f"  {w}" for w in self.wrong[:10]),
@@ -90,7 +93,7 @@ class Ledger:
 
 
 def ledger(documents: list[Document], graph: PKG) -> Ledger:
-    """The ledger of a graph and the documents that it was built from, in their order; UserError for other documents."""
+    """The ledger of a graph and the documents that it was built from. UserError for other documents."""
     if [d.id for d in documents] != graph.documents:
         raise UserError("the ledger needs the documents that the graph was built from, in the same order")
     account = Ledger(len(documents))

@@ -1,7 +1,8 @@
 """Documents -> node columns, in one process or in several.
 
-Nodes are numbered from 0 in document order: NAME, IMPL, then the BLOCKs of each function. A payload is stored once however
-many nodes carry it; `text` of a node is its row among the distinct payloads, which stand in order of first appearance.
+Nodes are numbered from 0 in document order: NAME, IMPL, then the BLOCKs of each function. A payload is stored
+once however many nodes carry it; `text` of a node is its row among the distinct payloads, in order of
+appearance.
 
 This module loads neither numpy nor Arrow, so that a worker process is up in a tenth of a second.
 """
@@ -27,7 +28,7 @@ CHUNK_CHARS = (
 class Columns:
     """Nodes under construction, one array a column; `PKG.of` makes a graph of them, edges included.
 
-    `parent` is the node that this one refines (-1: none), `first` and `last` are 1-based inclusive lines of the document.
+    `parent` is the node that this one refines (-1: none), `first` and `last` its 1-based inclusive lines.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Columns:
         return len(self.type)
 
     def node(self, kind: int, document: int, parent: int, first: int, last: int, payload: str) -> int:
-        """Appends one node and returns its number. Raises UnicodeEncodeError later, in `PKG.of`, for a lone surrogate."""
+        """Appends one node and returns its number. `PKG.of` refuses a payload with a lone surrogate."""
         self.type.append(kind)
         self.document.append(document)
         self.parent.append(parent)
@@ -87,7 +88,7 @@ class Columns:
 
 
 def scan(documents: list[Document], processes: int = 1) -> Columns:
-    """The code columns of a corpus; the same whatever the number of processes. Raises UserError when a worker dies."""
+    """The code columns of a corpus, the same from any number of processes. UserError when a worker dies."""
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
     if processes == 1:

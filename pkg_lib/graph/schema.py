@@ -1,7 +1,7 @@
 """The Programming Knowledge Graph as columns in memory: nodes, edges, distinct payloads, networkx views.
 
-Edges follow Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the function, BLOCK -PARENT-> each direct
-child block; and for text, PATH -JSON_CHILD-> PATH or PATHVALUE. All of them follow from the nodes' types and parents.
+Edges follow Equation 2: NAME -HAS_IMPL-> IMPL, IMPL -HAS_BLOCK-> every block of the function, BLOCK -PARENT->
+each direct child block; and for text, PATH -JSON_CHILD-> PATH or PATHVALUE. Types and parents say them all.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TEXTS = pa.schema([("key", pa.binary(16)), ("text", pa.large_string())])
 
 @dataclass(eq=False)
 class PKG:
-    """A graph in memory. `documents` are ids in node order; `skipped` pairs a document with why (part of) it is missing.
+    """A graph. `documents` are ids in node order; `skipped` pairs a document with why a part is missing.
 
-    `texts` are the distinct payloads (Equation 4) in order of first appearance, each with its key: the first 16 bytes of
-    its SHA-256. Arrays (one entry a node): `type` int8; `document`, `parent` (the node it refines, -1 for a NAME),
-    `first`, `last` (1-based inclusive lines in the document), `text` (the row of its payload in `texts`) int32.
-    `edges` are sorted by source, then target.
+    `texts` are the distinct payloads (Equation 4) in order of first appearance, each with its key: the first
+    16 bytes of its SHA-256. Arrays (one entry a node): `type` int8; `document`, `parent` (the node it
+    refines, -1 for a NAME), `first`, `last` (1-based inclusive lines in the document), `text` (the row of its
+    payload in `texts`) int32. `edges` are sorted by source, then target.
     """
 
     nodes: pa.Table
@@ -50,7 +50,7 @@ class PKG:
 
     @classmethod
     def of(cls, columns: Columns, documents: list[str], meta: dict[str, str] | None = None) -> PKG:
-        """The graph of finished columns; UnicodeEncodeError for a payload that is no text (a lone surrogate)."""
+        """The graph of finished columns; UnicodeEncodeError for a lone surrogate in a payload."""
         arrays = [np.frombuffer(getattr(columns, n), np.int8 if n == "type" else np.int32) for n in _ARRAYS]
         keys = pa.array(map(payload_key, columns.texts), pa.binary(16), size=len(columns.texts))
         texts = pa.table([keys, pa.array(list(columns.texts), pa.large_string())], TEXTS)
@@ -91,12 +91,12 @@ class PKG:
         return np.concatenate([[0], counts.cumsum()]).astype(np.int32), order
 
     def children(self, node: int) -> np.ndarray:
-        """Direct children in the containment tree: a NAME's IMPL, an IMPL's outermost blocks, a block's own."""
+        """Direct children: a NAME's IMPL, an IMPL's outermost blocks, a block's own."""
         offsets, order = self._children
         return order[offsets[node] : offsets[node + 1]]
 
     def descendants(self, node: int) -> Iterator[int]:
-        """All nodes below, parents before children, in source order. Depth does not matter: an `elif` chain may be 900 deep."""
+        """All nodes below, in source order. No recursion: an `elif` chain may be 900 deep."""
         stack = self.children(node)[::-1].tolist()
         while stack:
             node = stack.pop()
@@ -112,7 +112,7 @@ class PKG:
         return self.view([node, *self.descendants(node)])
 
     def view(self, nodes: Iterable[int]) -> nx.DiGraph:
-        """Any nodes with the typed edges among them. The time grows with these nodes' own edges, not with the graph."""
+        """Any nodes with the typed edges among them, in time that grows with these edges alone."""
         graph = nx.DiGraph()
         for v in map(int, nodes):
             graph.add_node(v, type=NODE_TYPES[self.type[v]], first=int(self.first[v]), last=int(self.last[v]))

@@ -56,7 +56,8 @@ class Expected:
 
 
 def render(body: list, out: Expected, depth: int = 0, blocks: list | None = None, parent: int = 0) -> int:
-    """Writes a body and returns its last line; `blocks` collects those of the innermost function around it."""
+    """Writes a body and returns its last line; `blocks` collects those of the innermost function around
+    it."""
     last = 0
     for item in body:
         last = (

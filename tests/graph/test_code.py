@@ -169,7 +169,8 @@ def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, in
 @pytest.mark.parametrize(
     "answer",
     [
-        "Here:\n```python title=one.py\ndef f():\n    return 1\n```\nand\n```python\ndef g():\n    return 2\n```\n",
+        "Here:\n```python title=one.py\ndef f():\n    return 1\n```\n"
+        "and\n```python\ndef g():\n    return 2\n```\n",
         "```python\ndef f():\n    return 1\n```\nand\n```python\ndef g():\n    return 2\n",
         "```python\ndef f():\n    return 1\n```\nand\n```python\ndef\tg():\n    return 2\n```\n",
     ],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.text.docstrings import document_text, read, sections_of
+from pkg_lib.graph.text.docstrings import read, sections_of
 from pkg_lib.graph.text.documents import tree
 
 NUMPYDOC = """\
@@ -146,7 +146,7 @@ def test_sections_without_a_known_title_and_titles_twice():
 
 
 def test_the_document():
-    document = Document("docstrings/pkg.mod.f#2", document_text("f(x)", "Does it."), "docstring")
+    document = Document("docstrings/pkg.mod.f#2", "f(x)\n\nDoes it.\n", "docstring")
     assert sections_of(document) == {"pkg.mod.f": {"signature": "f(x)", "summary": "Does it."}}
 
 

@@ -178,7 +178,8 @@ def test_prompts():
 # The run, on a corpus of one's own and a model that is a table.
 
 SOURCES = {
-    "a.py": "def mean(items):\n    return sum(items) / len(items)\n\n\ndef told():\n    'Told.'\n\n\ndef empty(): pass\n",
+    "a.py": "def mean(items):\n    return sum(items) / len(items)\n\n\ndef told():\n    'Told.'\n\n\n"
+    "def empty(): pass\n",
     "b.py": "class A:\n    def size(self):\n        return self.n\n",
     "c.py": "def mean(items):\n    return sum(items) / len(items)\n",
 }
@@ -322,7 +323,10 @@ def test_the_backend_stops_at_the_limit_and_where_it_is_told(tiny_model):
 
     def ask() -> list[tuple[int, str]]:
         found.clear()
-        done = lambda row, raw, finish: found.update({row.request.task_id: (len(row.tokens), finish)})  # noqa: E731
+
+        def done(row, raw, finish) -> None:
+            found[row.request.task_id] = (len(row.tokens), finish)
+
         backend.generate([Request(str(i), "<|fim_prefix|>" + "ab" * i, "") for i in range(1, 5)], done)
         return sorted(found.values())
 

@@ -1,4 +1,5 @@
-"""The conservation ledger on generated source, on the textbook, on the standard library, and on graphs that lost something."""
+"""The conservation ledger on generated source, on the textbook, on the standard library, and on graphs that
+lost something."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def test_textbook(textbook):
 
 @pytest.mark.slow
 def test_the_whole_standard_library():
-    """All of it, with the tests that stand beside their modules: lib2to3's hold Python 2 and other text that does not parse.
+    """All of it, with the tests that stand beside their modules: lib2to3's hold Python 2 and other text that
+    does not parse.
 
     Python's own test suite (test/) is another 14 MB and left out for its time.
     """

@@ -1,4 +1,5 @@
-"""The graph's tables: payloads, Equation 2, what is skipped, one process or two, what is too deep or too large."""
+"""The graph's tables: payloads, Equation 2, what is skipped, one process or two, what is too deep or too
+large."""
 
 from __future__ import annotations
 
@@ -200,7 +201,8 @@ def elif_chain(count: int) -> str:
 
 
 def test_900_nested_blocks():
-    """Deeper than Python's recursion limit lets a generator call itself: an `elif` is nested in the `if` before it."""
+    """Deeper than Python's recursion limit lets a generator call itself: an `elif` is nested in the `if`
+    before it."""
     graph = build([Document("deep", elif_chain(900))])
     assert len(graph) == 902 and graph.skipped == []
     assert list(graph.descendants(0)) == list(range(1, 902))

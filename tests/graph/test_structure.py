@@ -99,7 +99,8 @@ its order.</p><!-- no -->
 </pre></div>
 <section><h2>More</h2><ul><li>one thing</li><li><p>another</p></li></ul>
 <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>two</td></tr></table>
-<dl><dt>list.sort()</dt><dd><p>Sort in place.</p></dd></dl>tail</section></div><footer>no</footer></body></html>
+<dl><dt>list.sort()</dt><dd><p>Sort in place.</p></dd></dl>tail</section></div>
+<footer>no</footer></body></html>
 """
 LISTS = {
     "explanation": "A list keeps its order.",

@@ -6,7 +6,7 @@ The shape of a section, where absent parts have no key and a key that is taken g
                "examples": [{"explanation": "the paragraph before the code", "code": "..."}],
                "Subsection": {...}}}
 
-A paragraph stands once: the one right before a code block explains that example, all others are the section's.
+A paragraph stands once: right before a code block it explains that example, else the section.
 """
 
 from __future__ import annotations

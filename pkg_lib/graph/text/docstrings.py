@@ -1,10 +1,10 @@
-"""Docstrings -> JSON by their sections: numpydoc (underlined titles), Google (`Args:`) and Sphinx (`:param x:`) style.
+"""Docstrings -> JSON by their sections: numpydoc, Google (`Args:`) and Sphinx (`:param x:`) style.
 
 A docstring document is its signature, an empty line, and the docstring without its indentation. Its JSON:
 
-    {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {"explanation": ..., ...},
-                           "parameters": [{"name": "x", "type": "array_like", "description": "..."}], "returns": [...],
-                           "notes": {"explanation": ...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
+    {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {...},
+                           "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
+                           "notes": {...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
 
 Prose is read as reStructuredText. Nothing is left out: a section whose title is not known is prose, a line of
 a list that has no form is the description of an entry.
@@ -23,11 +23,12 @@ from pkg_lib.graph.text.documents import Rejected
 
 _UNDERLINE = re.compile(r"[ \t]*(-{3,}|={3,})[ \t]*")
 _GOOGLE = re.compile(
-    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes|Methods|Returns?"
-    r"|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References|See Also|Todo):[ \t]*"
+    r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters|Attributes|Methods"
+    r"|Returns?|Yields?|Raises|Warns|Warnings?|Examples?|Notes?|References|See Also|Todo):[ \t]*"
 )
 _FIELD = re.compile(
-    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b([^:\n]*):"
+    r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b"
+    r"([^:\n]*):"
 )
 # Titles and fields in small letters -> the section that they are.
 _TITLES = dict.fromkeys(("args", "arguments", "params"), "parameters")
@@ -45,13 +46,8 @@ _GOOGLE_ENTRY = re.compile(
 _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 
-def document_text(signature: str, docstring: str) -> str:
-    """The text of a docstring document; `docstring` is cleaned of indentation."""
-    return f"{signature}\n\n{docstring}\n"
-
-
 def sections_of(document: Document) -> dict[str, Any]:
-    """The JSON object of a docstring document. Raises Rejected for another kind and for an empty docstring."""
+    """The JSON of a docstring document. Raises Rejected for another kind or an empty docstring."""
     if document.kind != "docstring":
         raise Rejected(f"no docstring: kind {document.kind}")
     signature, _, body = document.text.partition("\n\n")
@@ -85,25 +81,19 @@ def read(docstring: str) -> dict[str, Any]:
 def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
     """(title, lines) of each section; the first, without a title, is summary and description."""
     sections: list[tuple[str, list[str]]] = [("", [])]
-    i = 0
-    while i < len(lines):
-        title, taken = _title(lines[i], lines[i + 1] if i + 1 < len(lines) else "")
-        if title:
-            sections.append((title, []))
+    underline = False
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if underline:
+            underline = False
+        elif line.strip() and not line[0].isspace() and _UNDERLINE.fullmatch(following):
+            sections.append((line.strip().rstrip(":"), []))
+            underline = True
+        # A Google title has indented text below it, else the word is part of a sentence.
+        elif (m := _GOOGLE.fullmatch(line)) and following[:1].isspace() and following.strip():
+            sections.append((m[1], []))
         else:
-            sections[-1][1].append(lines[i])
-        i += taken
+            sections[-1][1].append(line)
     return sections
-
-
-def _title(line: str, following: str) -> tuple[str, int]:
-    """The title of the section that starts with a line, or "", and how many lines that takes."""
-    if line.strip() and not line[0].isspace() and _UNDERLINE.fullmatch(following):
-        return line.strip().rstrip(":"), 2
-    # A Google title has indented text below it, else the word is part of a sentence.
-    if (m := _GOOGLE.fullmatch(line)) and following[:1].isspace() and following.strip():
-        return m[1], 1
-    return "", 1
 
 
 def _opening(text: str) -> dict[str, Any]:
@@ -121,7 +111,7 @@ def _prose(text: str) -> Any:
 
 
 def _examples(text: str) -> list[dict[str, str]]:
-    """Every code block with all the text since the one before it; text at the end is an entry without code."""
+    """Each code block with the text since the one before; text at the end is an entry without code."""
     examples: list[dict[str, str]] = []
     words: list[str] = []
     for event in rst.events(text):
@@ -134,7 +124,7 @@ def _examples(text: str) -> list[dict[str, str]]:
 
 
 def _entries(lines: list[str], kind: str) -> list[dict[str, str]]:
-    """The entries of a list section: a line at the outer indentation starts one, deeper lines belong to it."""
+    """The entries of a list section: a line at the outer indentation starts one."""
     groups: list[list[str]] = []
     for line in textwrap.dedent("\n".join(lines)).strip("\n").split("\n"):
         if groups and (not line.strip() or line[0].isspace()):

@@ -1,12 +1,14 @@
 """JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
 
-One tree a document: every object or array is a PATH node (payload: its path, empty at the root), every primitive
-a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the paper, which names strings, numbers and
-booleans: null is a primitive, and an empty object or array is a leaf, since no path would tell of it otherwise.
+One tree a document: every object or array is a PATH node (payload: its path, empty at the root), every
+primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the paper, which names strings,
+numbers and booleans: null is a primitive, and an empty object or array is a leaf, since no path would tell of
+it otherwise.
 
-Keys are joined by "/", positions stand in brackets: `Lists/examples[0]/code`. In a key "~" is written ~0, "/" ~1,
-"[" ~2 and ";" ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. A value is its text as it is; a string that
-would read as another value (`true`, `12`) or starts with a quotation mark is written as a JSON string.
+Keys are joined by "/", positions stand in brackets: `Lists/examples[0]/code`. In a key "~" is written ~0, "/"
+~1, "[" ~2 and ";" ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. A value is its text as it is; a
+string that would read as another value (`true`, `12`) or starts with a quotation mark is written as a JSON
+string.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Structured:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One row of a tree in source order: PATH or PATHVALUE, the parent's position (-1: the root), path and payload."""
+    """A row of a tree in source order: PATH or PATHVALUE, the parent's position (-1: none), path, payload."""
 
     kind: int
     parent: int
@@ -133,7 +135,7 @@ def deserialize(payload: str) -> tuple[str, Any]:
 
 
 def tree(value: Any) -> list[Node]:
-    """The nodes of one JSON value, parents before children, in the order of the text. Raises Rejected (see `check`)."""
+    """The nodes of a JSON value, parents before children, in the text's order. Raises Rejected."""
     check(value)
     nodes: list[Node] = []
     stack: list[tuple[Any, str, int]] = [(value, "", -1)]
@@ -150,10 +152,10 @@ def tree(value: Any) -> list[Node]:
 def build_text(
     documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None
 ) -> PKG:
-    """The text-centric PKG. Documents without JSON are named in `skipped`; each other one is a tree of its own.
+    """The text-centric PKG: a tree a document. Documents without JSON are named in `skipped`.
 
-    `structured` may come in any order and may leave documents out ("not structured"). JSON has no lines: first and last
-    are 0. Edges are JSON_CHILD, from each PATH node to its children.
+    `structured` may come in any order and may leave documents out ("not structured"). JSON has no lines:
+    first and last are 0. Edges are JSON_CHILD, from each PATH node to its children.
     """
     columns = Columns()
     by_document = {s.document: s for s in structured}

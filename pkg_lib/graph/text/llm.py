@@ -1,8 +1,8 @@
 """The paper's structurer: a language model writes a document's JSON (Section 3.1.2, "constrained prompting").
 
-The prompt demands one JSON object of a fixed shape. The answer must be strict JSON (documents.py); else the model is
-asked again with the reason, at most RETRIES times, and then the document is rejected with the last reason. The paper
-prints no prompt for this step; this one is ours. data/structuring.py asks.
+The prompt demands one JSON object of a fixed shape. The answer must be strict JSON (documents.py); else the
+model is asked again with the reason, at most RETRIES times, and then the document is rejected with the last
+reason. The paper prints no prompt for this step; this one is ours. data/structuring.py asks.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Answer with one JSON object and nothing else, in this shape:
 [{{"explanation": "<what the code shows>", "code": "<the code>"}}]}}}}
 
 Rules:
-- Keep every code example, complete and unchanged. Inside a string write a line break as \\n and a quotation mark \
-as \\".
+- Keep every code example, complete and unchanged. Inside a string write a line break as \\n and a quotation \
+mark as \\".
 - Keep the wording of the text; leave out only markup.
-- A subsection is an object of the same shape under its own title, inside its section. No key may occur twice in an \
-object.
+- A subsection is an object of the same shape under its own title, inside its section. No key may occur \
+twice in an object.
 - Leave "explanation" or "examples" out where there is nothing to say. No comments, no trailing commas.
 
 The section:
@@ -52,7 +52,7 @@ def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structure
 
 
 def json_part(raw: str) -> str:
-    """The JSON in an answer: its first fenced block, else what stands from the first brace to the last, else all of it."""
+    """The JSON in an answer: its first fenced block, else from the first brace to the last, else all."""
     text = raw.strip()
     if text.startswith("{"):
         return text[: text.rfind("}") + 1] if "}" in text else text

@@ -1,9 +1,10 @@
 """reStructuredText -> a stream of headings, paragraphs and code, by docutils.
 
-Sphinx's roles and directives are more than docutils knows. A role that it does not know is its text (`~a.b.c` is c, `!x`
-is x, `title <target>` is title). A directive that it does not know is taken by what it holds: a code directive is code,
-an object description (`method:: list.append(x)`) a term with its text, and all others are the text inside; what only
-steers the build (`index`, `toctree`) is left out. Parts that docutils cannot read are kept as plain text.
+Sphinx's roles and directives are more than docutils knows. A role that it does not know is its text (`~a.b.c`
+is c, `!x` is x, `title <target>` is title). A directive that it does not know is taken by what it holds: a
+code directive is code, an object description (`method:: list.append(x)`) a term with its text, and all others
+are the text inside; what only steers the build (`index`, `toctree`) is left out. Parts that docutils cannot
+read are kept as plain text.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
 _WITH_LANGUAGE = _names("code-block sourcecode code prompt")  # their argument is no part of the code
 _CODE = _WITH_LANGUAGE | _names("testcode testoutput doctest ipython productionlist parsed-literal")
 _STEERS = _names(
-    "index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight testsetup testcleanup "
-    "tabularcolumns contents include literalinclude raw image figure plot"
+    "index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight testsetup "
+    "testcleanup tabularcolumns contents include literalinclude raw image figure plot"
 )
 _VERSIONS = {
     "versionadded": "New in version",
@@ -53,7 +54,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One piece of a tutorial. A "term" is what the following text defines; `level` is a heading's, 1 for the page's."""
+    """A piece of a tutorial. A "term" is what the following text defines; `level` is a heading's, from 1."""
 
     kind: Literal["heading", "text", "term", "code"]
     text: str
@@ -103,7 +104,7 @@ def _role(name: str, raw: str, text: str, *_: Any, **__: Any) -> tuple[list[node
 
 
 def _tree(text: str) -> nodes.document:
-    """The text's document; the roles and directives in it that are none of docutils' own are registered first."""
+    """The text's document; roles and directives that docutils does not know are registered first."""
     for name in {n.lower() for n in _ROLE.findall(text)} - _ROLES:
         roles.register_local_role(name, _role)
     for name in {n.lower() for n in _DIRECTIVE.findall(text)} - _DIRECTIVES:

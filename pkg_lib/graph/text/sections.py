@@ -1,7 +1,7 @@
 """Tutorial text -> a stream of headings, paragraphs and code; and a page cut into its sections.
 
-reStructuredText is read by docutils, Markdown is rendered to HTML by markdown-it, HTML is read by BeautifulSoup. Links,
-comments, images and page navigation are left out; a table is a paragraph with one line a row.
+reStructuredText is read by docutils, Markdown is rendered to HTML by markdown-it, HTML is read by
+BeautifulSoup. Links, comments, images and navigation are left out; a table is a paragraph, one line a row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A heading: where its section starts in the text (characters), its level (1 is the page's), its title."""
+    """A heading: where its section starts (characters), its level (1 is the page's), its title."""
 
     start: int
     level: int
@@ -105,7 +105,7 @@ def _plain(text: str) -> str:
 
 
 def _text_events(text: str) -> Iterator[Event]:
-    """Plain text: the first paragraph is the title when it is one short line; blank lines tell the others apart."""
+    """Plain text: a first paragraph of one short line is the title; blank lines tell the others apart."""
     paragraphs = [p.strip("\n") for p in re.split(r"\n(?:[ \t]*\n)+", text) if p.strip()]
     if len(paragraphs) > 1 and len(paragraphs[0]) <= 200 and "\n" not in paragraphs[0]:
         yield Event("heading", _plain(paragraphs.pop(0)), 1)
@@ -136,8 +136,9 @@ def _heads(text: str, kind: str) -> Iterator[Head]:
 
 
 def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
-    """A page as (title, text) pieces whose texts joined are the page: the page itself up to `limit` characters, else
-    what stands before its first subsection, and each subsection by the same rule. The first piece has no title.
+    """A page as (title, text) pieces whose texts joined are the page: the page itself up to `limit`
+    characters, else what stands before its first subsection, and each subsection by the same rule. The first
+    piece has no title.
 
     A section without subsections stays whole, whatever its length.
     """
@@ -149,7 +150,7 @@ def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
 
 
 def _pieces(text: str, heads: list[Head], end: int, limit: int) -> list[tuple[str, str]]:
-    """The section that `heads[0]` opens, up to `end`, in pieces; the other heads are those inside and after it."""
+    """The section that `heads[0]` opens, up to `end`, in pieces; other heads are inside and after it."""
     pieces: list[tuple[str, str]] = []
     top = [i for i, h in enumerate(heads) if h.level <= min(h.level for h in heads[: i + 1])]
     for i, following in zip(top, [*top[1:], len(heads)], strict=True):

@@ -1,6 +1,6 @@
 """Structurers by name: documents -> JSON objects (Section 3.1.2), or the reason why a document gives none.
 
-headings    sections of reStructuredText, Markdown, HTML or plain text; every code example beside what explains it
+headings    sections of reStructuredText, Markdown, HTML or plain text
 docstrings  the sections of numpydoc, Google and Sphinx docstrings
 
 The paper's way, a model that writes the JSON, is in llm.py; it needs a model, so it is none of these.
@@ -32,7 +32,7 @@ STRUCTURERS: Registry[Callable[[Document], dict[str, Any]]] = Registry(
 
 
 def structured(documents: list[Document], name: str = "") -> list[Structured]:
-    """Every document by a structurer, by that of its kind where none is named; UserError for an unknown one."""
+    """Every document by a structurer, that of its kind if none is named. UserError for an unknown one."""
     return [_one(d, name or ("docstrings" if d.kind == "docstring" else "headings")) for d in documents]
 
 

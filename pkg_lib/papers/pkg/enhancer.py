@@ -46,7 +46,7 @@ SUMS = ("tokens", "prompt_tokens", "seconds")
 
 
 class DocstringFile(GenerationCache):
-    """A model's answers for a corpus, one line a function and form. A torn or damaged line is as if never written."""
+    """A model's answers for a corpus, one line a function and form, without torn or damaged lines."""
 
     rows: dict[str, Any]
 
@@ -71,11 +71,10 @@ class DocstringFile(GenerationCache):
 def enhance(
     corpus: str, model: str, count: int, results: Path, backend: Backend | None = None
 ) -> dict[str, Any]:
-    """Asks `model` for docstrings of the first `count` functions without one (a fixed sample) and returns the log.
+    """Asks for docstrings of the first `count` functions without one (a fixed sample). Returns the log.
 
-    A function whose docstring is rejected is asked again in the next of FORMS. Resumes after any stop. What is stored
-    is judged again, so that no line holds what today's judge would reject. UserError for unknown names, or a model
-    without fill-in-the-middle.
+    A function whose docstring is rejected is asked again in the next of FORMS. What is stored is judged
+    again. UserError for unknown names, or a model without fill-in-the-middle.
     """
     file = DocstringFile(model, corpus, results)
     fim = fim_of(model_spec(model).name)
@@ -126,11 +125,11 @@ def _counts(rows: Collection[dict[str, Any]]) -> dict[str, Any]:
 def retrieval_change(
     graph: PKG, rows: Collection[dict[str, Any]], tasks: list[Task], embedder: Any
 ) -> pd.DataFrame:
-    """What the docstrings change in Func-PKG's retrieval (Equation 5), one line a task, two columns a quantity.
+    """What the docstrings change in Func-PKG's retrieval (Equation 5), one line a task.
 
-    `before` and `after` are the IMPL nodes found first, `score_*` their cosines, `defines_*` whether the context (the
-    pruned function without its new docstring, cut as in every column) defines the task's function; `enhanced` says that
-    the function found after has a new docstring. Only the texts that are compared with the task differ.
+    `before` and `after` are the IMPL nodes found first, `score_*` their cosines, `defines_*` whether the
+    context (the pruned function without its new docstring, cut as in every column) defines the task's
+    function; `enhanced` says that the function found after has a new docstring.
     """
     nodes, enhanced = graph.of_type(IMPL), enhanced_payloads(graph, rows)
     old = graph.payloads(nodes)
@@ -150,7 +149,7 @@ def retrieval_change(
 def measure_change(
     corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None
 ) -> dict[str, Any]:
-    """`retrieval_change` over a benchmark's tasks in figures: counts of tasks, and how far the best cosine rose on average.
+    """`retrieval_change` over a benchmark: counts of tasks, and the mean rise of the best cosine.
 
     Written beside the docstrings and returned. UserError for unknown names or where nothing is enhanced yet.
     """
