@@ -29,7 +29,7 @@ UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickE
 HELP = """Programming knowledge graphs for code generation.
 
 Options without a command, or nothing at all, are those of `run`."""
-STOPPED = "stopped; what was computed is kept, run the same command again, without --fresh, to go on"
+STOPPED = "stopped; completions are kept: run the same command again, without --fresh, to go on with the rest"
 app = typer.Typer(add_completion=False, help=HELP, rich_markup_mode=None)
 Many = list[str] | None
 

@@ -29,12 +29,12 @@ def copy_inputs(folder: Path) -> Path:
     return folder
 
 
-def work() -> list[tuple[str, study.Cell]]:
+def work() -> list[tuple[str, study.NotebookJob]]:
     """Every notebook of the study with its label, in the order in which they run."""
     return [(study.label(e, c), c) for e, c in study.plan(list(study.STUDY), [], None, False, {}).notebooks]
 
 
-def render(cell: study.Cell) -> None:
+def render(cell: study.NotebookJob) -> None:
     """Runs a notebook's code here, without a kernel. PKG_RESULTS says where it writes."""
     space = {"display": lambda *shown, **how: None}
     for part in nbformat.read(cell.source, as_version=4).cells:
@@ -44,12 +44,12 @@ def render(cell: study.Cell) -> None:
             space |= cell.parameters
 
 
-def tables(folder: Path, cell: study.Cell) -> dict[str, str]:
+def tables(folder: Path, cell: study.NotebookJob) -> dict[str, str]:
     """Name -> text of the files that a notebook leaves in a folder of tables."""
     return {p.name: p.read_text("utf8") for p in sorted((folder / "tables").glob(f"{cell.stem}.*"))}
 
 
-def differences(cell: study.Cell, rendered: Path) -> list[str]:
+def differences(cell: study.NotebookJob, rendered: Path) -> list[str]:
     """The tables that are not as they are committed."""
     render(cell)
     now, then = tables(rendered, cell), tables(COMMITTED, cell)

@@ -10,7 +10,7 @@ import pytest
 
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError
 from pkg_lib.data import mbpp
-from pkg_lib.data.benchmark import digest_of
+from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import run_jobs
 
@@ -141,8 +141,8 @@ def test_an_unreachable_hub_fails_fast(monkeypatch):
 
 def test_digest_covers_tests():
     tasks = load_benchmark("humaneval", 2)
-    assert digest_of(tasks) != digest_of(tasks[:1])
-    assert digest_of(tasks) == digest_of(load_benchmark("humaneval", 2))
+    assert tasks_digest(tasks) != tasks_digest(tasks[:1])
+    assert tasks_digest(tasks) == tasks_digest(load_benchmark("humaneval", 2))
 
 
 @needs_mbpp

@@ -14,11 +14,11 @@ RAISES = "from pkg_lib.{module} import {name}\nraise {name}('mend\\nthis')"
 @pytest.mark.parametrize(
     ("module", "name", "told"),
     [
-        ("types", "UserError", "mend this"),
-        ("analysis.metrics", "ControlError", "mend this"),
-        ("types", "BenchmarkMissing", "mend this"),
-        ("repo_qa.study", "Missing", "mend this"),
-        ("analysis.cast_study", "dataclass", ""),
+        ("core.types", "UserError", "mend this"),
+        ("analysis.stats", "ControlError", "mend this"),
+        ("core.types", "BenchmarkMissing", "mend this"),
+        ("papers.dkb.repository_study", "NotStored", "mend this"),
+        ("core.types", "dataclass", ""),
     ],
 )
 def test_a_mistake_is_known_by_its_bases_and_shown_as_one_line(tmp_path, monkeypatch, module, name, told):

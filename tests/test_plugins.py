@@ -44,7 +44,7 @@ class Toy(Benchmark):
     def tasks(self):
         heads = {"one": 1, "two": 2}
         return [
-            Task(f"Toy/{i}", self.name, f"def {n}():\\n", n, f"assert {n}() == {v}", f"    return {v}\\n")
+            Task(f"Toy/{i}", self.name, f"def {n}():\\n    '''A number.'''\\n", n, f"assert {n}() == {v}", f"    return {v}\\n")
             for i, (n, v) in enumerate(heads.items())
         ]
     def program(self, task, solution):

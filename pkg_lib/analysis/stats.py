@@ -20,8 +20,6 @@ from pkg_lib.core.types import Context, UserError
 CONFIDENCE = 0.95
 ALPHA = 0.05  # a corrected p below it decides a comparison
 RESAMPLES = 10_000
-# Of the tasks. A column with fewer verdicts, of prompts that it shares with another one say, counts as not measured.
-LEAST = 0.5
 BASELINE = "None"
 ORACLE = "Ideal"
 CONTROLS = {"return None": 0, "canonical solution": 100}

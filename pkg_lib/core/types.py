@@ -2,7 +2,7 @@
 
     corpus -> graph -> index -> retriever -> prompt -> generator -> sandbox -> selection -> tables
 
-A stage imports only from stages left of it and from this file.
+docs/architecture.md says which folder may import which.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict. "not_measured" is an infrastructure fault, never the model's failure.
+    """A verdict. "not_measured" is never the model's failure: there is no completion, no published context,
+    no stored verdict on this very solution, or the sandbox had a fault.
 
     `error` is a name of the taxonomy in execution/errors.py ("" when passed), `detail` the last line of the
     traceback, `seconds` the wall time in the sandbox.

@@ -14,14 +14,19 @@ from pkg_lib.generation.prompts import TEMPLATES
 # How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own
 # way.
 PROTOCOLS = ("pkg-paper", "standard")
+CONTROLS = ("return None", "canonical solution")  # rows that must solve no task, and every task
 
 
 class Benchmark(ABC):
-    """Tasks that ask for one Python function. A new benchmark is a subclass in a file of its own, and an
-    entry in BENCHMARKS.
+    """Tasks that ask for one Python function. A new one is a subclass in a file of its own, registered in
+    BENCHMARKS.
 
     `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same
-    prompt to the same task id, so that they share completions. `seconds` limits one test process.
+    prompt to the same task id, so that they share completions. `seconds` limits one test process; stored
+    verdicts stay when it changes.
+
+    A model may answer with the whole function. Where `program` puts it after the prompt, the prompt must be
+    Python by itself: the function's head with a docstring.
     """
 
     name: str
@@ -31,7 +36,6 @@ class Benchmark(ABC):
     copyable = False
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub here
-    controls = ("return None", "canonical solution")  # must solve no task, and every task
 
     @abstractmethod
     def tasks(self) -> list[Task]:
@@ -89,7 +93,7 @@ class Benchmark(ABC):
         return "\n".join([self.program(task, solution), *self.tests(task, "standard")])
 
 
-def digest_of(tasks: list[Task]) -> str:
+def tasks_digest(tasks: list[Task]) -> str:
     """Identifies the exact tasks that a result was measured on."""
     return digest(*(part for t in tasks for part in (t.id, t.prompt, t.test, t.solution)))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import Registry, unknown
+from pkg_lib.core.registry import Registry, load_plugins
 from pkg_lib.core.store import read_json, read_rows, results_path
 from pkg_lib.core.types import Document, UserError, digest
 from pkg_lib.data import published, text_corpora
@@ -61,16 +61,14 @@ def _tree(root: Path, prefix: str, skip: Iterable[str] = ()) -> Iterator[Documen
 
 def _textbook() -> Iterator[Document]:
     spec = importlib.util.find_spec("algorithms")
-    if spec is None or spec.origin is None:
+    if spec is None:
         raise UserError("corpus textbook needs the package algorithms: pip install -r requirements.txt")
-    return _tree(Path(spec.origin).parent, "textbook")
+    return _tree(Path(str(spec.origin)).parent, "textbook")
 
 
 def _check_directory(directory: str) -> None:
     if not directory or not Path(directory).expanduser().is_dir():
-        raise UserError(
-            f"corpus source:{directory}: no such directory; give an existing tree of Python files"
-        )
+        raise UserError(f"corpus source:{directory}: no such directory; give a tree of Python files")
 
 
 def _python_alpaca() -> Iterator[Document]:
@@ -82,7 +80,7 @@ def structured_file(name: str) -> Path:
     """What `structure` wrote under a name such as python-docs/llm-MODEL; UserError where it wrote nothing."""
     file = Path("structured", f"{name}.jsonl")
     for folder in (results_path(), cache_dir()):  # texts that may not be copied are structured into the cache
-        if (folder / file).is_file() and (results_path() / file).with_suffix(".log.json").is_file():
+        if (folder / file).is_file():
             return folder / file
     raise UserError(f"corpus structured:{name}: there is no {results_path() / file}; run `structure` first")
 
@@ -90,8 +88,8 @@ def structured_file(name: str) -> Path:
 def _structured(name: str) -> Iterator[Document]:
     """The documents, as the corpus has them, that were given to the structurer."""
     wanted = {row["document"] for row in read_rows(structured_file(name), ("document",))}
-    log = (results_path() / "structured" / name).with_name(f"{Path(name).name}.log.json")
-    return (d for d in load_corpus(str(read_json(log)["corpus"])) if d.id in wanted)
+    log = read_json(results_path() / "structured" / f"{name}.log.json")
+    return (d for d in load_corpus(str(log["corpus"])) if d.id in wanted)
 
 
 def _stdlib() -> Iterator[Document]:
@@ -102,7 +100,8 @@ def _source(directory: str) -> Iterator[Document]:
     return _tree(Path(directory).expanduser(), "source")
 
 
-_PAPER, _DOCS = "directory in PKG_PAPER_DIR", "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
+_PAPER = "directory in PKG_PAPER_DIR"
+_DOCS = "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
 _ALPACA = f"hub: {PYTHON_ALPACA} (asked for when used)"
 _TUTORIALS = f"hub: {text_corpora.TUTORIALS} (asked for when used)"
 CORPORA: Registry[Corpus] = Registry(
@@ -136,33 +135,30 @@ CORPORA: Registry[Corpus] = Registry(
     ),
 )
 
+BUILT_IN = frozenset(CORPORA)
+
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
     """Each part of a name with the value behind its colon, if it takes one; UserError for a part that is unknown."""
+    load_plugins()
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
-    found = []
+    pairs: list[tuple[Corpus, list[str]]] = []
     for part in name.split("+"):
         prefix, colon, value = part.partition(":")
         if colon and prefix in prefixes:
-            found.append((prefixes[prefix], [value]))
-        elif part in CORPORA and not CORPORA[part].prefix:
-            found.append((CORPORA[part], []))
+            pairs.append((prefixes[prefix], [value]))
         else:
-            raise unknown("corpus", part, CORPORA)
-    return found
+            pairs.append((CORPORA.get_or_fail(part), []))
+    return pairs
 
 
 def kind_of(name: str) -> str:
     """ "code", "text" or "published"; UserError for a corpus that mixes them, or that is unknown."""
     kinds = {corpus.kind for corpus, _ in parts(name)}
     if len(kinds) > 1 and "published" not in kinds:
-        raise UserError(
-            f"corpus {name} mixes code and text, which have columns of their own; run them one after the other"
-        )
+        raise UserError(f"corpus {name} mixes code and text; run them one after the other")
     if "published" in kinds and name != PUBLISHED:
-        raise UserError(
-            f"corpus {name}: {PUBLISHED} is each task's own context and is joined with no other corpus; run it alone"
-        )
+        raise UserError(f"corpus {name}: {PUBLISHED} is each task's own context; run it alone")
     return kinds.pop()
 
 
@@ -172,8 +168,8 @@ def is_text(name: str) -> bool:
 
 
 def own(name: str) -> bool:
-    """Whether a part of the corpus is what the user can change under its name: a tree, a package, a directory."""
-    return any(corpus.prefix or corpus.replaced() for corpus, _ in parts(name))
+    """Whether a part of the corpus is what the user can change under its name: a tree, a package, a plug-in."""
+    return any(c.prefix or c.replaced() or c.name not in BUILT_IN for c, _ in parts(name))
 
 
 def redistributable(name: str) -> bool:

@@ -18,19 +18,15 @@ from typing import Any
 
 from pkg_lib.core.types import Document, NotAtHand, UserError, digest
 
-_CONTEXT = "relevant_context"
-# column -> benchmark -> file below contexts/
+# column -> its file below contexts/ for HumanEval and for MBPP
 FILES = {
-    "Dense": {
-        "humaneval": f"voyage_code_{_CONTEXT}_human_eval",
-        "mbpp": f"voyage_code_{_CONTEXT}_mbpp",
-    },
-    "Func-BM25": {b: f"bm25_{_CONTEXT}_{b}" for b in ("humaneval", "mbpp")},
-    "Func-PKG": {b: f"{b}_function_wise_{_CONTEXT}" for b in ("humaneval", "mbpp")},
-    "Block-PKG": {b: f"{b}_blockwise_{_CONTEXT}" for b in ("humaneval", "mbpp")},
+    "Dense": ("voyage_code_relevant_context_human_eval", "voyage_code_relevant_context_mbpp"),
+    "Func-BM25": ("bm25_relevant_context_humaneval", "bm25_relevant_context_mbpp"),
+    "Func-PKG": ("humaneval_function_wise_relevant_context", "mbpp_function_wise_relevant_context"),
+    "Block-PKG": ("humaneval_blockwise_relevant_context", "mbpp_blockwise_relevant_context"),
 }
 # The files count tasks from 0, MBPP's from the first of its test split, task 11.
-FIRST = {"humaneval": ("HumanEval", 0), "mbpp": ("MBPP", 11)}
+FIRST = (("HumanEval", 0), ("MBPP", 11))
 AGAIN = "get it again from the replication package"
 
 
@@ -54,13 +50,10 @@ def contexts() -> Iterator[Document]:
     """The top context of each task in each column; an empty text where they published none: it is not measured."""
     folder = paper_dir() / "contexts"
     for column, files in FILES.items():
-        for benchmark, name in files.items():
-            prefix, first = FIRST[benchmark]
+        for (benchmark, first), name in zip(FIRST, files, strict=True):
             for row in _rows(folder / f"{name}.jsonl"):
-                number = first + int(str(row["task_id"]).rpartition("/")[2])
-                texts = _texts(row)
-                text = texts[0] if texts else ""
-                yield Document(context_id(column, f"{prefix}/{number}"), text, unit="function")
+                task = f"{benchmark}/{first + int(str(row['task_id']).rpartition('/')[2])}"
+                yield Document(context_id(column, task), next(iter(_texts(row)), ""), unit="function")
 
 
 def union() -> Iterator[Document]:
@@ -71,10 +64,8 @@ def union() -> Iterator[Document]:
         if "block" not in path.name:
             kept = answers if path.name.startswith("voyage_code") else functions
             kept |= dict.fromkeys(text for row in _rows(path) for text in _texts(row))
-    for text in answers:
-        yield Document(f"pkg-contexts/answer-{digest(text)[:12]}", text, kind="answer")
-    for text in functions:
-        yield Document(f"pkg-contexts/function-{digest(text)[:12]}", text, unit="function")
+    yield from (Document(f"pkg-contexts/answer-{digest(t)[:12]}", t, kind="answer") for t in answers)
+    yield from (Document(f"pkg-contexts/function-{digest(t)[:12]}", t, unit="function") for t in functions)
 
 
 def _texts(row: dict[str, Any]) -> list[str]:

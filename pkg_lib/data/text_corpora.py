@@ -1,8 +1,7 @@
 """Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
 A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web page of
-about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections: a page of more
-than ROW_CHARS characters gives what stands before its first section and each section, and so does each section again.
+about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections (sections.cut).
 A docstring is one row, below its signature.
 """
 
@@ -16,6 +15,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -38,9 +38,7 @@ def read(path: Path, errors: str = "replace") -> str:
     try:
         return path.read_text("utf-8-sig", errors)
     except OSError as e:
-        raise UserError(
-            f"cannot read {path}: {e.strerror}; make it readable or give another directory"
-        ) from e
+        raise UserError(f"cannot read {path}: {e.strerror}; make it readable or name another") from e
 
 
 def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
@@ -61,18 +59,18 @@ def python_docs() -> Iterator[Document]:
     value = os.environ.get("PKG_PYTHON_DOCS", "")
     folder = Path(value).expanduser() if value else DEBIAN_DOCS
     if not folder.is_dir():
-        why = (
-            f"PKG_PYTHON_DOCS={value} is no directory" if value else "Python's documentation is not installed"
-        )
+        why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
         raise NotAtHand(
             f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack an HTML archive of "
             "docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
         )
     for part in _parts(folder) or [folder]:
         root = part.parent if part != folder else folder
-        for path, kind in _pages(part):
-            name = path.relative_to(root).as_posix().partition(".")[0]
-            yield from rows(f"python-docs/{name}", read(path), kind)
+        for path in sorted(filter(Path.is_file, part.rglob("*"))):
+            kind = next((k for s, k in _SUFFIXES.items() if path.name.lower().endswith(s)), "")
+            if kind:
+                name = path.relative_to(root).as_posix().partition(".")[0]
+                yield from rows(f"python-docs/{name}", read(path), kind)
 
 
 def is_python_docs() -> bool:
@@ -86,11 +84,6 @@ def _parts(folder: Path) -> list[Path]:
     bases = (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder)
     whole = (b for b in bases if all((b / p).is_dir() for p in _PARTS))
     return [base / p for base in [*whole][:1] for p in _PARTS]
-
-
-def _pages(folder: Path) -> list[tuple[Path, str]]:
-    kinds = ((p, [k for s, k in _SUFFIXES.items() if p.name.lower().endswith(s)]) for p in folder.rglob("*"))
-    return sorted((p, kind[0]) for p, kind in kinds if kind and p.is_file())
 
 
 def rows(name: str, page: str, kind: str) -> Iterator[Document]:
@@ -109,10 +102,8 @@ def rows(name: str, page: str, kind: str) -> Iterator[Document]:
 
 
 def _unique(name: str, used: set[str]) -> str:
-    free, number = name, 1
-    while free in used:
-        number += 1
-        free = f"{name}-{number}"
+    names = (f"{name}-{n}" if n > 1 else name for n in count(1))
+    free = next(n for n in names if n not in used)
     used.add(free)
     return free
 
@@ -124,20 +115,15 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
     """
     top, *inner = package.split(".")
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
-    if spec is None or not (spec.origin or "").endswith(".py"):
+    origin = Path((spec and spec.origin) or "")
+    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
+    place = base.joinpath(top, *inner)
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    if origin.suffix != ".py" or not files[0].exists():
         raise UserError(
             f"corpus docstrings:{package}: no such Python package is installed; pip install it or name another"
         )
-    origin = Path(spec.origin)
-    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
-    place = base.joinpath(top, *inner)
-    if not place.is_dir():
-        place = place.with_suffix(".py")
-    if not place.exists():
-        raise UserError(
-            f"corpus docstrings:{package}: package {top} has no module {'.'.join(inner)}; name another"
-        )
-    return base, sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return base, files
 
 
 def docstrings(package: str) -> Iterator[Document]:

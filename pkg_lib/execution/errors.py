@@ -1,4 +1,4 @@
-"""The error taxonomy: Table 7's six types, and four beyond it that say why no test could decide.
+"""The error taxonomy: Table 7's six types, and five beyond it that say why no test could decide.
 
 An outcome's `error` is one of TAXONOMY. Its `detail` is the traceback's last line and, where an assertion of
 the tests failed, that assertion: `split_detail` takes the two apart.

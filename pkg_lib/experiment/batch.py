@@ -15,7 +15,7 @@ from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import label
 
-Work = list[tuple[Run | None, study.Cell]]
+Work = list[tuple[Run | None, study.NotebookJob]]
 PageOf = Callable[[Path], Path]  # an executed notebook -> the page that shows it
 
 
@@ -136,10 +136,10 @@ def _execute(
     """Executes those notebooks that are not as they would be made now, and adds to `done` what became of
     them."""
     results, files = results_dir(), freshness.Files()
-    todo: dict[study.Cell, str] = {}  # the label of each
-    now: dict[study.Cell, str] = {}
+    todo: dict[study.NotebookJob, str] = {}  # the label of each
+    now: dict[study.NotebookJob, str] = {}
 
-    def page(cell: study.Cell) -> str:
+    def page(cell: study.NotebookJob) -> str:
         return f", {page_of(cell.target)}" if cell.own and page_of else ""
 
     for experiment, cell in work:
@@ -151,7 +151,7 @@ def _execute(
         else:
             todo[cell] = label(experiment, cell)
 
-    def finished(cell: study.Cell, error: str, seconds: float) -> None:
+    def finished(cell: study.NotebookJob, error: str, seconds: float) -> None:
         done.reported |= not cell.own
         if lack := kernel.not_at_hand(error):
             done.skipped[todo[cell]] = error

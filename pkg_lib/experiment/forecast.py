@@ -138,7 +138,11 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
 
 def remark(run: Run) -> str:
     """What a reader of the progress lines has to know."""
-    return f"; verdicts as stored, since the tasks cannot be had ({run.why})" if run.why else ""
+    return (
+        f"; verdicts as stored, since the tasks cannot be had ({run.tasks_absent})"
+        if run.tasks_absent
+        else ""
+    )
 
 
 def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:

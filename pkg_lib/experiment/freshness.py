@@ -76,7 +76,7 @@ class Files:
 
 @cache
 def _program() -> str:
-    """Digest of pkg_lib, of plug-ins and of the versions that it runs with."""
+    """Digest of pkg_lib, of plug-ins and of the pinned versions."""
     sources = {p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
     files = sorted(sources | {ROOT / "requirements.txt"})
     return digest(

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from pkg_lib.core.store import read_json, read_rows, versions, write_json, write_jsonl
 from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Request, Task, UserError
 from pkg_lib.data import corpora
-from pkg_lib.data.benchmark import digest_of
+from pkg_lib.data.benchmark import CONTROLS, tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.experiment.run import VERDICT, Run, natural_order
@@ -39,8 +39,8 @@ class Preparer:
     def __init__(self, run: Run, fresh: bool = False, backend: Backend | None = None) -> None:
         self.run, self.fresh = run, fresh
         self._retrieved: dict[str, list[Context]] = {}
-        if fresh and run.why:
-            raise BenchmarkMissing(run.why)
+        if fresh and run.tasks_absent:
+            raise BenchmarkMissing(run.tasks_absent)
         if fresh:
             run.cache.rows.clear()
         if backend is not None:
@@ -49,13 +49,13 @@ class Preparer:
     def prepare(self, columns: list[str]) -> int:
         """Makes what is missing for the columns, judges all that is there, and returns how many completions
         were made."""
-        if self.run.why:
+        if self.run.tasks_absent:
             return 0
         count = self.generate(columns)
         for column in self.run.retrievers:
             self._judge(self.run.file("evaluations", column), self.run.solutions(column), self.run.rules.job)
         self._rerank()
-        for name in self.run.rules.controls:
+        for name in CONTROLS:
             solutions = self.run.control_solutions(name)
             self._judge(self.run.control_file(name), solutions, self.run.rules.control_job)
         self.fresh = False  # from here on what is stored is what was made now
@@ -64,7 +64,7 @@ class Preparer:
     def missing(self, column: str) -> Iterator[tuple[Task, Context | None]]:
         """Tasks without a completion that could be made here, with their context; None where none is
         retrieved yet."""
-        if self.run.why:
+        if self.run.tasks_absent:
             return
         contexts, have = {c.task_id: c for c in self._known(column)}, self.run.completions(column)
         for task in self.run.tasks:
@@ -149,7 +149,7 @@ class Preparer:
         write_json(meta, about)
 
     def _provenance(self, column: str) -> dict[str, Any]:
-        whole = digest_of(load_benchmark(self.run.benchmark))
+        whole = tasks_digest(load_benchmark(self.run.benchmark))
         about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
         if column == "None":
             return about

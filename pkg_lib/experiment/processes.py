@@ -17,7 +17,7 @@ import psutil
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.experiment.kernel import running_copy
-from pkg_lib.experiment.study import Cell
+from pkg_lib.experiment.study import NotebookJob
 
 # Bytes for a process and its kernel: a third of that was measured, a larger model's cache takes more.
 MEMORY = 1.5 * 2**30
@@ -39,7 +39,7 @@ def workers(asked: int | None) -> int:
 class _Running:
     """A process that executes a notebook."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: NotebookJob) -> None:
         self.cell, self.began, self.files = cell, time.monotonic(), ExitStack()
         self.out = self.files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the stack)
         self.err = self.files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed with the stack)
@@ -89,7 +89,9 @@ def _last(file: IO[bytes]) -> str:
     return lines[-1] if lines else ""
 
 
-def run_jobs(cells: Iterable[Cell], at_once: int, done: Callable[[Cell, str, float], None]) -> None:
+def run_jobs(
+    cells: Iterable[NotebookJob], at_once: int, done: Callable[[NotebookJob, str, float], None]
+) -> None:
     """Executes the notebooks, `at_once` at a time; calls `done(cell, error, seconds)` as each ends, "" for no
     error.
 

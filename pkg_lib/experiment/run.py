@@ -1,4 +1,4 @@
-"""One run of the study: model x benchmark x corpus, as it is stored. Reading computes and writes nothing.
+"""One run of the study: model x benchmark x corpus, as it is stored. Reading makes nothing, and writes nothing in results/.
 
     results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl             what was retrieved; COLUMN.meta.json: from what
     results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
@@ -35,6 +35,7 @@ from pkg_lib.core.types import (
     digest,
 )
 from pkg_lib.data import corpora
+from pkg_lib.data.benchmark import CONTROLS
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits
 from pkg_lib.experiment.select import SELECTED, ideal, selection_mark
@@ -48,13 +49,13 @@ from pkg_lib.retrieval.retrievers import Knowledge
 # Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
 DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
 VERDICT = ("task_id", "sha256", *Outcome.__slots__)
-LEAST = 0.5  # a column with verdicts on a smaller share of the tasks counts as not measured
+LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 
 
 class Run:
     """Names in, stored records out; what is not stored is not measured. `limit` takes the first tasks only.
 
-    Where the benchmark's tasks cannot be had here, `why` says so: verdicts then stand as they are stored,
+    Where the benchmark's tasks cannot be had here, `tasks_absent` says why: verdicts then stand as they are stored,
     unchecked. UserError for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at hand.
     """
 
@@ -75,7 +76,7 @@ class Run:
         self.rules = BENCHMARKS.get_or_fail(benchmark)
         corpora.check_name(corpus)
         self.retrievers = columns_of(corpus)
-        self.why = ""
+        self.tasks_absent = ""
         self._contexts: dict[str, list[Context]] = {}
         model_spec(model)  # an unknown model is told before anything is read
         self.tasks = self._load_tasks()
@@ -88,7 +89,7 @@ class Run:
         except BenchmarkMissing as e:
             if not (self.results / "evaluations" / slug(self.model) / slug(self.benchmark)).is_dir():
                 raise
-            self.why = str(e)
+            self.tasks_absent = str(e)
         ids = sorted(self._rows("evaluations", "None", VERDICT), key=natural_order)
         return [Task(i, self.benchmark, "", "", "", "") for i in ids][: self.limit]
 
@@ -190,9 +191,9 @@ class Run:
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> completion; a task without one is absent."""
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
-        tasks = {} if self.why else {t.id: t for t in self.tasks}
-        by_context = self._by_context() if self.why or any(c.text is None for c in contexts) else {}
-        solutions = self.solutions(column) if self.why else {}
+        tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
+        by_context = self._by_context() if self.tasks_absent or any(c.text is None for c in contexts) else {}
+        solutions = self.solutions(column) if self.tasks_absent else {}
         completions = {}
         for c in contexts:
             if c.task_id in tasks and c.text is not None:
@@ -228,13 +229,13 @@ class Run:
     def _twins(self) -> dict[str, list[str]]:
         """task id -> the ids of all tasks with its prompt, for tasks that are not alone with theirs."""
         by_prompt: dict[str, list[str]] = {}
-        for t in [] if self.why else load_benchmark(self.benchmark):
+        for t in [] if self.tasks_absent else load_benchmark(self.benchmark):
             by_prompt.setdefault(t.prompt, []).append(t.id)
         return {i: ids for ids in by_prompt.values() if len(ids) > 1 for i in ids}
 
     def solutions(self, column: str) -> dict[str, str]:
         """task id -> solution extracted from the completion."""
-        if self.why:
+        if self.tasks_absent:
             rows = self._rows("evaluations", column, VERDICT)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
@@ -245,7 +246,7 @@ class Run:
     def outcomes(self, column: str) -> dict[str, Outcome]:
         """task id -> verdict on the column's completion; a task without one is not measured."""
         verdicts = self.current_verdicts(
-            self.file("evaluations", column), None if self.why else self.solutions(column)
+            self.file("evaluations", column), None if self.tasks_absent else self.solutions(column)
         )
         absent = Outcome("not_measured", detail="no stored verdict")
         return {t.id: verdicts.get(t.id, absent) for t in self.tasks}
@@ -274,11 +275,11 @@ class Run:
         wanted = columns or offered
         candidates = self.candidates if set(SELECTED) & set(wanted) else []
         needed = [c for c in self.retrievers if c in wanted or c in candidates]
-        frame = _weighty(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
+        frame = _without_sparse(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
         if candidates:
             frame["Reranked"] = self._verdicts_of_chosen(frame[candidates])
             frame["Ideal"] = ideal(frame[candidates])
-        return _weighty(frame[[c for c in offered if c in wanted]])
+        return _without_sparse(frame[[c for c in offered if c in wanted]])
 
     def _verdicts_of_chosen(self, candidates: pd.DataFrame) -> pd.Series:
         """Not measured while a candidate is missing, as for the ideal."""
@@ -308,7 +309,7 @@ class Run:
     def selections(self) -> dict[str, dict[str, Any]]:
         """task id -> what the reranker saw and chose, for the solutions as they are."""
         rows = self._rows("evaluations", "reranked", ("chosen", "sha256"))
-        if self.why:
+        if self.tasks_absent:
             return rows
         return {
             i: rows[i]
@@ -373,8 +374,8 @@ class Run:
         broken.
         """
         series = {}
-        for name in self.rules.controls:
-            solutions = None if self.why else self.control_solutions(name)
+        for name in CONTROLS:
+            solutions = None if self.tasks_absent else self.control_solutions(name)
             verdicts = self.current_verdicts(self.control_file(name), solutions)
             series[name] = verdict_series({t.id: verdicts[t.id] for t in self.tasks if t.id in verdicts})
         return series
@@ -424,7 +425,7 @@ def verdict_series(outcomes: dict[str, Outcome]) -> pd.Series:
     return pd.Series(values, list(outcomes), dtype="boolean")
 
 
-def _weighty(verdicts: pd.DataFrame) -> pd.DataFrame:
+def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The same without the verdicts of columns that are measured on too few tasks to say anything."""
     return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))
 

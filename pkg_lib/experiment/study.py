@@ -73,7 +73,7 @@ STUDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class NotebookJob:
     """One notebook with its parameters: of model, benchmark, corpus and limit those that it declares, and its
     own."""
 
@@ -245,7 +245,7 @@ def cells(
     parameters: dict[str, Any],
     limit: int | None = None,
     alone: bool = True,
-) -> list[tuple[Run | None, Cell]]:
+) -> list[tuple[Run | None, NotebookJob]]:
     """The notebooks in the order in which they run, each with the experiment that it shows.
 
     An experiment is shown by those of its part's notebooks, or of the named ones, that are for its kind of
@@ -257,7 +257,7 @@ def cells(
     declared = _declared(names)
     for name, value in parameters.items():
         _check_own(name, value, declared)
-    work: list[tuple[Run | None, Cell]] = []
+    work: list[tuple[Run | None, NotebookJob]] = []
     for experiment, part in [*planned, (None, Part("", ""))]:
         wanted = names or part.notebooks or (tuple(declared) if experiment or alone else ())
         fitting = [n for n in declared if n in wanted and fits(n, experiment)]
@@ -276,12 +276,12 @@ def cells(
 
 def _cell(
     notebook: str, known: dict[str, Any], run: Run | None, given: dict[str, Any], limit: int | None
-) -> Cell:
+) -> NotebookJob:
     shared = {n: getattr(run, n) for n in SHARED} if run else {"limit": limit}
     named = {n: v for n, v in given.items() if not (run and n in SHARED)}
     parameters = ({} if run else shared) | named
     stem = stem_of(notebook, run, **{n: v for n, v in parameters.items() if n in known})
-    return Cell(notebook, {n: v for n, v in (shared | parameters).items() if n in known}, stem)
+    return NotebookJob(notebook, {n: v for n, v in (shared | parameters).items() if n in known}, stem)
 
 
 # The plan of a run
@@ -293,7 +293,7 @@ class Plan:
     out."""
 
     experiments: list[tuple[Preparer, Part]]
-    notebooks: list[tuple[Run | None, Cell]]
+    notebooks: list[tuple[Run | None, NotebookJob]]
     left_out: list[str]
 
 
@@ -348,11 +348,11 @@ def _opened(
 def measured_columns(run: Run, part: Part) -> list[str]:
     """The columns that the run has or will have completions of: those that are asked for, and what is
     stored."""
-    asked = () if run.why else part.columns or tuple(run.retrievers)
+    asked = () if run.tasks_absent else part.columns or tuple(run.retrievers)
     return [c for c in run.retrievers if c in asked or run.completions(c)]
 
 
-def lacks(cell: Cell, measured: list[str]) -> str:
+def lacks(cell: NotebookJob, measured: list[str]) -> str:
     """Why a notebook has nothing to show of an experiment with these columns; "" where it has. UserError:
     unknown column."""
     parameters = declared_parameters(cell.source) | cell.parameters
@@ -365,19 +365,19 @@ def lacks(cell: Cell, measured: list[str]) -> str:
     return ""
 
 
-def label(run: Run | None, cell: Cell) -> str:
+def label(run: Run | None, cell: NotebookJob) -> str:
     """A notebook and its experiment in a progress line."""
     return " | ".join([cell.notebook, *([run.model, run.benchmark, run.corpus] if run else [])])
 
 
-def execute(cell: Cell) -> str:
+def execute(cell: NotebookJob) -> str:
     """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing
     cell."""
     check_parameters(cell.source, cell.parameters)
     return kernel.execute(cell.source, cell.target, cell.parameters)
 
 
-def warm(cell: Cell) -> None:
+def warm(cell: NotebookJob) -> None:
     """Encodes here, with a progress bar, what the notebook would encode out of sight; the notebook tells of a
     mistake."""
     if cell.notebook == "explore":

@@ -27,7 +27,7 @@ def cached_prompts(model: str, results: Path) -> list[tuple[Request, Generation]
             run = Run(model, folder.parent.name, corpus, results=results)
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
-        for column in [] if run.why else run.retrievers:
+        for column in [] if run.tasks_absent else run.retrievers:
             completions, tasks = run.completions(column), {t.id: t for t in run.tasks}
             for context in run.contexts(column):
                 if context.text is not None and (answer := completions.get(context.task_id)):

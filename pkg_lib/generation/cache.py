@@ -69,12 +69,8 @@ class GenerationCache:
                 generation = _checked(row)
             except (TypeError, ValueError) as e:
                 self.damaged.append(f"{path}:{number}")
-                log.warning(
-                    "%s:%d: unreadable cache line ignored, its prompt is generated again (%s)",
-                    path,
-                    number,
-                    e,
-                )
+                message = "%s:%d: unreadable cache line ignored, its prompt is generated again (%s)"
+                log.warning(message, path, number, e)
             else:
                 self.rows[generation.key] = generation
                 self.folders[generation.key] = path.relative_to(self.root).parts[0]
@@ -96,22 +92,14 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
     """Appends one line of JSON; a torn line before it is cut off. UserError where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _cut_torn_tail(path)
-        with path.open("a", encoding="utf8") as f:
-            f.write(json.dumps(row, sort_keys=True) + "\n")
+        with path.open("ab+") as f:
+            if f.tell():
+                f.seek(-1, os.SEEK_END)
+                if f.read(1) != b"\n":
+                    f.seek(0)
+                    f.truncate(f.read().rfind(b"\n") + 1)
+            f.write(json.dumps(row, sort_keys=True).encode() + b"\n")
     except OSError as e:
         raise UserError(
             f"cannot write the generation cache {path}: {e.strerror}; free or change the directory"
         ) from e
-
-
-def _cut_torn_tail(path: Path) -> None:
-    if not path.exists() or path.stat().st_size == 0:
-        return
-    with path.open("rb+") as f:
-        f.seek(-1, os.SEEK_END)
-        if f.read(1) == b"\n":
-            return
-        f.seek(0)
-        data = f.read()
-        f.truncate(data.rfind(b"\n") + 1)

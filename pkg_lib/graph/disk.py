@@ -1,9 +1,9 @@
 """A graph in a directory: saved whole, loaded without reading its payloads, with vectors per embedder.
 
     graph.json               the marker: which files make the graph, and what it is
-    nodes-HASH.parquet, documents-HASH.parquet, payloads-HASH.arrow, vectors-EMBEDDER-HASH.npy
+    nodes-HASH.arrow, documents-HASH.arrow, payloads-HASH.arrow, vectors-EMBEDDER-HASH.npy
 
-Payloads and vectors are mapped into memory, so that a graph of 425,000 nodes is open in about a second. HASH is the start
+Tables and vectors are mapped into memory, so that a graph of 425,000 nodes is open in about a second. HASH is the start
 of the file's SHA-256, so a damaged file no longer matches its own name. New files stand beside the old ones until the
 marker is replaced (one rename): a crash at any time leaves the last complete version, and what no marker names is
 cleared away by the next writer.
@@ -25,17 +25,15 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pkg_lib.core.types import UserError
-from pkg_lib.graph.schema import NODES, PKG, TEXTS, edges_of
+from pkg_lib.graph.schema import PKG, edges_of
 
-FORM = 4  # of the files; a directory of another form is built again
+FORM = 5  # of the files; a directory of another form is built again
 CHUNK = 4096  # payloads encoded at once
 MARKER = "graph.json"
 AGAIN = "delete the directory and build it again"
 _OURS = ("nodes-", "edges-", "documents-", "payloads-", "vectors-", "index-", "tmp-")
-_DOCUMENTS = pa.schema([("id", pa.binary())])  # file names need not be UTF-8
 
 
 class Encoder(Protocol):
@@ -48,26 +46,20 @@ class Encoder(Protocol):
 
 def save(graph: PKG, folder: Path) -> None:
     """Makes `graph` the graph of the directory; vectors stay where its payloads are the same."""
-    ids = [[i.encode("utf8", "surrogatepass") for i in graph.documents]]
+    ids = pa.array([i.encode("utf8", "surrogatepass") for i in graph.documents], pa.binary())
+    tables = {"nodes": graph.nodes, "documents": pa.table({"id": ids}), "payloads": graph.texts}
     with _writing(folder):
-        files = {
-            "nodes": _store(folder, "nodes", ".parquet", lambda f: _write_parquet(graph.nodes, f)),
-            "documents": _store(
-                folder, "documents", ".parquet", lambda f: _write_parquet(pa.table(ids, _DOCUMENTS), f)
-            ),
-            "payloads": _store(folder, "payloads", ".arrow", lambda f: _write_texts(graph.texts, f)),
-        }
-        payloads = payloads_digest(graph.texts)
+        files = {name: _store_table(folder, name, table) for name, table in tables.items()}
         try:
-            old = _marker(folder)["vectors"]
+            old = _marker(folder)
         except UserError:  # no graph, or one that cannot be read and is about to be replaced
-            old = {}
-        vectors = {name: entry for name, entry in old.items() if entry["payloads"] == payloads}
+            old = {"files": {}}
+        vectors = old["vectors"] if old["files"].get("payloads") == files["payloads"] else {}
         _publish(folder, files=files, vectors=vectors, skipped=graph.skipped, meta=graph.meta)
 
 
 def load(folder: Path) -> PKG:
-    """The graph of a directory. Raises UserError when there is none or a file is damaged; the message names the file."""
+    """The graph of a directory. UserError when there is none or a file is damaged; the message names the file."""
     marker = _marker(folder)
     while True:
         try:
@@ -90,24 +82,15 @@ def encode(folder: Path, encoder: Encoder) -> np.ndarray:
         if encoder.name not in marker["vectors"]:
             if not len(graph.texts):
                 raise UserError(f"the graph in {folder} has no nodes, so there is nothing to encode")
-            name = re.sub(r"[^\w.+-]", "-", encoder.name)
-            entry = _store(
-                folder, f"vectors-{name}", ".npy", lambda f: _write_vectors(graph.texts, encoder, f)
-            )
-            marker["vectors"][encoder.name] = entry | {"payloads": payloads_digest(graph.texts)}
+            name = "vectors-" + re.sub(r"[^\w.+-]", "-", encoder.name)
+            file = _store(folder, name, ".npy", lambda f: _write_vectors(graph.texts, encoder, f))
+            marker["vectors"][encoder.name] = file
             _publish(folder, **marker)
-    path = _checked(folder, marker["vectors"][encoder.name])
-    try:
-        matrix = np.load(path, mmap_mode="r")
-    except ValueError as e:
-        raise _damaged(path, e) from e
-    if len(matrix) != len(graph.texts) or matrix.dtype != np.float32:
-        raise _damaged(path, f"it holds {matrix.dtype} {matrix.shape} of {len(graph.texts)} payloads")
-    return matrix
+    return np.load(_checked(folder, marker["vectors"][encoder.name]), mmap_mode="r")
 
 
 def payloads_digest(texts: pa.Table) -> str:
-    """What vectors and an index were made for: the payloads and their order."""
+    """What an index was made for: the payloads and their order."""
     return hashlib.sha256(b"".join(texts["key"].to_pylist())).hexdigest()[:16]
 
 
@@ -140,11 +123,18 @@ def _temporary(folder: Path, write: Callable[[IO[bytes]], Any]) -> Path:
     return Path(name)
 
 
-def _store(folder: Path, stem: str, suffix: str, write: Callable[[IO[bytes]], Any]) -> dict[str, Any]:
-    """Writes one file under the name of its contents; returns the marker's entry for it."""
+def _store(folder: Path, stem: str, suffix: str, write: Callable[[IO[bytes]], Any]) -> str:
+    """Writes one file under the name of its contents; returns that name."""
     temporary = _temporary(folder, write)
-    path = temporary.replace(folder / f"{stem}-{_digest(temporary)}{suffix}")
-    return {"file": path.name, "bytes": path.stat().st_size}
+    return temporary.replace(folder / f"{stem}-{_digest(temporary)}{suffix}").name
+
+
+def _store_table(folder: Path, stem: str, table: pa.Table) -> str:
+    def write(f: IO[bytes]) -> None:
+        with pa.ipc.new_file(f, table.schema) as out:
+            out.write_table(table.combine_chunks())
+
+    return _store(folder, stem, ".arrow", write)
 
 
 def _publish(folder: Path, **marker: Any) -> None:
@@ -152,7 +142,7 @@ def _publish(folder: Path, **marker: Any) -> None:
     marker["form"] = FORM
     text = json.dumps(marker | {"check": _check(marker)}, sort_keys=True) + "\n"
     _temporary(folder, lambda f: f.write(text.encode())).replace(folder / MARKER)
-    named = {entry["file"] for part in ("files", "vectors") for entry in marker[part].values()}
+    named = {*marker["files"].values(), *marker["vectors"].values()}
     for path in folder.iterdir():
         if path.name.startswith(_OURS) and path.name not in named:
             path.unlink()
@@ -167,9 +157,7 @@ def _marker(folder: Path) -> dict[str, Any]:
         raise UserError(f"no graph in {folder} ({e.strerror}); {AGAIN}") from e
     except ValueError as e:
         raise _damaged(path, e) from e
-    if not isinstance(marker, dict) or "form" not in marker:
-        raise _damaged(path, "it lacks what a graph needs")
-    if marker["form"] != FORM:
+    if marker.get("form", FORM) != FORM:
         raise UserError(f"{path} is of form {marker['form']}, this version reads {FORM}; {AGAIN}")
     if marker.pop("check", None) != _check(marker):
         raise _damaged(path, "its contents have changed")
@@ -180,14 +168,15 @@ def _check(marker: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(marker, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _checked(folder: Path, entry: dict[str, Any]) -> Path:
-    """The path of a marker's entry, if its size and its contents are what they were."""
-    path = folder / entry["file"]
+def _checked(folder: Path, name: str) -> Path:
+    """The path of a file of the graph, if its contents are those that it is named after."""
+    path = folder / name
     try:
-        if path.stat().st_size != entry["bytes"] or _digest(path) not in path.name:
-            raise _damaged(path, "its contents have changed")
+        intact = _digest(path) in name
     except OSError as e:
         raise _damaged(path, e.strerror) from e
+    if not intact:
+        raise _damaged(path, "its contents have changed")
     return path
 
 
@@ -196,21 +185,10 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()[:16]
 
 
-def _write_parquet(table: pa.Table, f: IO[bytes]) -> None:
-    pq.write_table(table, f, compression="zstd")
-
-
-def _write_texts(texts: pa.Table, f: IO[bytes]) -> None:
-    with pa.ipc.new_file(f, TEXTS) as out:
-        out.write_table(texts.combine_chunks())
-
-
 def _write_vectors(texts: pa.Table, encoder: Encoder, f: IO[bytes]) -> None:
     """A matrix in runs of CHUNK rows, so that no more than one run is in memory."""
-    runs = (
-        encoder.encode(texts["text"][i : i + CHUNK].to_pylist()).astype("<f4")
-        for i in range(0, len(texts), CHUNK)
-    )
+    starts = range(0, len(texts), CHUNK)
+    runs = (encoder.encode(texts["text"][i : i + CHUNK].to_pylist()).astype("<f4") for i in starts)
     first = next(runs)
     shape = (len(texts), first.shape[1])
     np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": shape})
@@ -219,25 +197,9 @@ def _write_vectors(texts: pa.Table, encoder: Encoder, f: IO[bytes]) -> None:
 
 
 def _load(folder: Path, marker: dict[str, Any]) -> PKG:
-    files = {name: _checked(folder, entry) for name, entry in marker["files"].items()}
-    nodes = _table(files["nodes"], NODES)
-    ids = [
-        i.decode("utf8", "surrogatepass") for i in _table(files["documents"], _DOCUMENTS)["id"].to_pylist()
-    ]
+    paths = [_checked(folder, marker["files"][name]) for name in ("nodes", "documents", "payloads")]
+    nodes, documents, texts = (pa.ipc.open_file(pa.memory_map(str(p))).read_all() for p in paths)
+    nodes = nodes.combine_chunks()
+    ids = [i.decode("utf8", "surrogatepass") for i in documents["id"].to_pylist()]
     edges = edges_of(nodes["type"].to_numpy(), nodes["parent"].to_numpy())
-    skipped = [tuple(s) for s in marker["skipped"]]
-    return PKG(nodes, edges, _table(files["payloads"], TEXTS), ids, skipped, marker["meta"])
-
-
-def _table(path: Path, schema: pa.Schema) -> pa.Table:
-    """The table of a file: Parquet is read, an Arrow file is mapped into memory."""
-    try:
-        if path.suffix == ".parquet":
-            with pq.ParquetFile(path) as file:
-                return file.read().cast(schema).combine_chunks()
-        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (OSError, ValueError, pa.ArrowException) as e:
-        raise _damaged(path, type(e).__name__) from e
-    if table.schema != schema:
-        raise _damaged(path, "other columns")
-    return table
+    return PKG(nodes, edges, texts, ids, [tuple(s) for s in marker["skipped"]], marker["meta"])

@@ -39,7 +39,8 @@ class Knowledge:
         if graph.skipped:
             counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
             of = len({d for d, _ in graph.skipped}), len(self.documents)
-            log.warning("%d of %d documents gave the graph nothing, or not all they hold (%s)", *of, counted)
+            about = "%d of %d documents gave the graph nothing, or not all they hold (%s; first: %s)"
+            log.warning(about, *of, counted, graph.skipped[0][0])
         return graph
 
     def build(self) -> PKG:

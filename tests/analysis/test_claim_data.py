@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 from checks import legible
+from notebook_code import definitions
 
 from pkg_lib.analysis.tables import COLUMNS
 from pkg_lib.core.types import UserError
-from pkg_lib.papers.claims import claim_figures, claim_report, claim_tests, claims, paper_checks
+from pkg_lib.papers.claims import claim_report, claim_tests, claims, paper_checks
 from pkg_lib.papers.claims.claims import NOT_ATTEMPTED
 from pkg_lib.papers.claims.paper_checks import CHECKS, table
 from pkg_lib.papers.claims.stored_runs import StoredRuns, columns_of
 
-CLAIMS = claims.load()
+CLAIMS, FIGURE = claims.load(), definitions("claims")
 MODELS = ["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]
 NUMBERS = ("about", "at most", "at least", "equal", "scale")
 
@@ -133,12 +134,12 @@ def test_the_ledger_shows_every_claim_and_every_measurement(some):
 
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
 def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benchmark, some):
-    assert legible(claim_figures.forest([], benchmark), 17)
-    figure = claim_figures.forest(some, benchmark)
+    assert legible(FIGURE["forest"]([], benchmark), 17)
+    figure = FIGURE["forest"](some, benchmark)
     assert legible(figure, 17) and figure.get_figheight() < 9.7
     assert [a.get_title(loc="left") for a in figure.axes] == MODELS
-    evidence = [e for a in claim_figures.drawn(some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
-    marks = [line for line in figure.axes[0].lines if line.get_marker() in claim_figures.SHAPES]
+    evidence = [e for a in FIGURE["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
+    marks = [line for line in figure.axes[0].lines if line.get_marker() in FIGURE["SHAPES"]]
     assert len(marks) == len(evidence)
-    assert {m.get_color() for m in marks} == {claim_figures.LOOK[e.verdict][0] for e in evidence}
+    assert {m.get_color() for m in marks} == {FIGURE["LOOK"][e.verdict][0] for e in evidence}
     assert len({m.get_marker() for m in marks}) == len({e.where for e in evidence})

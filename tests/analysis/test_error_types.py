@@ -8,7 +8,6 @@ from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import Outcome
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.waterfall import TaskRecord
-from pkg_lib.papers.pkg import error_types
 from tests.golden import copy_inputs
 
 FAILED = "failed"
@@ -25,19 +24,15 @@ WITH += [Outcome(FAILED, "NameError", NAME_ERROR.format("z"))]
 
 
 def test_counts_name_every_failure_once():
-    counts = error_types.error_counts(dict(enumerate(WITHOUT)))
+    notebook = notebook_code.definitions("error_types")
+    counts = notebook["error_counts"](dict(enumerate(WITHOUT)))
     assert counts.sum() == 3 and counts["Timeout"] == counts["NameError"] == counts["AssertionError"] == 1
-    assert error_types.as_published(counts).to_dict() == {
+    assert notebook["as_published"](counts).to_dict() == {
         **dict.fromkeys(counts.index[:5], 0),
         "AssertionError": 1,
         "NameError": 1,
         "Others": 1,
     }
-
-
-def test_the_published_counts_are_read_whole():
-    total = error_types.published().sum()
-    assert (total > 50).all() and len(total) == 6
 
 
 @pytest.fixture
@@ -84,13 +79,13 @@ def test_shift_fates_and_findings_count_the_tasks_measured_in_both(shown):
     assert found["total"] == "Of 4 tasks measured in both, 3 fail with None and 3 with Block-PKG."
     assert found["kinds"] == [("NameError", 1)]
     assert found["matrix"].to_numpy().tolist() == [["0", "1"], ["1", "2"]]
-    assert found["table7"].at["not measured", ("This study", found["model"])] == "1"
-    assert found["table7"].at["of Others: Timeout", ("This study", found["model"])] == "1"
+    assert found["counts_table"].at["not measured", ("This study", found["model"])] == "1"
+    assert found["counts_table"].at["of Others: Timeout", ("This study", found["model"])] == "1"
 
 
 def test_what_is_not_measured_is_no_zero(shown):
     found = shown(WITHOUT, [Outcome("not_measured")] * 5)
-    column = found["table7"]["This study", "+ Block-PKG"]
+    column = found["counts_table"]["This study", "+ Block-PKG"]
     assert column.pop("not measured") == "5" and set(column) == {DASH}
     assert (found["grid"].frame["Block-PKG"] == DASH).all()
     assert (found["matrix"] == DASH).all(axis=None)

@@ -8,11 +8,13 @@ import pytest
 from checks import legible
 from hypothesis import given
 from hypothesis import strategies as st
+from notebook_code import definitions
 
 from pkg_lib.analysis.tables import CODE, TEXT
 from pkg_lib.core.types import UserError
-from pkg_lib.papers.pkg import overlap, overlap_figures
+from pkg_lib.papers.pkg import overlap
 
+FIGURES = definitions("overlap")
 THREE = ["None", "Func-BM25", "Block-PKG"]
 ROWS = [(1, 1, 1), (1, 1, 0), (1, 0, 0), (1, 0, 0), (0, 1, 1), (0, 1, 0), (0, 0, 0), (0, 0, 0)]
 SMALL = pd.DataFrame(ROWS, [f"HumanEval/{i}" for i in range(8)], THREE).astype(bool)
@@ -72,7 +74,7 @@ def test_sets_follow_the_paper_the_kind_of_corpus_or_the_user(verdicts):
 @pytest.mark.parametrize("times", [0, 1, 120])
 def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
     passed = pd.concat([SMALL[columns]] * times) if times else SMALL[columns].iloc[:0]
-    shown = legible(overlap_figures.venn(passed, "qwen2.5-coder-0.5b-instruct, humaneval"))
+    shown = legible(FIGURES["venn"](passed, "qwen2.5-coder-0.5b-instruct, humaneval"))
     if times and len(columns) > 1:
         counts = [str(len(t)) for t in overlap.regions(passed).values()]
         assert sorted(t for t in shown if t.isdigit()) == sorted(counts)
@@ -82,9 +84,9 @@ def test_the_venn_diagram_is_legible_and_shows_every_region(columns, times):
 
 def test_every_count_stands_in_its_region():
     for region in overlap.regions(SMALL):
-        place = np.array(overlap_figures.place(THREE, region))
-        circles = zip(THREE, overlap_figures.CENTRES[3], strict=True)
-        around = {c for c, centre in circles if np.linalg.norm(place - centre) < overlap_figures.RADIUS}
+        place = np.array(FIGURES["place"](THREE, region))
+        circles = zip(THREE, FIGURES["CENTRES"][3], strict=True)
+        around = {c for c, centre in circles if np.linalg.norm(place - centre) < FIGURES["RADIUS"]}
         assert around == region
 
 
@@ -96,8 +98,8 @@ def many(tasks):
 @pytest.mark.parametrize("passed", [many(164), many(20_000), many(0), SMALL, SMALL[["None"]]], ids=len)
 def test_the_upset_plot_is_legible_and_says_what_it_leaves_out(passed):
     title = "qwen2.5-coder-0.5b-instruct, HumanEval (164 tasks), corpus textbook+stdlib"
-    figure = overlap_figures.upset(passed, title)
+    figure = FIGURES["upset"](passed, title)
     shown = legible(figure, 17.0)
     sizes = [len(tasks) for tasks in overlap.intersections(passed).values()]
-    assert [b.get_height() for b in figure.axes[0].patches] == sizes[: overlap_figures.LARGEST]
-    assert any("not drawn" in t for t in shown) == (len(sizes) > overlap_figures.LARGEST)
+    assert [b.get_height() for b in figure.axes[0].patches] == sizes[: FIGURES["LARGEST"]]
+    assert any("not drawn" in t for t in shown) == (len(sizes) > FIGURES["LARGEST"])

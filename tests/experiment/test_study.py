@@ -112,7 +112,7 @@ def test_unknown_and_ill_typed_parameters_are_named(committed, own, words):
 @pytest.mark.parametrize("notebook", study.notebooks())
 def test_every_notebook_refuses_an_unknown_parameter(committed, notebook):
     with pytest.raises(UserError, match="nosuch"):
-        study.execute(study.Cell(notebook, {"nosuch": 1}, notebook))
+        study.execute(study.NotebookJob(notebook, {"nosuch": 1}, notebook))
 
 
 def test_limit_beyond_the_benchmark_is_no_limit(committed):

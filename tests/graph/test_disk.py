@@ -78,18 +78,6 @@ def test_a_damaged_file_is_named(tmp_path, embedder, stem, damage):
         disk.encode(tmp_path, embedder)
 
 
-@pytest.mark.parametrize("stem", ["nodes", "documents", "payloads"])
-def test_a_file_of_other_contents_under_its_own_digest_is_named(tmp_path, stem):
-    disk.save(build([A]), tmp_path)
-    marker = disk._marker(tmp_path)
-    marker["files"][stem] = disk._store(
-        tmp_path, stem, file_of(tmp_path, stem).suffix, lambda f: f.write(b"other")
-    )
-    disk._publish(tmp_path, **marker)
-    with pytest.raises(UserError, match=f"{stem}-.* is damaged"):
-        disk.load(tmp_path)
-
-
 @pytest.mark.parametrize(
     "change",
     [

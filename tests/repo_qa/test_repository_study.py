@@ -126,7 +126,7 @@ def test_retries_that_were_paid_for_make_the_graph(opened):
 
 
 def test_the_prompts_are_filled_without_reading_braces_of_the_code():
-    text = llm_kb.fill(llm_kb.DKB_PROMPT, context="{question} {x}", question="Who?")
+    text = llm_kb.fill(llm_kb.PROMPTS["DKB"], context="{question} {x}", question="Who?")
     assert "Context:\n{question} {x}\n\nQuestion: Who?\n" in text and "Use the [ONTOLOGY INFO]" in text
 
 

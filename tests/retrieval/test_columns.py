@@ -55,7 +55,7 @@ def test_columns_by_corpus():
     assert list(columns_of("textbook+stdlib")) == code and retrieved() == [*code, "JSON-PKG"]
     with pytest.raises(UserError, match="mixes code and text"):
         columns_of("textbook+tutorials")
-    with pytest.raises(UserError, match="joined with no other"):
+    with pytest.raises(UserError, match="own context; run it alone"):
         check_name("textbook+published")
     assert (
         isinstance(knowledge_of("docstrings:json"), TextKnowledge)
@@ -86,7 +86,7 @@ def test_a_task_that_the_authors_did_not_have_is_named(authors):
 
 
 def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
-    (tmp_path / "contexts" / f"{published.FILES['Dense']['mbpp']}.jsonl").unlink()
+    (tmp_path / "contexts" / f"{published.FILES['Dense'][1]}.jsonl").unlink()
     with pytest.raises(UserError, match=r"cannot read .*voyage_code_relevant_context_mbpp"):
         load_corpus("published")
 

@@ -79,7 +79,7 @@ def test_a_type_belongs_to_its_file_and_not_to_a_link_that_comes_first(tree):
     (tree / "A.java").symlink_to(tree / "a" / "Good.java")
     for mode in MODES:
         built = build(tree, mode)
-        assert skipped(built) == {"A.java": scanning.LINK} and not built.again
+        assert skipped(built) == {"A.java": scanning.LINK} and not built.resolution.again
         assert {n.path for n in built.graph.nodes.values()} == {"a/Good.java"}
 
 

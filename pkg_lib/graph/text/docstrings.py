@@ -6,8 +6,8 @@ A docstring document is its signature, an empty line, and the docstring without 
                            "parameters": [{"name": "x", "type": "array_like", "description": "..."}], "returns": [...],
                            "notes": {"explanation": ...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
 
-Prose is read as reStructuredText. Nothing is left out: a section whose title is not known is prose, a line of a list
-that has no form is the description of an entry. (docstring_parser and griffe leave out what they do not know.)
+Prose is read as reStructuredText. Nothing is left out: a section whose title is not known is prose, a line of
+a list that has no form is the description of an entry.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
+from docutils.parsers.rst.languages import en
 
 
 def _names(text: str) -> frozenset[str]:
@@ -38,11 +39,7 @@ _VERSIONS = {
 }
 # docutils' own, which it reads itself.
 _ROLES = _names("code emphasis strong literal math raw subscript superscript title-reference")
-_DIRECTIVES = _names(
-    "note warning tip hint important caution danger error attention admonition topic sidebar rubric epigraph "
-    "highlights pull-quote compound container table csv-table list-table math replace unicode date role "
-    "default-role class line-block footer"
-)
+_DIRECTIVES = en.directives.keys() - _CODE - _STEERS
 _SETTINGS = {
     "report_level": 5,  # nothing is written to stderr; what fails stands in the tree
     "halt_level": 6,

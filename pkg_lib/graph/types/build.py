@@ -1,7 +1,7 @@
-"""Builds the type graph of a repository and says what was built: what `typegraph` prints and dkb.ipynb shows.
+"""Builds the type graph of a repository and says what was built: what `typegraph` prints.
 
-With a `store` (a file), what was found in each file is kept with the file's SHA-256, so that after a change
-only the changed files are parsed.
+With a `store` (a file), what stands in each file is kept with the file's SHA-256: only changed files are
+parsed again.
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
-from pkg_lib.core.remarks import FEW, first_few, shown
+from pkg_lib.core.remarks import first_few, shown
 from pkg_lib.core.store import write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered as in_order
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.types import listing as published
-from pkg_lib.graph.types import resolve
+from pkg_lib.graph.types import listing, resolve
 from pkg_lib.graph.types.java import VERSION, Declared, Facts, Import, Reference, facts_of
 from pkg_lib.graph.types.scan import JavaTree, by_reason, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 Named = list[tuple[str, str]]  # (path, what is said of it)
+Rows = list[list[Any]]
+PARTS = Facts.__slots__
 PART = 64  # files that a worker gets at a time, at least: an archive's directory is read again for each part
 WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to start than it saves
 
@@ -37,25 +38,21 @@ WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to star
 class BuiltGraph:
     """A repository's graph and what went in. `seconds` by step; `parsed` files were not known to the store.
 
-    `skipped` gave no type: (path, reason); `remarks`: (path, what is unusual), of files that gave their types
-    nevertheless.
+    `skipped` gave no type: (path, reason); `remarks` of files that gave theirs nevertheless.
     """
 
     root: str
-    graph: TypeGraph
     files: list[str]
     facts: dict[str, Facts]
     skipped: Named
     remarks: Named
+    resolution: resolve.Resolution = field(default_factory=resolve.Resolution)
     seconds: dict[str, float] = field(default_factory=dict)
     parsed: int = 0
-    references: Counter[str] = field(default_factory=Counter)
-    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
-    again: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def cycles(self) -> list[list[str]]:
-        return self.graph.cycles()
+    def graph(self) -> TypeGraph:
+        return self.resolution.graph
 
 
 def build(
@@ -75,17 +72,18 @@ def build(
         tree = scan(root)
         scanned = time.perf_counter()
         known = _load(store) if store else {}
-        entries = dict(_facts(tree, known, processes))
+        entries = dict(sorted(_facts(tree, known, processes)))
         if store:
-            _keep(store, entries)
-        parsed = time.perf_counter()
-        facts = {path: f for path, (_, f) in sorted(entries.items()) if f.types}
-        skipped = sorted([*tree.skipped, *((p, f.reason) for p, (_, f) in entries.items() if f.reason)])
-        remarks = sorted((p, r) for p, (_, f) in entries.items() for r in f.remarks if not f.reason)
+            rows = ([path, sha, *map(partial(getattr, f), PARTS)] for path, (sha, f) in entries.items())
+            write_text(store, "".join(json.dumps(row) + "\n" for row in [{"version": VERSION}, *rows]))
+        seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
+        facts = {path: f for path, (_, f) in entries.items()}
+        skipped = sorted([*tree.skipped, *((p, f.reason) for p, f in facts.items() if f.reason)])
+        remarks = sorted((p, r) for p, f in facts.items() for r in f.remarks if not f.reason)
         files = sorted({*tree.paths, *(p for p, _ in tree.skipped if p.endswith(".java"))})
-        built = BuiltGraph(str(root), TypeGraph(mode), files, facts, skipped, remarks)
-        built.seconds = {"scan": scanned - start, "parse": parsed - scanned}
-        built.parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in entries.items())
+        parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in entries.items())
+        facts = {path: f for path, f in facts.items() if f.types}
+        built = BuiltGraph(str(root), files, facts, skipped, remarks, seconds=seconds, parsed=parsed)
         return in_mode(built, mode, extra)
 
 
@@ -93,16 +91,12 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
     """The same files' graph in a mode: pass two; the time of pass one is the same."""
     check(mode, 1, extra)
     start = time.perf_counter()
-    if mode == "as-published":
-        again = replace(
-            built, graph=published.graph_of(built.facts), references=Counter(), ambiguous=[], again=[]
-        )
+    if mode == "resolved":
+        resolution = resolve.graph_of(built.facts, extra)
     else:
-        r = resolve.graph_of(built.facts, extra)
-        again = replace(built, graph=r.graph, references=r.references, ambiguous=r.ambiguous, again=r.again)
+        resolution = resolve.Resolution(listing.graph_of(built.facts))
     steps = {s: built.seconds[s] for s in ("scan", "parse")} | {"resolve": time.perf_counter() - start}
-    again.seconds = steps | {"total": sum(steps.values())}
-    return again
+    return replace(built, resolution=resolution, seconds=steps | {"total": sum(steps.values())})
 
 
 def check(mode: str, processes: int, extra: Collection[str] = ()) -> None:
@@ -138,25 +132,13 @@ def _facts(
 def parse_part(work: tuple[str, list[str], dict[str, str]]) -> list[tuple[str, Facts | None] | str]:
     """(root, paths, known SHA-256) -> of each path (SHA-256, facts, None where known), or a reason."""
     root, paths, known = work
-    found: list[tuple[str, Facts | None] | str] = []
+    answers: list[tuple[str, Facts | None] | str] = []
     with JavaTree(Path(root)) as tree:
         for path in paths:
             data = tree.read(path)
-            if isinstance(data, str):
-                found.append(data)
-                continue
-            sha = hashlib.sha256(data).hexdigest()
-            found.append((sha, None if known.get(path) == sha else facts_of(data)))
-    return found
-
-
-def _keep(store: Path, found: dict[str, tuple[str, Facts]]) -> None:
-    lines = [json.dumps({"version": VERSION})]
-    lines += [
-        json.dumps([path, sha, f.package, f.imports, f.types, f.references, f.reason, f.remarks])
-        for path, (sha, f) in sorted(found.items())
-    ]
-    write_text(store, "\n".join(lines) + "\n")
+            sha = "" if isinstance(data, str) else hashlib.sha256(data).hexdigest()
+            answers.append((sha, None if known.get(path) == sha else facts_of(data)) if sha else data)
+    return answers
 
 
 def _load(store: Path) -> dict[str, tuple[str, Facts]]:
@@ -164,26 +146,18 @@ def _load(store: Path) -> dict[str, tuple[str, Facts]]:
     if not store.exists():
         return {}
     try:
-        head, *lines = store.read_text("utf8").splitlines()
-        if json.loads(head) != {"version": VERSION}:
-            return {}
-        return dict(_entry(json.loads(line)) for line in lines)
-    except (OSError, ValueError, TypeError) as e:
+        head, *rows = map(json.loads, store.read_text("utf8").splitlines())
+        return {row[0]: (row[1], _restored(*row[2:])) for row in rows if head == {"version": VERSION}}
+    except (OSError, ValueError, TypeError, LookupError) as e:
         raise UserError(f"{store} is no store of parsed files; delete it, it is made again") from e
 
 
-def _entry(row: list[Any]) -> tuple[str, tuple[str, Facts]]:
-    path, sha, package, imports, types, references, reason, remarks = row
+def _restored(
+    package: str, imports: Rows, types: Rows, references: Rows, reason: str, remarks: list[str]
+) -> Facts:
     declared = tuple(Declared(*t[:4], tuple(t[4]), t[5]) for t in types)
-    made = Facts(
-        package,
-        tuple(Import(*i) for i in imports),
-        declared,
-        tuple(Reference(*r) for r in references),
-        reason,
-        tuple(remarks),
-    )
-    return path, (sha, made)
+    names = tuple(Import(*i) for i in imports), declared, tuple(Reference(*r) for r in references)
+    return Facts(package, *names, reason, tuple(remarks))
 
 
 def save(graph: TypeGraph, path: Path) -> None:
@@ -191,40 +165,25 @@ def save(graph: TypeGraph, path: Path) -> None:
     write_text(path, json.dumps(nx.node_link_data(graph.nx(), edges="edges"), indent=1) + "\n")
 
 
-def lines(built: BuiltGraph, named: int = FEW) -> list[str]:
-    """What was built, one figure a line; of what was skipped the first `named` paths a reason."""
-    graph = built.graph
-    found = [f"{shown(built.root)}: {len(built.files):,} files, mode {graph.mode}"]
-    for word, counts in (("nodes", graph.node_counts()), ("edges", graph.edge_counts())):
-        found.append(f"{sum(counts.values()):,} {word}: {_listed(counts)}")
-    if built.references:
-        found.append(f"type names: {_listed(dict(built.references.most_common()))}")
-    found += [
-        f"ambiguous in {shown(path)}: {name} is {' or '.join(which)}"
-        for path, name, which in built.ambiguous[:named]
-    ]
-    found += _more("ambiguous names", len(built.ambiguous), named)
-    found += [f"cyclic inheritance: {', '.join(group)}" for group in built.cycles[:named]]
-    found += _more("cycles of inheritance", len(built.cycles), named)
-    if built.again:
-        again = [f"{name} in {path}" for path, name in built.again]
-        found.append(f"declared in another file too: {len(again):,} ({first_few(again, named)})")
-    found += _named("skipped", built.skipped, named)
-    found += _named("remarked", built.remarks, named)
+def lines(built: BuiltGraph) -> list[str]:
+    """What was built, one figure a line; of what was skipped the first paths a reason."""
+    graph, about = built.graph, built.resolution
+    counts = {"nodes": graph.node_counts(), "edges": graph.edge_counts()}
+    text = [f"{shown(built.root)}: {len(built.files):,} files, mode {graph.mode}"]
+    text += [f"{sum(part.values()):,} {word}: {_listed(part)}" for word, part in counts.items()]
+    text += [f"type names: {_listed(dict(about.references.most_common()))}"] if about.references else []
+    clashes = [f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous]
+    again = [f"{name} in {path}" for path, name in about.again]
+    cycles = [", ".join(group) for group in graph.cycles()]
+    rare = {"ambiguous": clashes, "cyclic inheritance": cycles, "declared in another file too": again}
+    for word, names in rare.items():
+        text += [f"{word}: {len(names):,} ({first_few(names)})"] if names else []
+    for word, rows in {"skipped": built.skipped, "remarked": built.remarks}.items():
+        paths = {reason: [p for p, r in rows if r == reason] for reason in by_reason(rows)}
+        text += [f"{word}: {len(ps):,} {reason} ({first_few(ps)})" for reason, ps in paths.items()]
+        text += [] if rows else [f"{word}: none"]
     times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
-    return [*found, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]
-
-
-def _named(word: str, rows: list[tuple[str, str]], most: int) -> list[str]:
-    """A line a reason, with the first paths."""
-    of = {reason: [p for p, r in rows if r == reason] for reason in by_reason(rows)}
-    return [
-        f"{word}: {len(paths):,} {reason} ({first_few(paths, most)})" for reason, paths in of.items()
-    ] or [f"{word}: none"]
-
-
-def _more(word: str, count: int, named: int) -> list[str]:
-    return [f"{count:,} {word} in all"] if count > named else []
+    return [*text, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]
 
 
 def _listed(counts: dict[str, int]) -> str:

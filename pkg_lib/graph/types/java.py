@@ -1,8 +1,7 @@
-"""One Java file -> its types and the types that they refer to, by tree-sitter; pass one of the graph (Section
-6.5.1).
+"""One Java file -> its types and the types that they refer to, by tree-sitter: pass one (Section 6.5.1).
 
-The file is read once and needs no other file, so that files can be parsed by several processes and kept from
-run to run. tree-sitter goes on after a syntax error, so most files that do not parse still give their types.
+A file needs no other one, so several processes parse, and what stands in it is kept from run to run.
+tree-sitter goes on after a syntax error, so most files that do not parse still give their types.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pkg_lib.graph.types.scan import text_of
 VERSION = 2  # of what is kept of a file; raise it when that changes
 PIECE = 2**12  # bytes that the parser is handed at a time
 # The parser's reports of progress for one file, after which it is given up: text that is no Java takes
-# quadratic time. Source takes up to 41 a kilobyte. Every machine counts the same, so the graph knows no clock.
+# quadratic time; source takes up to 41 a kilobyte. Counted, not timed: every machine gives the same graph.
 STEPS, STEPS_A_KILOBYTE = 100_000, 100
 
 Span = tuple[int, int]
@@ -72,11 +71,10 @@ class Import(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A type as its file declares it. `name` has the enclosing types before it ("Outer.Inner"); lines count
-    from 1.
+    """A type as its file declares it; lines count from 1. `public`: other packages see it.
 
-    Local classes of different methods may share a name; the second is "Outer.Local#2". `public`: other
-    packages see it.
+    `name` has the enclosing types before it ("Outer.Inner"), a second local class of one name its number
+    ("Outer.Local#2").
     """
 
     kind: str
@@ -88,11 +86,10 @@ class Declared(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A type's name, as written without arguments, dots kept. `owner` is the place of the referring type in
-    `Facts.types`.
+    """A type's name, as written without arguments; `owner` is the referring type's place in `Facts.types`.
 
-    Places beside PLACES: what a method with @Bean returns (`bean`) and takes (`bean_parameter`). `bare`: the
-    whole written type is one simple name. `argument`: it stands between angle brackets. `variable`: a type
+    `place`: one of PLACES, `bean` and `bean_parameter` (what a method with @Bean returns and takes). `bare`:
+    the written type is one simple name; `argument`: it stands between angle brackets; `variable`: a type
     variable of that name is in scope.
     """
 
@@ -184,11 +181,7 @@ class _Source:
         return Import(name.removesuffix(".*"), name.endswith(".*"), static)
 
     def types(self, captures: Captures) -> tuple[tuple[Declared, ...], list[Span], bool]:
-        """The declared types in the order of the file, the bytes that each spans, whether a place declares
-        one twice.
-
-        (Local classes of different methods may share a name.)
-        """
+        """The declared types in the order of the file, the bytes of each, whether one is declared twice."""
         declared: list[Declared] = []
         spans: list[Span] = []
         around: list[int] = []  # the types that are open, outermost first
@@ -216,11 +209,9 @@ class _Source:
     def variables(self, node: Node) -> tuple[str, ...]:
         """The type variables that a declaration has."""
         parameters = node.child_by_field_name("type_parameters")
-        names = (
-            next((c for c in p.named_children if c.type == "type_identifier"), None)
-            for p in (parameters.named_children if parameters else ())
-        )
-        return tuple(self.text(n) for n in names if n)
+        children = [p.named_children for p in (parameters.named_children if parameters else ())]
+        names = ([c for c in part if c.type == "type_identifier"][:1] for part in children)
+        return tuple(self.text(n) for first in names for n in first)
 
     def references(self, captures: Captures, spans: list[Span]) -> Iterator[Reference]:
         """Every type name of PLACES and of beans, each once a place and owner."""
@@ -264,24 +255,16 @@ class _Source:
                 yield self.text(part), argument
             elif part.type == "scoped_type_identifier":
                 yield self.scoped(part), argument
-                waiting += [
-                    (child, True)
-                    for p in _left(part)
-                    for child in p.named_children
-                    if child.type == "type_arguments"
-                ]
+                children = (child for p in _left(part) for child in p.named_children)
+                waiting += [(child, True) for child in children if child.type == "type_arguments"]
             elif part.type not in ("marker_annotation", "annotation", "dimensions"):
                 inside = argument or part.type == "type_arguments"
                 waiting += [(child, inside) for child in reversed(part.named_children)]
 
     def scoped(self, node: Node) -> str:
         """`a.b.Outer<X>.Inner` -> "a.b.Outer.Inner"."""
-        names = [
-            self.text(c)
-            for p in _left(node)
-            for c in reversed(p.named_children)
-            if c.type == "type_identifier"
-        ]
+        children = (child for part in _left(node) for child in reversed(part.named_children))
+        names = [self.text(child) for child in children if child.type == "type_identifier"]
         return ".".join(reversed(names))
 
 

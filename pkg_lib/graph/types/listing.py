@@ -1,14 +1,14 @@
-"""The graph as Listing 1 builds it, from the same facts as the resolved one: types are keyed by simple names.
+"""The graph as Listing 1 builds it, from the same facts: types are keyed by simple names.
 
 What follows from the listing, and is kept here on purpose:
 - Two types of one name are one node; the file that comes last gives its path and its edges, in the order of
   `os.walk` with sorted entries: files of a directory before those of the directories in it.
-- The queries run over the whole file, so each type of a file gets the fields and constructors of all of them;
-  and a type that has a field of its own type gets an edge to itself.
+- The queries run over the whole file, so each type of a file gets the fields and constructors of all of
+  them; and a type that has a field of its own type gets an edge to itself.
 - Only a type that is written as one name is seen: no generics, arrays, dotted names or `Type... rest`.
 - A pair has one label; inheritance is added last and replaces `injects`.
-The listing omits supertypes. Found by trying: they too count only where they are written as one name, and what
-an interface extends gives nothing. So Shopizer and OpenMRS Core have exactly the published numbers.
+The listing omits supertypes. Found by trying: they too count only where they are written as one name, and
+what an interface extends gives nothing. So Shopizer and OpenMRS Core have exactly the published numbers.
 """
 
 from __future__ import annotations

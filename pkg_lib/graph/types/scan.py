@@ -1,5 +1,4 @@
-"""The Java files of a directory or a zip archive, in order of their paths; what is left out, by name and
-reason.
+"""The Java files of a directory or a zip archive in order of their paths; what is left out, with the reason.
 
 No symbolic link is followed: a loop of links ends where it starts, and a type belongs to the file that holds
 it. (The paper's `os.walk` does not follow those to directories.)
@@ -32,10 +31,9 @@ EMPTY = "empty"
 
 @dataclass
 class JavaTree:
-    """A repository's files: `paths` relative to the root with "/" between parts, sorted; `skipped`: (path,
-    reason).
+    """A repository's files: sorted `paths` below the root; `skipped`: (path, reason).
 
-    Reading goes on below an opened tree: `with tree: tree.read(path)`.
+    Files are read below an opened tree: `with tree: tree.read(path)`.
     """
 
     root: Path
@@ -55,8 +53,7 @@ class JavaTree:
 
     def keep(self, path: str, size: int, reason: str = "") -> None:
         """Takes a file, or names why it is left out."""
-        reason = reason or (TOO_LARGE if size > MOST else "" if size else EMPTY)
-        if reason:
+        if reason := reason or (TOO_LARGE if size > MOST else "" if size else EMPTY):
             self.skipped.append((path, reason))
         else:
             self.paths.append(path)

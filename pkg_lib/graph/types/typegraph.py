@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Literal
 
 import networkx as nx
@@ -18,8 +19,7 @@ Direction = Literal["successors", "predecessors"]
 
 @dataclass(frozen=True, slots=True)
 class TypeNode:
-    """A type. `name` is the key of the graph: package and enclosing types in `resolved`, simple in
-    `as-published`.
+    """A type. `name`: with package and enclosing types in `resolved`, simple in `as-published`.
 
     `path` is the defining file, lines count from 1 (0: unknown).
     """
@@ -53,37 +53,31 @@ class TypeGraph:
 
     @cached_property
     def successors(self) -> dict[str, list[str]]:
-        """Type -> the types that it refers to."""
         return _adjacent(self.edges)
 
     @cached_property
     def predecessors(self) -> dict[str, list[str]]:
-        """Type -> the types that refer to it."""
         return _adjacent((b, a) for a, b in self.edges)
 
     @cached_property
     def by_path(self) -> dict[str, list[TypeNode]]:
         """File -> its types, in the order of the file."""
-        found: dict[str, list[TypeNode]] = defaultdict(list)
-        for node in sorted(self.nodes.values(), key=lambda n: (n.path, n.first, n.name)):
-            found[node.path].append(node)
-        return dict(found)
+        nodes = sorted(self.nodes.values(), key=lambda n: (n.path, n.first, n.name))
+        return {path: list(group) for path, group in groupby(nodes, key=lambda n: n.path)}
 
     def within(self, start: str, depth: int, direction: Direction) -> list[str]:
         """Succ or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first."""
-        adjacent, seen, edge = getattr(self, direction), {start}, [start]
-        found: list[str] = []
-        for _ in range(depth):
-            if not edge:
-                break
-            edge = [n for v in edge for n in adjacent.get(v, ()) if not (n in seen or seen.add(n))]
-            found += edge
-        return found
+        adjacent, seen, edge = getattr(self, direction), {start: None}, [start]
+        while edge and depth > 0:
+            around = (n for v in edge for n in adjacent.get(v, ()))
+            edge, depth = list(dict.fromkeys(n for n in around if n not in seen)), depth - 1
+            seen |= dict.fromkeys(edge)
+        return list(seen)[1:]
 
-    def cycles(self, labels: Iterable[str] = ("extends", "implements")) -> list[list[str]]:
-        """Groups of types that reach each other by these labels; of inheritance, where Java allows none."""
-        wanted = set(labels)
-        part = nx.DiGraph(pair for pair, found in self.edges.items() if wanted & set(found))
+    def cycles(self) -> list[list[str]]:
+        """Groups of types that reach each other by inheritance, where Java allows none."""
+        inherits = {"extends", "implements"}
+        part = nx.DiGraph(pair for pair, labels in self.edges.items() if inherits & set(labels))
         groups = [sorted(g) for g in nx.strongly_connected_components(part) if len(g) > 1]
         return sorted(groups + [[a] for a, b in part.edges if a == b and not any(a in g for g in groups)])
 
@@ -98,10 +92,7 @@ class TypeGraph:
 
 
 def _adjacent(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for a, b in sorted(pairs):
-        found[a].append(b)
-    return dict(found)
+    return {a: [b for _, b in group] for a, group in groupby(sorted(pairs), key=lambda pair: pair[0])}
 
 
 def ordered(mode: str, nodes: dict[str, TypeNode], edges: dict[tuple[str, str], set[str]]) -> TypeGraph:

@@ -2,16 +2,18 @@
 
 A file is processed when the answer names it, by path or else by file name; the rest is "SKIPPED/MISSED by
 LLM" (Listing 3). A processed file without a class has no record; records make the graph. The paper prints
-neither the batch size nor retries. Prompts: Listings 4 to 7, without the PDF's spaces around punctuation.
+neither the batch size nor retries.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from posixpath import basename, normpath
 from typing import Any, NamedTuple
 
@@ -27,45 +29,8 @@ NOT_JSON, CUT_OFF, NO_RESULTS, NO_RECORD = "no JSON", "cut off", 'no list "resul
 NO_FILE, NOT_IN_BATCH, NO_CLASS = "names no file", "names a file not in the batch", "names no class"
 TWICE = "names a file again"
 
-_QUESTION = """
-
-Context:
-{context}
-
-Question: {question}
-"""
-NO_GRAPH_PROMPT = "You are a Senior Java Engineer. Answer based on the code provided." + _QUESTION
-DKB_PROMPT = (
-    "You are a Senior Java Engineer. Answer based on the code provided.\n"
-    "Use the [ONTOLOGY INFO] to understand the architecture." + _QUESTION
-)
-LLM_KB_PROMPT = (
-    "You are a Senior Java Architect. Answer the question based on the provided Code Context.\n"
-    "The context includes the main classes found via vector search, AND their dependencies from the "
-    "Gemini-generated Knowledge Graph." + _QUESTION
-)
-EXTRACTION_PROMPT = """\
-You are a static code analyzer. Analyze the provided batch of Java files.
-For EACH file, identify the Class Name and any \
-Custom Dependencies (other classes in the project that are used).
-Ignore standard libraries (java.*, spring framework, etc.).
-
-Return a JSON object with a single key "results" containing a list of objects, one for each file.
-
-Schema:
-{
-  "results": [
-    {
-      "file_path": "path/to/File.java",
-      "class_name": "NameOfClass",
-      "dependencies": ["OtherClass1", "OtherClass2"]
-    }
-  ]
-}
-
-Input Files:
-{batch_content}
-"""
+with Path(__file__).with_name("prompts.toml").open("rb") as file:
+    PROMPTS: dict[str, str] = tomllib.load(file)
 
 
 def fill(template: str, **values: str) -> str:
@@ -134,7 +99,7 @@ class Extraction:
 def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
     """The published prompt over a batch of files (Listings 3 and 6)."""
     content = "".join(f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n" for path in batch)
-    return fill(EXTRACTION_PROMPT, batch_content=content)
+    return fill(PROMPTS["extraction"], batch_content=content)
 
 
 def extract(

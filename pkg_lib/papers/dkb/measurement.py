@@ -7,7 +7,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +63,10 @@ def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
         "nodes": built.graph.node_counts(),
         "edges": built.graph.edge_counts(),
         "pairs": len(built.graph.edges),
-        "references": dict(sorted(built.references.items())),
-        "ambiguous": len(built.ambiguous),
-        "again": len(built.again),
-        "cycles": len(built.cycles),
+        "references": dict(sorted(built.resolution.references.items())),
+        "ambiguous": len(built.resolution.ambiguous),
+        "again": len(built.resolution.again),
+        "cycles": len(built.graph.cycles()),
         "skipped": by_reason(built.skipped),
         "remarks": by_reason(built.remarks),
         "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
@@ -98,7 +97,7 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
         "embedding_seconds": round(embedding, 3),
         "embedded_tokens": sum(map(len, pieces)),
         "query_seconds": seconds,
-        "budget": asdict(Budget()),
+        "budget": Budget()._asdict(),
         "processors": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
         "versions": versions(),
@@ -111,7 +110,7 @@ def record(study: RepositoryStudy) -> None:
     """Measures everything of a study again, and keeps it."""
     measure(study.root, study.name, study.folder)
     measure_queries(study)
-    about = {"k": study.k, "depth": study.depth, "budget": asdict(Budget())}
+    about = {"k": study.k, "depth": study.depth, "budget": Budget()._asdict()}
     about |= {"digest": study.digest, "versions": versions()}
     for name in ("rows", "variants"):
         about[name] = getattr(study.evidence, name).to_dict("split", index=False)

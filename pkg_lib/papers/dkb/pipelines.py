@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode
@@ -22,8 +22,7 @@ TOP_K, DEPTH = 10, 1
 Ranking = Mapping[str, Sequence[tuple[str, float]]]  # question id -> (chunk id, cosine), the best first
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(NamedTuple):
     """Characters of a chunk, of a neighbour's excerpt, of a whole context; neighbours of a type a side."""
 
     chunk: int = 1000
@@ -32,8 +31,10 @@ class Budget:
     neighbours: int = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+BUDGET = Budget()
+
+
+class Excerpt(NamedTuple):
     """Lines of a file that stand in a context."""
 
     path: str
@@ -48,7 +49,7 @@ class Gathered:
     `excerpts` are its code, `listed` the types that the summary names.
     """
 
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = BUDGET
     parts: list[str] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
     listed: list[str] = field(default_factory=list)
@@ -140,7 +141,7 @@ class GraphPipeline(Pipeline):
     summary: bool = True
     by_file: bool = False
     nearest: Literal["", "first", "lines"] = ""
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = BUDGET
 
     def gather(self, question: str) -> Gathered:
         best, context = self.repository.top(question, self.k, self.paths), Gathered(self.budget)

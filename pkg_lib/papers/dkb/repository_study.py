@@ -42,8 +42,6 @@ MODEL = "qwen2.5-coder-1.5b-instruct"
 ANSWER_TOKENS = 256
 KEPT = 400  # chunks of a ranking that are stored
 BASE, SAME_SIZE, OURS, LLM_KB = "No-Graph", "No-Graph, same size", "DKB", "LLM-KB"
-PROMPTS = {OURS: llm_kb.DKB_PROMPT, LLM_KB: llm_kb.LLM_KB_PROMPT}
-PROMPTS |= dict.fromkeys((BASE, SAME_SIZE), llm_kb.NO_GRAPH_PROMPT)
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
 # Shown as not measured where results hold none.
@@ -280,7 +278,7 @@ class RepositoryStudy:
 
     def ask(self, pipeline: Pipeline, stored: bool = False) -> dict[str, Generation]:
         """question -> answer, by the published prompts."""
-        template = PROMPTS[pipeline.column]
+        template = llm_kb.PROMPTS[pipeline.column.partition(",")[0]]
         contexts = {q: pipeline.gather(q.id).text for q in self.questions}
         prompts = {q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()}
         return self._answers("questions", ANSWER_TOKENS, prompts, stored)

@@ -115,6 +115,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+@styled
 def subgraph(traced: Traced) -> Figure:
     """The retrieved node and all below it, the pruned branch crossed; a leaf of text with the path above it.
 

@@ -20,7 +20,7 @@ from pkg_lib.analysis.stats import pass_at_k
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, read_rows, write_text
 from pkg_lib.core.types import Outcome, Task, UserError, digest
-from pkg_lib.data.benchmark import PROTOCOLS, digest_of
+from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.select import ideal
@@ -134,7 +134,7 @@ def _evaluated(
     done = target.with_suffix(".done.json")
     every = [(t, *sample) for t, several in sorted(samples.completions.items()) for sample in several]
     parts = [str(part) for sample in every for part in sample]
-    key = digest(digest_of(tasks), protocol, repr(limits), *parts)
+    key = digest(tasks_digest(tasks), protocol, repr(limits), *parts)
     if done.is_file() and target.is_file() and read_json(done).get("key") == key:
         rows = read_rows(target)
     else:

@@ -75,7 +75,7 @@ class ColumnCases:
             known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
             why = f"tasks of {self.run.rules.title} are not copied into results/"
             return Hidden(f"not shown, since {why}{known}")
-        return Hidden(f"not at hand ({self.run.why})") if self.run.why else task.prompt
+        return Hidden(f"not at hand ({self.run.tasks_absent})") if self.run.tasks_absent else task.prompt
 
     def _side(self, number: int, column: str, task_id: str) -> Side:
         outcome = self.outcomes[number][task_id]
