@@ -36,7 +36,7 @@ RANKS = {
 BUDGETS = {
     "": 617,
     "analysis": 1236,
-    "chunking": 872,
+    "chunking": 851,
     "core": 875,
     "data": 1740,
     "execution": 1643,
