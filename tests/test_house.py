@@ -35,18 +35,18 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 617,
-    "analysis": 1236,
+    "analysis": 1235,
     "chunking": 851,
-    "core": 875,
-    "data": 1740,
+    "core": 876,
+    "data": 1742,
     "execution": 1643,
-    "experiment": 2030,
+    "experiment": 2037,
     "generation": 664,
-    "graph": 2897,
+    "graph": 2838,
     "papers/cast": 1333,
     "papers/claims": 900,
-    "papers/dkb": 1332,
-    "papers/pkg": 2301,
+    "papers/dkb": 1295,
+    "papers/pkg": 2302,
     "retrieval": 1371,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
