@@ -58,7 +58,8 @@ def test_as_published_is_what_astchunk_writes(name):
 
 
 PIECES = (
-    "def f(a):\n|    return a\n|class A:\n|x = 1\n|if x:\n|  y()\n|# c\n|int f() { return 1; }\n|日本語 = 2\n|=>|`${a}`"
+    "def f(a):\n|    return a\n|class A:\n|x = 1\n|if x:\n|  y()\n|# c\n|int f() { return 1; }\n"
+    "|日本語 = 2\n|=>|`${a}`"
     "|\t| |\r\n|\n|(|)|[|]|{|}|\"|'''|é|\\\n|;|\ufeff|\x0c|\0|@"
 )
 pieces = st.sampled_from(PIECES.split("|"))

@@ -75,11 +75,6 @@ def test_split_only_gives_every_node_that_fits_its_own_window(tree):
     assert [w[0] for w in found] == [n for window in packed(tree) for n in window]
 
 
-def test_a_node_that_does_not_fit_opens_the_next_window():
-    """To the letter of the listing the second node would be in no chunk."""
-    assert packed([3, 3, 2]) == [[(0, 3)], [(3, 6), (6, 8)]]
-
-
 def test_merging_joins_across_levels_but_not_at_the_top():
     tree = [1, [1, [4, 3]], 1]
     assert packed(tree, merge=False) == [[(0, 1)], [(1, 2)], [(2, 6)], [(6, 9)], [(9, 10)]]

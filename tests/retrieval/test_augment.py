@@ -1,4 +1,4 @@
-"""Called functions beside retrieved code: which one a name means, what is left out, and that the text then runs."""
+"""Called functions beside retrieved code: which one a name means, what is left out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_is_called_comes_first_and_the_text_runs():
 
 def test_recursion_and_cycles_end():
     graph = graph_of(
-        "def a(n):\n    return b(n) + a(n)\n\ndef b(n):\n    return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n"
+        "def a(n): return b(n) + a(n)\n\ndef b(n): return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n"
     )
     assert sorted(names(graph, augmented(graph, "a"))) == ["b", "c"]
 
@@ -123,11 +123,11 @@ def test_builtins_are_looked_for_in_the_same_document_only():
 
 
 def test_a_local_function_that_pruning_took_away_or_a_block_needs():
-    source = "def a(xs):\n    def b(x):\n        return x + 1\n    while xs:\n        xs = b(xs)\n    return b(xs)\n"
+    rest = "def a(xs):\n    while xs:\n        xs = b(xs)\n    return b(xs)"
+    source = rest.replace("\n", "\n    def b(x):\n        return x + 1\n", 1) + "\n"
     graph = graph_of(source, "def b(x): return 'another'\n")
     whole = impl(graph, "a")
     assert Calls(graph).augment(whole, source, MANY).added == ()
-    rest = "def a(xs):\n    while xs:\n        xs = b(xs)\n    return b(xs)"
     loop = int(graph.of_type(BLOCK)[1])
     for node, text in ((whole, rest), (loop, graph.payload(loop))):
         found = Calls(graph).augment(node, text, MANY)
@@ -203,7 +203,7 @@ def test_takes(parameters, call, expected):
 
 
 def test_the_textbook_within_the_budget(textbook):
-    """Every function of a real corpus: the budget holds, the text is kept, what is added parses and is called."""
+    """Of a real corpus: the budget holds, the text is kept, what is added parses and is called."""
     graph = textbook[1]
     calls, added = Calls(graph), 0
     for v in map(int, graph.of_type(IMPL)):
@@ -218,10 +218,15 @@ def test_the_textbook_within_the_budget(textbook):
     assert added > 100
 
 
+IS_PRIME = """def is_prime(number):
+    for divisor in range(2, number):
+        if divides(divisor, number):
+            return 0
+"""
 SOURCES = (
-    "def is_prime(number):\n    for divisor in range(2, number):\n        if divides(divisor, number):\n            return 0\n",
+    IS_PRIME,
     "def divides(divisor, number):\n    if number % divisor == 0:\n        return True\n",
-    "def is_prime(number):\n    for divisor in range(2, number):\n        if divides(divisor, number):\n            return 0\n",
+    IS_PRIME,
     "def read_lines(path):\n    with open(path) as file:\n        return file.readlines()\n",
 )
 TASKS = [

@@ -21,14 +21,6 @@ CHUNKS = Chunker(max_size=45).chunk(TEXT.encode(), "a.py").chunks
 QUERY = "sum the numbers of a list"
 
 
-def test_the_chunks_are_the_three_functions():
-    assert [c.text.split("(")[0].strip() for c in CHUNKS] == [
-        "def reverse_words",
-        "def sum_numbers",
-        "def noise",
-    ]
-
-
 @pytest.mark.parametrize("name", ["BM25", "words"])
 def test_rankers_score_every_chunk(name, embedder):
     ranker = retrieval.BM25Ranker() if name == "BM25" else retrieval.EmbeddingRanker("words", embedder)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -96,9 +94,3 @@ def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):
 def test_a_column_is_one_entry(monkeypatch):
     monkeypatch.setitem(COLUMNS, "Toy", Column("Toy", NoRetrieval, ("text",)))
     assert list(columns_of("python-docs"))[-1] == retrieved()[-1] == "Toy" not in columns_of("textbook")
-
-
-def test_names_of_columns_and_corpora_load_no_large_library():
-    code = "import sys, pkg_lib.retrieval.columns; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"numpy", "torch", "transformers", "pandas", "sklearn", "bm25s"} & set(loaded.split())

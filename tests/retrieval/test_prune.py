@@ -16,7 +16,7 @@ from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.prune import prune, without
 
-# Figure 3 of the paper: sentences that begin with "I" are boring; the retrieved code counts exciting ones too.
+# Figure 3 of the paper: sentences that begin with "I" are boring; the code counts exciting ones too.
 FIGURE_3 = """def count_sentences(text):
     boring = exciting = 0
     for sentence in text.split("."):
@@ -148,7 +148,8 @@ TWO_LOOPS = """def count_sentences(text):
             exciting += 1
     return boring, exciting
 """
-CAPTION = "Write a function that counts the total number of boring sentences. A boring sentence starts with the word 'I'."
+CAPTION = "Write a function that counts the total number of boring sentences. "
+CAPTION += "A boring sentence starts with the word 'I'."
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +166,7 @@ def minilm(tmp_path_factory):
         (FIGURE_3, BLOCK, CAPTION, "exciting", False),
         (TWO_LOOPS, IMPL, CAPTION, "exciting", False),
         (TWO_LOOPS, IMPL, "HumanEval/91", "exciting", True),
-        # Not what the paper says: with the benchmark's own words for this task the wrong branch goes, by 0.003.
+        # Not what the paper says: with the benchmark's own words the wrong branch goes, by 0.003.
         (FIGURE_3, BLOCK, "HumanEval/91", "boring", True),
     ],
     ids=["caption, block", "caption, function", "HumanEval/91, function", "HumanEval/91, block"],

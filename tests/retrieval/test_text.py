@@ -13,8 +13,8 @@ PRIMES = (
     "Primes\n======\n\nA prime number has no divisor.\n\n"
     "Trial division::\n\n    for divisor in range(2, number): pass\n\nSieves are faster.\n"
 )
-LISTS = "Lists\n=====\n\nSorting items keeps equal ones in order.\n\nMore\n----\n\n- append puts an item at the end\n"
-DOCSTRING = "read_lines(path)\n\nRead the lines of a file.\n\nParameters\n----------\npath : str\n    Where the file is.\n"
+LISTS = "Lists\n=====\n\nItems keep their order.\n\nMore\n----\n\n- append puts an item at the end\n"
+DOCSTRING = "read_lines(path)\n\nRead a file.\n\nParameters\n----------\npath : str\n    Where the file is.\n"
 DOCUMENTS = [
     Document("t/primes", PRIMES, "rst"),
     Document("t/lists", LISTS, "rst"),

@@ -24,6 +24,8 @@ from pkg_lib.papers.cast.body_prompts import (
 )
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
+INNER = textwrap.indent(BODY, "    ")
+IN_METHOD = textwrap.indent(BODY, "        ")
 
 
 def task(indent="    ", name="f"):
@@ -42,29 +44,12 @@ def fenced(code, after=""):
         fenced(BODY),
         fenced(textwrap.indent(BODY, "        ")),
         BODY,
-        fenced(f"def f(a):\n{textwrap.indent(BODY, '    ')}"),
-        fenced(
-            f'import os\n\ndef f(\n    a: int = (1),\n) -> int:\n    """Doc."""\n{textwrap.indent(BODY, "    ")}\n\nprint(f(1))'
-        ),
-        fenced(
-            f"class C:\n    def f(self, a):\n{textwrap.indent(BODY, '        ')}\n\n    def g(self):\n        return 1"
-        ),
-        fenced(f"def g(a):\n    return 2\n\ndef f(a):\n{textwrap.indent(BODY, '    ')}"),
+        fenced(f"def f(a):\n{INNER}"),
+        fenced(f'import os\n\ndef f(\n    a: int = (1),\n) -> int:\n    """Doc."""\n{INNER}\n\nprint(f(1))'),
+        fenced(f"class C:\n    def f(self, a):\n{IN_METHOD}\n\n    def g(self):\n        return 1"),
+        fenced(f"def g(a):\n    return 2\n\ndef f(a):\n{INNER}"),
         fenced(BODY, "The second one:\n```python\ndef f(a):\n    return 5\n```\n"),
-        fenced(
-            f'def f(a):\n    """Example:\n\n    ```python\n    f(1)\n    ```\n    """\n{textwrap.indent(BODY, "    ")}'
-        ),
-    ],
-    ids=[
-        "body",
-        "indented",
-        "no fence",
-        "whole function",
-        "imports and docstring",
-        "method",
-        "helper",
-        "first block",
-        "fence in docstring",
+        fenced(f'def f(a):\n    """Example:\n\n    ```python\n    f(1)\n    ```\n    """\n{INNER}'),
     ],
 )
 @pytest.mark.parametrize("indent", ["    ", "        "])
