@@ -17,9 +17,10 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from PIL import Image
 
-from pkg_lib.analysis.stats import BASELINE, LEAST, wilson
+from pkg_lib.analysis.stats import BASELINE, wilson
 from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import UserError
+from pkg_lib.experiment.run import LEAST
 
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"

@@ -20,8 +20,6 @@ from pkg_lib.core.types import Context, UserError
 CONFIDENCE = 0.95
 ALPHA = 0.05  # a corrected p below it decides a comparison
 RESAMPLES = 10_000
-# Of the tasks. A column with fewer verdicts, of prompts that it shares with another one say, counts as not measured.
-LEAST = 0.5
 BASELINE = "None"
 ORACLE = "Ideal"
 CONTROLS = {"return None": 0, "canonical solution": 100}
@@ -96,9 +94,8 @@ def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], 
 def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES) -> Difference | None:
     """The difference in pass@1 with a percentile bootstrap over tasks; None when no task was measured in both.
 
-    Tasks whose paired difference is the same (+1, 0 or -1) are interchangeable, so drawing n tasks with replacement is
-    drawing the three counts from a multinomial: exactly the bootstrap, in O(resamples) memory. Without a discordant
-    task the interval is the point 0, which says that none was seen, not that none exists.
+    Tasks with the same paired difference are interchangeable, so the counts of -1, 0 and +1 are drawn from a
+    multinomial: exactly the bootstrap. Without a discordant task the interval is the point 0.
     """
 
     def interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
@@ -125,11 +122,9 @@ def _paired(
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-    """95 % score interval of the difference of two paired proportions (Tango, Statistics in Medicine 17:891, 1998).
+    """95 % score interval of a difference of paired proportions (Tango, Statistics in Medicine 17:891, 1998).
 
-    It holds every difference that a score test on the `n` tasks would not reject, as fractions. A bootstrap draws only
-    what was seen, so that without a discordant task it has no width; here n tasks that all agree leave what Wilson's
-    interval leaves of 0 of n.
+    All differences that a score test on the `n` tasks would not reject; of tasks that all agree it has a width.
     """
     return _lower(helped, hurt, n), -_lower(hurt, helped, n)
 

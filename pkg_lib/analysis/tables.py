@@ -16,15 +16,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from pkg_lib.analysis.stats import BASELINE
-from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.retrieval.columns import COLUMNS
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
-# Until every caller asks the registries.
-TITLES = {name: b.title for name, b in BENCHMARKS.items()}
-PUBLISHED_AS = {c.name: c.published_as for c in COLUMNS.values() if c.published_as}
-CODE, TEXT = (tuple(c.name for c in COLUMNS.values() if of in c.kinds) for of in ("code", "text"))
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 TEX = {c: "\\" + c for c in "&%_#${}"}
 TEX |= {
@@ -86,13 +81,8 @@ def render(template: str, **values: object) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    how = {
-        "autoescape": True,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-        "undefined": jinja2.StrictUndefined,
-    }
-    environment = jinja2.Environment(loader=loader, **how)
+    how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    environment = jinja2.Environment(loader=loader, autoescape=True, **how)
     # For text between tags: quotes stay, which halves the pages of docstrings.
     environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))
     return environment
@@ -111,8 +101,7 @@ def single(columns: Iterable[str]) -> list[str]:
 def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The verdicts in the order of COLUMNS; ValueError for a stranger, or without None.
 
-    The frame has every column that its corpus offers, <NA> where one was not measured. Columns that choose need all
-    others: an oracle known only where some candidate happened to pass would score 100 % of what is known.
+    Columns that choose need all others: an oracle known only where a candidate passed would score 100 %.
     """
     if BASELINE not in verdicts or not set(verdicts) <= set(COLUMNS):
         raise ValueError(

@@ -117,7 +117,13 @@ def findings(assessed: Sequence[Assessed]) -> list[str]:
     sentences = [f"{len(assessed)} claims: {counts([a.verdict for a in assessed])}."]
     for what, group in groups.items():
         sentences += finding(f"Of {len(group)} {what}", [counts([a.verdict for a in group])] if group else [])
-    return [*sentences, *_named(assessed), *_power(assessed), *_by_model(assessed)]
+    judged = [a.by_subject for a in measured_on(assessed, claims.RUNS, claims.REPLAYED)]
+    of_model = {s: [by[s] for by in judged if s in by] for by in judged for s in by}
+    return [
+        *sentences,
+        *_named(assessed),
+        *(f"On {s}: {len(v)} claims, {counts(v)}." for s, v in of_model.items()),
+    ]
 
 
 # (own tables, verdicts that decide it) -> how the claims are introduced that were measured so
@@ -128,10 +134,7 @@ HEADS = {
     (False, "mixed reproduced"): "Reproduced in some measurements and inconclusive in the others",
     (False, "mixed contradicted"): "Contradicted in some measurements and inconclusive in the others",
     (True, "contradicted"): "The paper's sentences that its own tables contradict",
-    (
-        True,
-        "mixed reproduced contradicted",
-    ): "Sentences that hold in one reading, table or version and not in another",
+    (True, "mixed reproduced contradicted"): "Sentences that hold in one reading, table or version only",
 }
 
 
@@ -144,22 +147,3 @@ def _named(assessed: Sequence[Assessed]) -> list[str]:
         how = " ".join([a.verdict, *(decided if a.verdict == claims.MIXED else [])])
         says.setdefault((any(e.source == claims.PRINTED for e in a.evidence), how), []).append(a.claim.says)
     return [s for key, head in HEADS.items() for s in finding(f"{head} ({len(says[key])})", says[key])]
-
-
-def _power(assessed: Sequence[Assessed]) -> list[str]:
-    """How large the differences are that inconclusive comparisons could have shown."""
-    directed = [e for a in assessed if a.claim.relation in claims.DIRECTED for e in a.evidence]
-    smallest = [e.smallest for e in directed if e.verdict == claims.INCONCLUSIVE and e.unit == "points"]
-    known = sorted(s for s in smallest if not math.isnan(s))
-    if not known:
-        return []
-    rest = len(smallest) - len(known)
-    none = [f"{rest} had too few tasks that differ to show any"] if rest else []
-    ends = f"they could have shown differences of at least {percent(known[0])} to {percent(known[-1])} points"
-    return finding(f"{len(smallest)} comparisons are inconclusive", [ends, *none])
-
-
-def _by_model(assessed: Sequence[Assessed]) -> list[str]:
-    judged = [a.by_subject for a in measured_on(assessed, claims.RUNS, claims.REPLAYED)]
-    verdicts = {s: [by[s] for by in judged if s in by] for by in judged for s in by}
-    return [f"On {s}: {len(v)} claims, {counts(v)}." for s, v in verdicts.items()]

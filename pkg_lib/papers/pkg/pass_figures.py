@@ -20,9 +20,10 @@ from pkg_lib.analysis.figures import (
     styled,
     title_room,
 )
-from pkg_lib.analysis.stats import LEAST, compare
+from pkg_lib.analysis.stats import compare
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.experiment.run import LEAST
 from pkg_lib.papers.pkg.pass_tables import published_rates
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from pkg_lib.analysis.stats import ORACLE, pass_at_1
-from pkg_lib.analysis.tables import HERE, PUBLISHED_AS
+from pkg_lib.analysis.tables import HERE
 from pkg_lib.core.store import read_rows
 from pkg_lib.core.types import NotAtHand, Outcome
 from pkg_lib.experiment.select import ideal
+from pkg_lib.retrieval.columns import COLUMNS
 
 # The authors' file names, and the columns of this study that they are.
 METHODS = {
@@ -64,7 +65,7 @@ def published(benchmark: str) -> pd.DataFrame:
     """The paper's rows as text in the published precision: model x CLOSED."""
     rows = pd.read_csv(HERE / "reference" / REFERENCE[benchmark][0], dtype=str, keep_default_na=False)
     wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent")
-    names = {PUBLISHED_AS.get(c, c): c for c in CLOSED}
+    names = {COLUMNS[c].published_as or c: c for c in CLOSED}
     return wide.loc[rows["model"].drop_duplicates(), list(names)].rename(columns=names)
 
 
