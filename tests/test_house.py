@@ -35,7 +35,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 605,
-    "analysis": 1236,
+    "analysis": 1212,
     "chunking": 944,
     "core": 853,
     "data": 1827,
@@ -44,9 +44,9 @@ BUDGETS = {
     "generation": 748,
     "graph": 3111,
     "papers/cast": 1405,
-    "papers/claims": 1082,
+    "papers/claims": 867,
     "papers/dkb": 1380,
-    "papers/pkg": 2668,
+    "papers/pkg": 2358,
     "retrieval": 1443,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.

@@ -22,15 +22,10 @@ HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 TEX = {c: "\\" + c for c in "&%_#${}"}
-TEX |= {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    DASH: "--",
-    MINUS: "$-$",
-}
+TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+TEX |= {DASH: "--", MINUS: "$-$"}
 
-# Orange-red and teal stay apart for the common colour deficiencies (tests simulate them); black text stays readable.
+# Orange-red and teal stay apart for the common colour deficiencies (tests simulate them).
 LOWER, HIGHER = (0xE6, 0x61, 0x2A), (0x1B, 0x9A, 0xAA)
 FULL_AT = 20.0  # points at which a colour is at its strongest
 WEAKEST, STRONGEST = 0.12, 0.75
@@ -60,7 +55,7 @@ def probability(p: float) -> str:
 
 
 def colour(difference: float | None) -> str:
-    """The cell colour of a difference in points: white towards LOWER or HIGHER, linear, full at FULL_AT points."""
+    """The cell colour of a difference in points: white towards LOWER or HIGHER, full at FULL_AT."""
     if difference is None or math.isnan(difference) or abs(difference) < 0.05:
         return ""
     share = WEAKEST + (STRONGEST - WEAKEST) * min(abs(difference) / FULL_AT, 1.0)

@@ -32,7 +32,8 @@ def span(low: float, high: float, unit: str) -> str:
 
 
 def published(e: Evidence) -> str:
-    """What the claim names, in brackets the smallest and largest of the paper's models where there are several.
+    """What the claim names, in brackets the smallest and largest of the paper's models where there are
+    several.
 
     What a word is taken for is not published, and said so.
     """
@@ -43,7 +44,8 @@ def published(e: Evidence) -> str:
 
 
 def ledger(assessed: Sequence[Assessed]) -> Grid:
-    """One row a claim: the verdict, what it says, the published number, all that was measured, where it stands."""
+    """One row a claim: the verdict, what it says, the published number, all that was measured, where it
+    stands."""
     rows = {}
     for a in assessed:
         effects = [number(e.effect, e.unit) for e in a.evidence]
@@ -61,10 +63,12 @@ def ledger(assessed: Sequence[Assessed]) -> Grid:
             "version": a.claim.version,
         }
     notes = (
-        "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every measurement "
-        "that there is, in the order of the evidence table. Differences in points of pass@1.",
-        "Taken here: what this ledger takes a word for (few, little, most), where the paper prints no number for it.",
-        f"Mixed: not all measurements have the same verdict. {DASH} no number is claimed, or nothing is measured.",
+        "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every "
+        "measurement that there is, in the order of the evidence table. Differences in points of pass@1.",
+        "Taken here: what this ledger takes a word for (few, little, most), where the paper prints no "
+        "number for it.",
+        f"Mixed: not all measurements have the same verdict. {DASH} no number is claimed, or nothing is "
+        "measured.",
     )
     return Grid("Claims of the PKG paper", pd.DataFrame.from_dict(rows, "index").rename_axis("id"), notes)
 
@@ -88,8 +92,9 @@ def evidence(assessed: Sequence[Assessed]) -> Grid:
         for e in a.evidence
     ]
     notes = (
-        "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds with 80 % "
-        "power at the observed discordance and Holm's strictest level; for tokens and for sizes half of the interval.",
+        "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds "
+        "with 80 % power at the observed discordance and Holm's strictest level; for tokens and for sizes "
+        "half of the interval.",
         f"{DASH} recomputed, so without chance, or no such number.",
     )
     return Grid("What was measured for each claim", pd.DataFrame(rows).set_index("claim"), notes)
@@ -139,7 +144,8 @@ HEADS = {
 
 
 def _named(assessed: Sequence[Assessed]) -> list[str]:
-    """The claims in words: verdict by verdict, and mixed ones by whether their measurements contradict each other."""
+    """The claims in words: verdict by verdict, and mixed ones by whether their measurements contradict each
+    other."""
     says: dict[tuple[bool, str], list[str]] = {key: [] for key in HEADS}
     for a in assessed:
         verdicts = {e.verdict for e in a.evidence}

@@ -1,4 +1,5 @@
-"""Tables 5 and 6: models whose samples were made elsewhere, executed here (`replay`), and the published cells."""
+"""Tables 5 and 6: models whose samples were made elsewhere, executed here (`replay`), and the published
+cells."""
 
 from __future__ import annotations
 
@@ -70,14 +71,16 @@ def published(benchmark: str) -> pd.DataFrame:
 
 
 def agreement(frames: Mapping[str, pd.DataFrame], benchmark: str) -> pd.DataFrame:
-    """One row a cell that is measured whole here and published: model, column, here, published (text), equal."""
+    """One row a cell that is measured whole here and published: model, column, here, published (text),
+    equal."""
     texts, rows = published(benchmark).rename(index=str.lower), []
     for name, frame in frames.items():
         for column in CLOSED if name.lower() in texts.index else ():
             rate = pass_at_1(frame[column])
             if rate.value is not None and rate.measured == rate.total:
                 printed = texts.at[name.lower(), column]
-                # The paper rounds to one decimal, sometimes half up, sometimes half down: both are the same number.
+                # The paper rounds to one decimal, sometimes half up, sometimes half down: both are the same
+                # number.
                 equal = abs(100 * rate.value - float(printed)) <= 0.05 + 1e-9
                 rows.append((name, column, f"{100 * rate.value:.1f}", printed, equal))
     return pd.DataFrame(rows, columns=["model", "column", "here", "published", "equal"])
