@@ -81,7 +81,7 @@ def test_a_benchmark_that_is_not_at_hand_leaves_the_rest(committed, no_mbpp):
 
 
 def test_tests_and_tasks_of_mbpp_do_not_come_into_results(committed, no_mbpp):
-    """The completion is the one that was judged, though mbpp-signature has some of the same task and empty context."""
+    """The completion is the judged one, though mbpp-signature has some of the same task and empty context."""
     run = Run(MODEL, "mbpp", "pkg-contexts")
     cases_of = ColumnCases(run, "Block-PKG", True)
     failed = [t for t, o in cases_of.outcomes[0].items() if " | failing: " in o.detail][:20]

@@ -1,4 +1,4 @@
-"""What the report shows, in its order: sections as notebooks leave them, a page an experiment and a page a study."""
+"""What the report shows, in order: sections as notebooks leave them, a page an experiment, a page a study."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Section:
     """One notebook's part of the report.
 
     `stem`: what its files start with; `parts`: heading ("" for none) -> HTML; `figures`: name -> caption of
-    STEM.NAME.png and .pdf; `summary`: column -> (text, colour) of a table of rates, for the matrix of experiments;
-    `tables`: names of the files in tables/, without their suffix.
+    STEM.NAME.png and .pdf; `summary`: column -> (text, colour) of a table of rates, for the matrix of
+    experiments; `tables`: names of the files in tables/, without their suffix.
     """
 
     stem: str
@@ -65,7 +65,7 @@ class Section:
 
     @property
     def page(self) -> str:
-        """Its page's name: that of the experiment, where a run of the first N tasks is another one, or its own."""
+        """Its page's name: that of the experiment (the first N tasks are another one), or its own."""
         return self.stem.rpartition(".")[0] if self.about else self.stem
 
     @property
@@ -111,7 +111,7 @@ def _page(name: str, sections: list[Section]) -> Page:
 
 
 def matrix(pages: Iterable[Page]) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """(columns, [(benchmark and model, rows)]): pass@1 of every experiment, in the columns that some of them offer.
+    """(columns, [(benchmark and model, rows)]): pass@1 of every experiment.
 
     A cell is (rate, on how many tasks where some are not measured, colour), from a text as "24.0 (n=467)".
     """
@@ -130,7 +130,8 @@ def matrix(pages: Iterable[Page]) -> tuple[list[str], list[tuple[str, list[dict[
 def headline(differences: Sequence[tuple[Page, Mapping[str, float]]]) -> str:
     """One sentence on how retrieval compares with None; "" where nothing is compared.
 
-    `differences`: points of pass@1 against None on tasks measured in both, by column, of each experiment's page.
+    `differences`: points of pass@1 against None on tasks measured in both, by column, of each experiment's
+    page.
     """
     ranked = sorted((d, c, f"{p.label}, {p.group}") for p, row in differences for c, d in row.items())
     if not ranked:
@@ -139,6 +140,6 @@ def headline(differences: Sequence[tuple[Page, Mapping[str, float]]]) -> str:
     (low, worst, there), (high, best, here) = ranked[0], ranked[-1]
     return (
         f"Set against no retrieval on the same tasks, {more} of {len(ranked)} retrieval columns in "
-        f"{len(differences)} experiments solve more tasks and {fewer} solve fewer: from {points(low / 100)} points "
-        f"of pass@1 ({worst}; {there}) to {points(high / 100)} ({best}; {here})."
+        f"{len(differences)} experiments solve more tasks and {fewer} solve fewer: from {points(low / 100)} "
+        f"points of pass@1 ({worst}; {there}) to {points(high / 100)} ({best}; {here})."
     )

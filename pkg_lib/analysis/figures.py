@@ -1,4 +1,4 @@
-"""Figures for a column of 8.5 cm, in one style (style.mplstyle), as PDF and PNG with the same bytes on every run."""
+"""Figures for a column of 8.5 cm, in one style (style.mplstyle), as PDF and PNG, each run the same bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pkg_lib.experiment.run import LEAST
 P = ParamSpec("P")
 STYLE = Path(__file__).parent / "style.mplstyle"
 BAR, BASE, INK, QUIET = "#9CC3D5", "#C9CDD2", "#222222", "#6B6B6B"
-# Okabe and Ito's colours, which stay apart for the common colour deficiencies; markers keep them apart in print.
+# Okabe and Ito's colours, which stay apart for the common colour deficiencies; markers are for print.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DPI = 300
@@ -100,7 +100,7 @@ def ticks_inside(axis: Axis) -> None:
 
 
 def legend_below(axes: Axes, **look: Any) -> None:
-    """What is labelled on the axes, each name once, below them at the left; in the place of seaborn's own legend."""
+    """What is labelled on the axes, each name once, below them at the left; seaborn's own legend goes."""
     if axes.get_legend():
         axes.get_legend().remove()
     named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
@@ -114,7 +114,7 @@ def hex_colour(rgb: tuple[int, int, int]) -> str:
 
 
 def rate_bars(axes: Axes, verdicts: pd.DataFrame) -> None:
-    """A bar a column with its Wilson interval, its number beside; none where less than LEAST of the tasks are measured."""
+    """A bar a column with its Wilson interval, its number beside; none below LEAST of the tasks."""
     known, total = verdicts.notna().sum(), len(verdicts)
     enough = list(known.index[known >= max(1, LEAST * total)])
     look: dict[str, Any] = {"saturation": 1, "width": 0.5, "capsize": 0.3, "errorbar": wilson_bar}

@@ -51,7 +51,7 @@ class Printable(ABC):
         return f"**{self.title}**\n\n{body}\n\n{notes.rstrip()}\n"
 
     def _booktabs(self, columns: int, body: Iterable[str], xcolor: bool = False) -> str:
-        r"""A booktabs table with title and notes as its caption; `body`: its lines, without the \\ of their ends."""
+        r"""A booktabs table with title and notes as its caption; `body`: lines without their \\."""
         needs = r" and \usepackage[table]{xcolor}" if xcolor else ""
         caption = tex(f"{self.title}. {' '.join(self.notes)}".strip())
         lines = [rf"% needs \usepackage{{booktabs}}{needs}", r"\begin{table*}[t]", r"\centering"]
@@ -77,7 +77,7 @@ class Grid(Printable):
     def of(
         cls, title: str, rows: Mapping[str, Iterable[str]], columns: Sequence[Any], index: str, *notes: str
     ) -> Grid:
-        """A table from name -> cells of a row; `index` says what the names are, a pair in `columns` group and name."""
+        """A table from name -> cells; `index`: what the names are; pairs in `columns` are group and name."""
         names = pd.MultiIndex.from_tuples(columns) if columns and isinstance(columns[0], tuple) else columns
         frame = pd.DataFrame(list(map(list, rows.values())), list(rows), names, dtype=object)
         return cls(title, frame.rename_axis(index), notes)
@@ -119,7 +119,7 @@ class Grid(Printable):
         return self._booktabs(len(self.names), [*heads, *rows])
 
     def html(self) -> str:
-        """A fragment; report.css styles it: words stand left, those of columns with sentences wrap, others are numbers."""
+        """A fragment that report.css styles: words stand left, sentences wrap, others are numbers."""
         rows = list(self.frame.itertuples(name=None))
         columns = [" ".join(map(str, column)) for column in zip(*rows, strict=True)]
         looks = {i: "words" for i, column in enumerate(columns) if not any(map(str.isdigit, column))}

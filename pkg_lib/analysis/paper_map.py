@@ -1,4 +1,4 @@
-"""Where each table and figure of the papers stands in the report: paper_items.csv against the sections there are."""
+"""Where each table and figure of the papers stands in the report: paper_items.csv and the sections."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
 TABLE = Path(__file__).with_name("paper_items.csv")
-PAPERS = {
-    "PKG": "PKG paper, tables",
-    "PKG figures": "PKG paper, figures",
-    "cAST": "cAST paper",
-    "DKB": "DKB paper",
-}
+PAPERS = {"PKG": "PKG paper, tables", "PKG figures": "PKG paper, figures"}
+PAPERS |= {"cAST": "cAST paper", "DKB": "DKB paper"}
 
 
 @dataclass(frozen=True)
 class Item:
-    """One line of paper_items.csv: `place` is a part's heading or a figure's name in the notebook's section."""
+    """One line of paper_items.csv: `place` is a part's heading or a figure's name."""
 
     paper: str
     item: str
@@ -42,9 +38,9 @@ class Item:
         return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
 
     def places(self, pages: Sequence[Page]) -> list[tuple[Page, str]]:
-        """(page, id on it) of every section that shows it; first with the contexts that the paper's authors retrieved.
+        """(page, id on it) of every section that shows it, first on the authors' contexts.
 
-        A section that lacks the part or figure, which then was not measured in it, is itself the place.
+        A section that lacks the part or figure is itself the place.
         """
         first = sorted(pages, key=lambda p: p.about is not None and p.about[2] != PUBLISHED)
         shown = [(p, s) for p in first for s in p.sections if self.shown_by(s)]

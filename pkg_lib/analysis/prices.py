@@ -1,4 +1,4 @@
-"""Price tables: dollars for a million tokens, one CSV for the notebook `cost` and for `--dry-run --prices`."""
+"""Price tables: dollars for a million tokens, for the notebook `cost` and `--dry-run --prices`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def read_prices(path: Path) -> pd.DataFrame:
     Raises UserError for a file that is missing, damaged, or has a price that is no number of 0 or more.
     """
     try:
-        found = pd.read_csv(path, dtype=str, index_col="model")[list(COLUMNS)]
-        prices = found.apply(pd.to_numeric)
+        prices = pd.read_csv(path, dtype=str, index_col="model")[list(COLUMNS)].apply(pd.to_numeric)
     except OSError as e:
         raise UserError(f"cannot read prices from {path}: {e.strerror}") from e
     except (ValueError, KeyError) as e:

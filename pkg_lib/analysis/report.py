@@ -1,7 +1,7 @@
 """What a reader opens: results/index.html, and results/site/ with a page an experiment, a study and a task.
 
-The pages are built from the sections that notebooks leave (`save_section`) and the stored rows alone, open from disk
-without a network, and have the same bytes whenever the results are the same.
+Built from the sections that notebooks leave (`save_section`) and the stored rows alone; the pages open from
+disk without a network. Same results, same bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def save_section(results: Path, section: Section) -> Path:
 
 
 def build_report(results: Path, tasks: Tasks | None = None) -> Path:
-    """Builds results/index.html and results/site/, and renders results/notebooks/*.ipynb; returns the first page.
+    """Builds results/index.html and results/site/, and renders results/notebooks/*.ipynb.
 
     A damaged file is left out and named on the page; UserError names it too, once the page is written.
     """
@@ -82,7 +82,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
 
 
 def _differences(results: Path, page: Page) -> dict[str, float]:
-    """retrieval column -> points against None where measured, of the page's table of rates as it is stored."""
+    """retrieval column -> points against None where measured, of the page's stored table of rates."""
     differences: dict[str, float] = {}
     paths = [results / "tables" / f"{s.stem}.csv" for s in page.sections if s.summary]
     for path in (p for p in paths if p.exists()):
@@ -149,7 +149,7 @@ def _view(section: Section, results: Path, failed: bool, site: Sequence[Page]) -
 
 
 def _size(png: Path) -> tuple[int, int] | None:
-    """Width and height in pixels, so that the page does not move while its pictures load; None where it is no PNG."""
+    """Width and height in pixels, so that the page does not move while it loads; None where it is no PNG."""
     head = png.read_bytes()[:24]
     return struct.unpack(">II", head[16:]) if head.startswith(b"\x89PNG") and len(head) == 24 else None
 
@@ -157,8 +157,8 @@ def _size(png: Path) -> tuple[int, int] | None:
 def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
     """An executed notebook as a page beside it, without network, scripts or progress bars; returns its path.
 
-    `back`: page and id of its section. Pictures that lie in results/figures/ are linked, others stand in the page. The
-    page carries the digest of what it shows and is left alone while that stays the same.
+    `back`: page and id of its section. Pictures that lie in results/figures/ are linked, others stand in the
+    page. The page carries the digest of what it shows and is left alone while that stays the same.
     """
     target = ipynb.with_suffix(".html")
     pictures = sorted((ipynb.parents[1] / "figures").glob(f"{ipynb.stem}.*.png"))

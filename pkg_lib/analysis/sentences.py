@@ -1,4 +1,4 @@
-"""The one grammar of computed sentences: a head with its parts, lists, counts, and a difference with what bears on it."""
+"""The one grammar of computed sentences: a head with its parts, lists, counts, and differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pkg_lib.analysis.tables import interval, points, probability
 
 
 def finding(head: str, parts: Iterable[str]) -> list[str]:
-    """ "Head: part; part." as a list of one sentence; empty without parts, so that nothing is said of nothing."""
+    """ "Head: part; part." as a list of one sentence; empty without parts."""
     text = "; ".join(parts)
     return [f"{head}: {text}."] if text else []
 
@@ -35,7 +35,7 @@ def chance(p: float, name: str = "p") -> str:
 
 
 def difference(value: float, low: float = math.nan, high: float = math.nan, *more: str) -> str:
-    """ "−5.1 points (−8.9 to −1.4, p = 0.010)" of fractions; `more` follows the interval. Nothing is said of NaN."""
+    """ "−5.1 points (−8.9 to −1.4, p = 0.010)" of fractions; `more` follows the interval."""
     beside = ", ".join(filter(None, ["" if math.isnan(low) else interval(low, high), *more]))
     return f"{points(value)} points" + (f" ({beside})" if beside else "")
 

@@ -1,4 +1,4 @@
-"""What every notebook repeats: what it shows is saved for papers and collected as its section of the report."""
+"""What every notebook repeats: what it shows is saved, and collected for the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Html = TypeVar("Html", bound=str)
 
 
 class Sheet:
-    """One notebook's files and its section. All files start with `name`; running a cell again replaces what it added."""
+    """One notebook's files and its section. Running a cell again replaces what it added."""
 
     def __init__(self, name: str, heading: str) -> None:
         self.name, self.heading, self.results = name, heading, results_dir()
@@ -47,7 +47,7 @@ class Sheet:
         return html
 
     def figure(self, figure: Figure, name: str, caption: str, alt: str = "", width: int = 480) -> Image:
-        """Saves the figure as PDF and PNG, and gives the picture with `alt` (the caption, if "") for who cannot see it."""
+        """Saves the figure as PDF and PNG, and gives the picture with `alt` (the caption, if "")."""
         png = save_figure(figure, self.results / "figures" / f"{self.name}.{name}")["png"]
         self._captions[name] = caption
         return Image(png, width=width, alt=alt or caption)
@@ -61,7 +61,7 @@ class Sheet:
     def close(
         self, provenance: dict[str, Any], summary: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, Any]:
-        """Leaves the section for results/index.html; the part without a heading stands first. Returns the provenance.
+        """Leaves the section for results/index.html; the part without a heading stands first.
 
         `summary`: column -> (text, colour), for the report's table of all experiments.
         """

@@ -1,7 +1,7 @@
-"""Numbers from verdicts: pass@k, its intervals, the paired comparison of columns, the check of the control rows.
+"""Numbers from verdicts: pass@k, its intervals, comparisons in pairs, the check of the control rows.
 
-A verdict is True (passed), False (failed) or <NA> (not measured), in a pandas "boolean" Series indexed by task id.
-What was not measured enters no rate; every result says how many tasks it rests on.
+A verdict is True (passed), False (failed) or <NA> (not measured), in a pandas "boolean" Series indexed by
+task id. What was not measured enters no rate; every result says how many tasks it rests on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ControlError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """pass@1 of one column: how many of the measured tasks passed. `value` is a fraction, absent without any."""
+    """pass@1 of one column: how many of the measured tasks passed. `value` is a fraction."""
 
     passed: int
     measured: int
@@ -85,18 +85,17 @@ def wilson(passed: int, measured: int) -> tuple[float, float] | None:
 
 
 def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], list[str]]:
-    """Task ids that the column solved and the baseline did not, and the reverse; only tasks measured in both."""
+    """Task ids that the column solved and the baseline did not, and the reverse."""
     both = column.notna() & baseline.notna()
     ours, base = column[both].astype(bool), baseline[both].astype(bool)
     return list(ours.index[ours & ~base]), list(ours.index[~ours & base])
 
 
 def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES) -> Difference | None:
-    """The difference in pass@1 with a percentile bootstrap over tasks; None when no task was measured in both.
+    """The difference in pass@1 with a percentile bootstrap over tasks; None without a task of both.
 
-    Tasks whose paired difference is the same (+1, 0 or -1) are interchangeable, so drawing n tasks with replacement is
-    drawing the three counts from a multinomial: exactly the bootstrap, in O(resamples) memory. Without a discordant
-    task the interval is the point 0, which says that none was seen, not that none exists.
+    Tasks with the same paired difference are interchangeable, so the counts of -1, 0 and +1 are drawn from a
+    multinomial: exactly the bootstrap. Without a discordant task the interval is the point 0.
     """
 
     def interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
@@ -123,11 +122,9 @@ def _paired(
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-    """95 % score interval of the difference of two paired proportions (Tango, Statistics in Medicine 17:891, 1998).
+    """95 % score interval of a difference of paired proportions (Tango, Statistics in Medicine 17:891, 1998).
 
-    It holds every difference that a score test on the `n` tasks would not reject, as fractions. A bootstrap draws only
-    what was seen, so that without a discordant task it has no width; here n tasks that all agree leave what Wilson's
-    interval leaves of 0 of n.
+    All differences that a score test on the `n` tasks would not reject; it has a width where all tasks agree.
     """
     return _lower(helped, hurt, n), -_lower(hurt, helped, n)
 
@@ -136,7 +133,7 @@ def _lower(helped: int, hurt: int, n: int) -> float:
     z, seen = float(norm.ppf(0.5 + CONFIDENCE / 2)), (helped - hurt) / n
 
     def beyond(d: float) -> float:
-        """Distance of what was seen from d, less z standard errors where the share hurt is the likeliest under d."""
+        """Distance of what was seen from d, less z standard errors at the likeliest share hurt."""
         half = ((2 * n + hurt - helped) * d - helped - hurt) / (4 * n)
         share = math.sqrt(half * half + hurt * d * (1 - d) / (2 * n)) - half
         return n * (seen - d) - z * math.sqrt(max(0.0, n * (2 * share + d * (1 - d))))
@@ -148,7 +145,7 @@ def _lower(helped: int, hurt: int, n: int) -> float:
 def bootstrap_of_steps(
     steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES
 ) -> tuple[float, float]:
-    """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks, one at least in all, take `steps[i]`."""
+    """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks take `steps[i]`."""
     n = int(counts.sum())
     drawn = np.random.default_rng(0).multinomial(n, counts / n, size=resamples) @ steps / n
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -174,7 +171,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORACLE) -> pd.DataFrame:
     """Each other column against the baseline: n, difference, low, high (fractions), helped, hurt, p, p_holm.
 
-    The oracle picks among candidates that include the baseline's, so it cannot lose: it gets an interval and no p.
+    The oracle picks among candidates that include the baseline's, so it cannot lose: no p.
     """
     nothing = Difference(0, math.nan, math.nan, math.nan)
     rows = {
@@ -188,7 +185,7 @@ def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORAC
 
 
 def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
-    """Raises ControlError unless `return None` passes no task and the canonical solution passes all of them."""
+    """Raises ControlError unless `return None` passes no task and the canonical solution all."""
     for name, wanted in CONTROLS.items():
         if name not in controls:
             raise ControlError(f"control row '{name}' is missing; evaluate the controls before the table")
@@ -197,8 +194,8 @@ def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
         wrong = verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))]
         if len(wrong):
             raise ControlError(
-                f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} in "
-                f"all) and must score {wanted} % (first wrong: {wrong[0]}); no table is written: mend the "
+                f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} "
+                f"in all) and must score {wanted} % (first wrong: {wrong[0]}); no table is written: mend the "
                 f"execution of tests and evaluate again"
             )
 
@@ -206,7 +203,7 @@ def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
 def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
     """How many contexts of each column define the very function that the task asks for.
 
-    Columns: contexts, known (looked at when they were retrieved), defining (<NA> when none was: not measured, not 0).
+    Columns: contexts, known (looked at when they were retrieved), defining (<NA> when none was).
     """
     rows = {}
     for column, retrieved in contexts.items():

@@ -16,26 +16,16 @@ import pandas as pd
 from markupsafe import Markup
 
 from pkg_lib.analysis.stats import BASELINE
-from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.retrieval.columns import COLUMNS
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
-# Until every caller asks the registries.
-TITLES = {name: b.title for name, b in BENCHMARKS.items()}
-PUBLISHED_AS = {c.name: c.published_as for c in COLUMNS.values() if c.published_as}
-CODE, TEXT = (tuple(c.name for c in COLUMNS.values() if of in c.kinds) for of in ("code", "text"))
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 TEX = {c: "\\" + c for c in "&%_#${}"}
-TEX |= {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    DASH: "--",
-    MINUS: "$-$",
-}
+TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+TEX |= {DASH: "--", MINUS: "$-$"}
 
-# Orange-red and teal stay apart for the common colour deficiencies (tests simulate them); black text stays readable.
+# Orange-red and teal stay apart for the common colour deficiencies (tests simulate them).
 LOWER, HIGHER = (0xE6, 0x61, 0x2A), (0x1B, 0x9A, 0xAA)
 FULL_AT = 20.0  # points at which a colour is at its strongest
 WEAKEST, STRONGEST = 0.12, 0.75
@@ -65,7 +55,7 @@ def probability(p: float) -> str:
 
 
 def colour(difference: float | None) -> str:
-    """The cell colour of a difference in points: white towards LOWER or HIGHER, linear, full at FULL_AT points."""
+    """The cell colour of a difference in points: white towards LOWER or HIGHER, full at FULL_AT."""
     if difference is None or math.isnan(difference) or abs(difference) < 0.05:
         return ""
     share = WEAKEST + (STRONGEST - WEAKEST) * min(abs(difference) / FULL_AT, 1.0)
@@ -86,13 +76,8 @@ def render(template: str, **values: object) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    how = {
-        "autoescape": True,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-        "undefined": jinja2.StrictUndefined,
-    }
-    environment = jinja2.Environment(loader=loader, **how)
+    how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    environment = jinja2.Environment(loader=loader, autoescape=True, **how)
     # For text between tags: quotes stay, which halves the pages of docstrings.
     environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))
     return environment
@@ -111,8 +96,7 @@ def single(columns: Iterable[str]) -> list[str]:
 def complete(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The verdicts in the order of COLUMNS; ValueError for a stranger, or without None.
 
-    The frame has every column that its corpus offers, <NA> where one was not measured. Columns that choose need all
-    others: an oracle known only where some candidate happened to pass would score 100 % of what is known.
+    Columns that choose need all others: an oracle known only where a candidate passed would score 100 %.
     """
     if BASELINE not in verdicts or not set(verdicts) <= set(COLUMNS):
         raise ValueError(

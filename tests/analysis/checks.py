@@ -1,7 +1,11 @@
-"""What every figure must be: legible at its size, nothing over anything."""
+"""What every figure must be: legible at its size, nothing over anything; the columns of both kinds."""
 
 import pytest
 from matplotlib.text import Text
+
+from pkg_lib.retrieval.columns import COLUMNS
+
+CODE, TEXT = (tuple(c.name for c in COLUMNS.values() if kind in c.kinds) for kind in ("code", "text"))
 
 
 def legible(figure, centimetres=8.5):

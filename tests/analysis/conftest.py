@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from checks import CODE
 
-from pkg_lib.analysis.tables import CODE, single
+from pkg_lib.analysis.tables import single
 
 
 def make_verdicts(n=40, seed=1, columns=CODE):

@@ -9,13 +9,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from browser import Browser, executable
+from checks import CODE
 from conftest import make_verdicts
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import paper_map, report
 from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.tables import CODE, single
+from pkg_lib.analysis.tables import single
 from pkg_lib.core.store import slug, write_jsonl
 from pkg_lib.experiment.study import NOTEBOOKS
 from pkg_lib.papers.claims import claim_report, claims

@@ -1,4 +1,5 @@
-"""Case studies: which tasks are taken, what is said of them, and that nothing of what a model wrote is executed."""
+"""Case studies: which tasks are taken, what is said of them, and that nothing of what a model wrote is
+executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The claims as data: whole, known to the code, and true to the published tables; and what is printed of them."""
+"""The claims as data: whole, known to the code, and true to the published tables; and what is printed of
+them."""
 
 from __future__ import annotations
 

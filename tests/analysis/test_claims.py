@@ -1,4 +1,5 @@
-"""The rule of the claim ledger: what a measurement makes of a claim, and how measurements are put together."""
+"""The rule of the claim ledger: what a measurement makes of a claim, and how measurements are put
+together."""
 
 from __future__ import annotations
 
@@ -222,7 +223,8 @@ TOPICS = ["Data Structures", "Algorithms"]
 
 @pytest.fixture
 def by_topic(tmp_path):
-    """90 tasks of data structures, then 90 of algorithms: a column that helps in the first and hurts in the other."""
+    """90 tasks of data structures, then 90 of algorithms: a column that helps in the first and hurts in the
+    other."""
     ids = [f"HumanEval/{i}" for i in range(180)]
     (tmp_path / "tasks").mkdir()
     lines = [f"{t},c,{TOPICS[i >= 90]},rule,x" for i, t in enumerate(ids)]
@@ -278,7 +280,8 @@ def test_the_highest_of_several_is_above_each_of_them(by_topic):
 
 
 def test_a_share_of_topics_that_is_true_is_hardly_ever_contradicted():
-    """Seven topics of ten gain three points and three lose them; topics as large as MBPP's, many draws of tasks."""
+    """Seven topics of ten gain three points and three lose them; topics as large as MBPP's, many draws of
+    tasks."""
     sizes, rng, wrong = (81, 89, 26, 42, 65, 84, 49, 25, 24, 15), np.random.default_rng(0), 0
     topic = pd.Series(np.repeat([f"topic {i}" for i in range(len(sizes))], sizes))
     gain = pd.Series(np.repeat([0.03] * 7 + [-0.03] * 3, sizes))

@@ -29,7 +29,8 @@ GRAPH = {
 
 
 def column(prompt, new, count=4):
-    """Completions of `count` tasks, each longer by one token than the one before, in the prompt and in the text."""
+    """Completions of `count` tasks, each longer by one token than the one before, in the prompt and in the
+    text."""
     tasks = [(str(i), [0] * (new + i), prompt + i) for i in range(count)]
     return {i: Generation(f"k{i}", i, "", tokens, "end", asked) for i, tokens, asked in tasks}
 
@@ -67,7 +68,8 @@ def test_the_speed_is_that_of_the_same_model(results):
 
 
 def test_break_even_by_hand(completions, results):
-    """210 s to build against 5 s; 100 prompt tokens saved, 10 new ones more, 0.1 s of search, 10 tokens a second."""
+    """210 s to build against 5 s; 100 prompt tokens saved, 10 new ones more, 0.1 s of search, 10 tokens a
+    second."""
     saving = {s.name: s for s in cost.savings(completions, results)}["Func-PKG against Dense"]
     assert (saving.tasks, saving.extra_s, saving.prompt, saving.new) == (4, 205.0, 100.0, -10.0)
     assert saving.seconds(10, 1.0) == pytest.approx(8.9)

@@ -3,11 +3,11 @@
 import matplotlib as mpl
 import pandas as pd
 import pytest
-from checks import legible
+from checks import CODE, legible
 from matplotlib.text import Text
 
 from pkg_lib.analysis import figures
-from pkg_lib.analysis.tables import CODE, DASH
+from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.pkg.pass_figures import helped_and_hurt_bars, pass_rates
 

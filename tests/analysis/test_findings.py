@@ -1,9 +1,9 @@
 """findings: sentences that follow the verdicts and claim nothing that was not measured."""
 
 import pandas as pd
+from checks import CODE
 
 from pkg_lib.analysis.stats import own_function
-from pkg_lib.analysis.tables import CODE
 from pkg_lib.core.types import Context
 from pkg_lib.papers.pkg import findings
 

@@ -88,7 +88,8 @@ def test_bootstrap_interval_covers_the_true_difference_about_as_often_as_it_says
 
 
 def standard_errors(helped, hurt, n, difference):
-    """How far what was seen lies from a difference, by the likeliest shares that have it, sought among all such shares."""
+    """How far what was seen lies from a difference, by the likeliest shares that have it, sought among all
+    such shares."""
     low, high = max(0.0, -difference), (1 - difference) / 2
 
     def unlikely(lost):

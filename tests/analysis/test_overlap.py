@@ -5,12 +5,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from checks import legible
+from checks import CODE, TEXT, legible
 from hypothesis import given
 from hypothesis import strategies as st
 from notebook_code import definitions
 
-from pkg_lib.analysis.tables import CODE, TEXT
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.pkg import overlap
 

@@ -1,4 +1,5 @@
-"""paper_map: every table and figure of the papers leads to a place of the built site, or says what it waits for."""
+"""paper_map: every table and figure of the papers leads to a place of the built site, or says what it waits
+for."""
 
 import json
 import shutil
@@ -35,7 +36,8 @@ def test_the_map_has_every_item_that_is_asked_for():
 
 
 def test_every_place_is_one_that_its_notebook_makes():
-    """What the committed sections do not have yet after a change of a notebook is in its source all the same."""
+    """What the committed sections do not have yet after a change of a notebook is in its source all the
+    same."""
     for item in paper_map.items():
         source = json.loads((NOTEBOOKS / f"{item.notebook}.ipynb").read_text("utf8"))
         code = "".join(

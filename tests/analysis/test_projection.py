@@ -28,7 +28,7 @@ def clusters(n=20):
 
 def measured(points, values):
     verdicts = pd.DataFrame({"None": values}, points.index).astype("boolean")
-    return projection.neighbourhoods(verdicts, points, pd.Series("a", points.index))
+    return MAPS["neighbourhoods"](verdicts, points, pd.Series("a", points.index))
 
 
 def test_outcomes_that_gather_are_beyond_chance_and_mixed_ones_are_not():
@@ -45,22 +45,22 @@ def test_within_topics_the_place_says_nothing_that_the_topic_does_not_say():
     points = clusters()
     verdicts = pd.DataFrame({"None": [True] * 19 + [False] * 21}, points.index).astype("boolean")
     topic = pd.Series(["a"] * 20 + ["b"] * 20, points.index)
-    free, within = projection.neighbourhoods(verdicts, points, topic)["None", "plane"]
+    free, within = MAPS["neighbourhoods"](verdicts, points, topic)["None", "plane"]
     assert free.p < 0.001 and within.p > 0.01 and within.chance == pytest.approx(within.share, abs=0.05)
 
 
 def test_permutations_within_groups_leave_every_group_its_rate():
     outcomes, groups = np.array([True, False, False, False] * 2), np.array([0, 1] * 4)
     near = np.array([[0, 2], [4, 6], [2, 0], [6, 4]])  # all of group 0, which holds the two that passed
-    found = projection.same_outcome(outcomes, near, groups)
+    found = MAPS["same_outcome"](outcomes, near, groups)
     assert found.share == 0 and found.chance == pytest.approx(1 / 3, abs=0.02) and found.p == pytest.approx(1)
 
 
 def test_neighbours_that_are_not_measured_are_left_out():
     points = clusters(3)
-    pairs = projection.neighbour_pairs(points, ["T/0", "T/1", "T/5"], "embedding")
+    pairs = MAPS["neighbour_pairs"](points, ["T/0", "T/1", "T/5"], "embedding")
     assert sorted(map(tuple, pairs)) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
-    assert projection.neighbour_pairs(points, ["T/0"], "plane").shape == (0, 2)
+    assert MAPS["neighbour_pairs"](points, ["T/0"], "plane").shape == (0, 2)
 
 
 def test_one_outcome_alone_or_one_task_is_not_measured():

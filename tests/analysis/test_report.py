@@ -7,11 +7,11 @@ from urllib.parse import unquote
 
 import nbformat
 import pytest
+from checks import CODE
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib.analysis import report
 from pkg_lib.analysis.contents import Section, headline, matrix, pages
-from pkg_lib.analysis.tables import CODE
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.pkg.pass_tables import pass_table
 

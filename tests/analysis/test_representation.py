@@ -2,10 +2,9 @@
 
 import pandas as pd
 import pytest
-from checks import legible
+from checks import CODE, TEXT, legible
 from notebook_code import definitions
 
-from pkg_lib.analysis.tables import CODE, TEXT
 from pkg_lib.core.types import Context
 
 RQ3 = definitions("rq3_representation")

@@ -18,7 +18,8 @@ LEAST = 7  # pt, in the final size
 
 
 def bypasses(tree):
-    """What sets a style of its own: pyplot, pandas plots, rcParams, a seaborn theme, another style sheet, a size below LEAST."""
+    """What sets a style of its own: pyplot, pandas plots, rcParams, a seaborn theme, another style sheet, a
+    size below LEAST."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names) | ast.ImportFrom(names=names):

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from checks import CODE
 
 from pkg_lib.analysis import tables
 from pkg_lib.analysis.stats import ControlError
-from pkg_lib.analysis.tables import CODE, DASH
+from pkg_lib.analysis.tables import DASH
 from pkg_lib.papers.pkg.pass_tables import against_none, pass_table, published
 
 

@@ -62,7 +62,8 @@ def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_descr
 
 
 def test_statement_of_humaneval_is_the_docstring_without_examples():
-    prompt = 'def helper():\n    """No."""\n\ndef f(x):\n    """ Count them.\n    >>> f("string")\n    1\n    """\n'
+    helper = 'def helper():\n    """No."""\n\n'
+    prompt = helper + 'def f(x):\n    """ Count them.\n    >>> f("string")\n    1\n    """\n'
     assert topics.statement(Task("HumanEval/0", "humaneval", prompt, "f", "", "")) == "Count them."
 
 

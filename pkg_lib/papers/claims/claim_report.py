@@ -32,7 +32,8 @@ def span(low: float, high: float, unit: str) -> str:
 
 
 def published(e: Evidence) -> str:
-    """What the claim names, in brackets the smallest and largest of the paper's models where there are several.
+    """What the claim names, in brackets the smallest and largest of the paper's models where there are
+    several.
 
     What a word is taken for is not published, and said so.
     """
@@ -43,7 +44,8 @@ def published(e: Evidence) -> str:
 
 
 def ledger(assessed: Sequence[Assessed]) -> Grid:
-    """One row a claim: the verdict, what it says, the published number, all that was measured, where it stands."""
+    """One row a claim: the verdict, what it says, the published number, all that was measured, where it
+    stands."""
     rows = {}
     for a in assessed:
         effects = [number(e.effect, e.unit) for e in a.evidence]
@@ -61,10 +63,12 @@ def ledger(assessed: Sequence[Assessed]) -> Grid:
             "version": a.claim.version,
         }
     notes = (
-        "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every measurement "
-        "that there is, in the order of the evidence table. Differences in points of pass@1.",
-        "Taken here: what this ledger takes a word for (few, little, most), where the paper prints no number for it.",
-        f"Mixed: not all measurements have the same verdict. {DASH} no number is claimed, or nothing is measured.",
+        "Published: the mean over the paper's models, in brackets the lowest and highest. Here: every "
+        "measurement that there is, in the order of the evidence table. Differences in points of pass@1.",
+        "Taken here: what this ledger takes a word for (few, little, most), where the paper prints no "
+        "number for it.",
+        f"Mixed: not all measurements have the same verdict. {DASH} no number is claimed, or nothing is "
+        "measured.",
     )
     return Grid("Claims of the PKG paper", pd.DataFrame.from_dict(rows, "index").rename_axis("id"), notes)
 
@@ -88,8 +92,9 @@ def evidence(assessed: Sequence[Assessed]) -> Grid:
         for e in a.evidence
     ]
     notes = (
-        "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds with 80 % "
-        "power at the observed discordance and Holm's strictest level; for tokens and for sizes half of the interval.",
+        "Smallest: what this n could have shown. For a direction, the difference that McNemar's test finds "
+        "with 80 % power at the observed discordance and Holm's strictest level; for tokens and for sizes "
+        "half of the interval.",
         f"{DASH} recomputed, so without chance, or no such number.",
     )
     return Grid("What was measured for each claim", pd.DataFrame(rows).set_index("claim"), notes)
@@ -117,7 +122,13 @@ def findings(assessed: Sequence[Assessed]) -> list[str]:
     sentences = [f"{len(assessed)} claims: {counts([a.verdict for a in assessed])}."]
     for what, group in groups.items():
         sentences += finding(f"Of {len(group)} {what}", [counts([a.verdict for a in group])] if group else [])
-    return [*sentences, *_named(assessed), *_power(assessed), *_by_model(assessed)]
+    judged = [a.by_subject for a in measured_on(assessed, claims.RUNS, claims.REPLAYED)]
+    of_model = {s: [by[s] for by in judged if s in by] for by in judged for s in by}
+    return [
+        *sentences,
+        *_named(assessed),
+        *(f"On {s}: {len(v)} claims, {counts(v)}." for s, v in of_model.items()),
+    ]
 
 
 # (own tables, verdicts that decide it) -> how the claims are introduced that were measured so
@@ -128,15 +139,13 @@ HEADS = {
     (False, "mixed reproduced"): "Reproduced in some measurements and inconclusive in the others",
     (False, "mixed contradicted"): "Contradicted in some measurements and inconclusive in the others",
     (True, "contradicted"): "The paper's sentences that its own tables contradict",
-    (
-        True,
-        "mixed reproduced contradicted",
-    ): "Sentences that hold in one reading, table or version and not in another",
+    (True, "mixed reproduced contradicted"): "Sentences that hold in one reading, table or version only",
 }
 
 
 def _named(assessed: Sequence[Assessed]) -> list[str]:
-    """The claims in words: verdict by verdict, and mixed ones by whether their measurements contradict each other."""
+    """The claims in words: verdict by verdict, and mixed ones by whether their measurements contradict each
+    other."""
     says: dict[tuple[bool, str], list[str]] = {key: [] for key in HEADS}
     for a in assessed:
         verdicts = {e.verdict for e in a.evidence}
@@ -144,22 +153,3 @@ def _named(assessed: Sequence[Assessed]) -> list[str]:
         how = " ".join([a.verdict, *(decided if a.verdict == claims.MIXED else [])])
         says.setdefault((any(e.source == claims.PRINTED for e in a.evidence), how), []).append(a.claim.says)
     return [s for key, head in HEADS.items() for s in finding(f"{head} ({len(says[key])})", says[key])]
-
-
-def _power(assessed: Sequence[Assessed]) -> list[str]:
-    """How large the differences are that inconclusive comparisons could have shown."""
-    directed = [e for a in assessed if a.claim.relation in claims.DIRECTED for e in a.evidence]
-    smallest = [e.smallest for e in directed if e.verdict == claims.INCONCLUSIVE and e.unit == "points"]
-    known = sorted(s for s in smallest if not math.isnan(s))
-    if not known:
-        return []
-    rest = len(smallest) - len(known)
-    none = [f"{rest} had too few tasks that differ to show any"] if rest else []
-    ends = f"they could have shown differences of at least {percent(known[0])} to {percent(known[-1])} points"
-    return finding(f"{len(smallest)} comparisons are inconclusive", [ends, *none])
-
-
-def _by_model(assessed: Sequence[Assessed]) -> list[str]:
-    judged = [a.by_subject for a in measured_on(assessed, claims.RUNS, claims.REPLAYED)]
-    verdicts = {s: [by[s] for by in judged if s in by] for by in judged for s in by}
-    return [f"On {s}: {len(v)} claims, {counts(v)}." for s, v in verdicts.items()]

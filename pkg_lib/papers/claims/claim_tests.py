@@ -1,7 +1,6 @@
 """What measures a claim, from stored runs alone: a test takes the runs and a claim, and gives evidence.
 
-A claim with the test "unavailable" is measured by nothing: its `needs` says what is missing. The checks of
-paper_checks.py need no run; `measure` gives their readings as evidence too.
+The checks of paper_checks.py need no run; `measure` gives their readings as evidence too.
 """
 
 from __future__ import annotations
@@ -15,14 +14,16 @@ import pandas as pd
 from scipy.stats import ttest_rel
 
 from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
-from pkg_lib.analysis.tables import PUBLISHED_AS, TITLES, kind
+from pkg_lib.analysis.tables import kind
 from pkg_lib.core.store import read_json
+from pkg_lib.data.benchmarks import title_of
 from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence
 from pkg_lib.papers.claims.paper_checks import CHECKS, table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns, columns_of
 from pkg_lib.papers.pkg import replays
 from pkg_lib.papers.pkg.topic_rates import share_above
 from pkg_lib.papers.pkg.topics import stored_topics, topics
+from pkg_lib.retrieval.columns import COLUMNS
 
 MBPP_TASKS = 500
 UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences"), "points")
@@ -32,10 +33,7 @@ TABLES = {"code": ("1", "2"), "text": ("3", "4"), "replayed": ("5", "6"), "token
 
 
 def published_effects(claim: Claim) -> pd.Series:
-    """The effect that a claim is about for each model of the paper, in the claim's unit; empty without a table.
-
-    A claim with `corpora` of its own is of other contexts than the tables'.
-    """
+    """The claimed effect of each model of the paper; empty without a table or with `corpora` of its own."""
     args, test = claim.args, claim.test
     if test == "error_shift":
         counts = table("7")[args["error"]]
@@ -46,7 +44,7 @@ def published_effects(claim: Claim) -> pd.Series:
         return pd.Series(dtype=float)
     which = args.get("kind", kind(columns_of(args))) if test == "paired" else test
     rates = table(TABLES[which][args["benchmark"] == "mbpp"])
-    a, b = (rates[PUBLISHED_AS.get(args[k], args[k])] for k in ("column", "against"))
+    a, b = (rates[COLUMNS[args[k]].published_as or args[k]] for k in ("column", "against"))
     gaps = (a - b) / (1 if test == "tokens" else 100)
     return gaps.rename(str.lower)[lambda g: g.index.isin(args.get("models", g.index))]
 
@@ -74,8 +72,7 @@ def _difference(
 ) -> Iterator[Evidence]:
     """The claim's two columns, or the given `ours` and `base`, on the tasks measured in both.
 
-    The interval is a bootstrap's over a run's tasks; a part of the run or a rare event (`pair` names it) gets a
-    score interval.
+    The interval is a bootstrap's; a part of the run or a rare event (`pair` names it) gets a score interval.
     """
     names = [claim.args["column"], claim.args.get("against", "None")]
     ours, base = columns.values() if columns else (measured.verdicts[c] for c in names)
@@ -94,13 +91,13 @@ def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
 
 
 def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
-    """`paired` on the completions that the authors published, each model beside its own printed number (Tables 5, 6)."""
+    """`paired` on the completions that the authors published, beside each model's own number (Tables 5,
+    6)."""
     effects = published_effects(claim)
     for measured in runs.replays(claim.args["benchmark"]):
         if measured.subject in claim.args.get("models", [measured.subject]):
-            yield from _difference(
-                measured, claim, claimed_by(claim, effects[effects.index == measured.subject])
-            )
+            claimed = claimed_by(claim, effects[effects.index == measured.subject])
+            yield from _difference(measured, claim, claimed)
 
 
 def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -143,10 +140,8 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
         a, b = (np.array([by_task[t] for t in lengths[0] if t in lengths[1]], float) for by_task in lengths)
         if len(a) < 2:
             continue
-        test, more = (
-            ttest_rel(a, b),
-            {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(columns))},
-        )
+        test = ttest_rel(a, b)
+        more = {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(columns))}
         bounds, same = test.confidence_interval(CONFIDENCE), not (a - b).std()
         low, high = ((a - b).mean(),) * 2 if same else bounds
         p = float((a - b).mean() == 0) if same else float(test.pvalue)
@@ -187,7 +182,7 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
         return
     benchmark = claim.args["benchmark"]
     cells = replays.agreement({r.subject: r.verdicts for r in runs.replays(benchmark)}, benchmark)
-    about = {"where": f"{TITLES[benchmark]}, printed cells that differ", "source": REPLAYED, "exact": True}
+    about = {"where": f"{title_of(benchmark)}, printed cells that differ", "source": REPLAYED, "exact": True}
     for model, equal in cells.groupby("model", sort=True)["equal"]:
         off = float((~equal.astype(bool)).sum())
         yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
@@ -210,17 +205,8 @@ def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
 
 
 Test = Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]
-MEASURES = (
-    paired,
-    share,
-    error_shift,
-    tokens,
-    topic_differences,
-    topic_share,
-    replayed,
-    replayed_cells,
-    graph,
-)
+MEASURES = (paired, share, error_shift, tokens, topic_differences, topic_share)
+MEASURES += (replayed, replayed_cells, graph)
 TESTS: dict[str, Test] = {f.__name__: f for f in MEASURES} | {"unavailable": lambda *_: iter(())}
 
 

@@ -1,8 +1,6 @@
-"""The claim ledger: every checkable claim of the PKG paper, what was measured for it here, and a verdict by one rule.
+"""The claim ledger: every checkable claim of the PKG paper, what was measured for it, a verdict by one rule.
 
-Claims are data (reference/claims.toml); what measures one is a test of claim_tests.py or a check of paper_checks.py.
-A claim about the paper's models is tested on the models of this study: the ledger says on which. Every model and corpus
-that is measured counts, whatever it says.
+Claims are data (reference/claims.toml); a test of claim_tests.py or a check of paper_checks.py measures each.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One measurement for one claim. `effect`, `low`, `high`, `target`, `spread`, `smallest` are in `unit`.
+    """One measurement for one claim, its numbers in `unit`.
 
-    Units: "points" (a difference of shares) and "percent" (a share) are fractions; "tokens"; "" for a plain number.
+    Units: "points" (of a difference) and "percent" are fractions; "tokens"; "" for a plain number.
     """
 
     subject: str = ""  # the model, or whose numbers
@@ -122,10 +120,9 @@ def allowed(relation: str, target: float) -> tuple[float, float]:
 
 
 def decide(relation: str, e: Evidence) -> str:
-    """The verdict of one measurement. The rule is symmetrical: what a claim needs to hold, its opposite needs too.
+    """The verdict of one measurement. The rule is symmetrical: a claim and its opposite need the same.
 
-    A direction is decided by the corrected p and then by its sign; a size by its 95 % interval, inside of what is
-    allowed or outside; a recomputed number, without chance, by itself.
+    The corrected p and the sign decide a direction; the 95 % interval a size; a recomputed number itself.
     """
     lowest, highest = allowed(relation, e.target)
     if not e.n or math.isnan(e.effect):
@@ -145,11 +142,10 @@ def overall(verdicts: Iterable[str]) -> str:
 
 
 def detectable(n: int, discordant: float, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The smallest difference of two columns that McNemar's test on `n` tasks shows with this power, as a fraction.
+    """The smallest difference of two columns that McNemar's test on `n` tasks shows with this power.
 
-    Solves Connor (1987) for the difference d at the observed share of discordant tasks s:
-    d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power) sqrt(s - d^2). No difference can exceed s; where even s would not
-    be enough (hardly a discordant task) it is NaN: no effect could have been shown.
+    Connor (1987), at the observed share of discordant tasks s: d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power)
+    sqrt(s - d^2). NaN where even d = s would not be enough: no effect could have been shown.
     """
     if not n or not discordant > 0:
         return math.nan
@@ -164,8 +160,7 @@ def detectable(n: int, discordant: float, alpha: float = ALPHA, power: float = P
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:
     """Corrects the p values of each family (Holm, over its distinct pairs), then decides every measurement.
 
-    A family is all comparisons that the claims make on one run (one model, benchmark and corpus); those of its topics
-    are another.
+    A family is all comparisons of the claims on one run; those of its topics are another.
     """
     rows = [(claim, [e for e in evidence if e.n]) for claim, evidence in measured]
     families: dict[str, dict[str, float]] = {}

@@ -1,7 +1,7 @@
-"""The paper beside its own tables: what follows from the printed cells, to be set against what the text says of them.
+"""The paper beside its own tables: what follows from the printed cells, beside what the text says of them.
 
-A check takes the arguments and the printed cells of a claim and gives readings: how the sentence is read -> the number
-that follows. It runs nothing and needs no results.
+A check takes a claim's arguments and printed cells and gives readings: how the sentence is read -> the
+number.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ STEPS_8 = ["Python Code Extraction", "Block Extraction", "Encoding", "Neo4j Grap
 
 @cache
 def table(number: str, version: str = SECOND) -> pd.DataFrame:
-    """A published table as numbers, row x column, both in their printed order; NaN where it has no such cell.
-
-    `version` "first" takes the cells that the first version of the paper prints otherwise, or alone.
-    """
+    """A published table as numbers, row x column, in printed order; NaN where it has no such cell."""
     name, row, column, value = REFERENCE[number]
     cells = pd.read_csv(HERE / "reference" / name, keep_default_na=False)
     wide = cells.pivot(index=row, columns=column, values=value).astype(float)
@@ -75,10 +72,7 @@ def _gap(args: Args, rates: pd.DataFrame) -> pd.Series:
 
 
 def largest_gap(args: Args, _: Cells) -> Readings:
-    """The largest difference over models and columns ("up to"): over all tables, or by table and baseline.
-
-    `relative` reads the percent sign a second way: as a share of the baseline.
-    """
+    """The largest difference over models and columns ("up to"), in points and if `relative` as a share."""
     groups = {"all together": ([*_tables(args).values()], args["against"])}
     if len(args["tables"]) == 1:
         named = _tables(args).items()
@@ -93,13 +87,15 @@ def largest_gap(args: Args, _: Cells) -> Readings:
 
 
 def best_gap(args: Args, _: Cells) -> Readings:
-    """The average of a column minus that of the best other column, those that choose among candidates left out."""
+    """The average of a column minus that of the best other column, those that choose among candidates left
+    out."""
     means = {n: t.drop(columns=[*CHOOSING], errors="ignore").mean() for n, t in _tables(args).items()}
     return {n: m[args["column"]] - m.drop(args["column"]).max() for n, m in means.items()}
 
 
 def rerank_gap(args: Args, _: Cells) -> Readings:
-    """What Reranked adds to the best column without it: between averages, or to each model's own best, averaged."""
+    """What Reranked adds to the best column without it: between averages, or to each model's own best,
+    averaged."""
     readings = {}
     for label, t in _tables(args).items():
         others = t.drop(columns=[*CHOOSING])
@@ -119,10 +115,8 @@ def averages_off(_: Args, cells: Cells) -> Readings:
 
 
 def failures_left(args: Args, _: Cells) -> Readings:
-    """Failed tasks by Table 2 (at most, since it is rounded to a percent) minus the errors that Table 7 counts.
-
-    Below 0 both cannot be true: more solutions raised than failed.
-    """
+    """Failed tasks by Table 2 (at most, as it is rounded) minus Table 7's errors; below 0 both cannot be
+    true."""
     readings = {}
     for setting, errors in table("7").sum(axis=1).items():
         model, _, column = str(setting).partition(" + ")
@@ -132,9 +126,9 @@ def failures_left(args: Args, _: Cells) -> Readings:
 
 
 def nested_blocks(_: Args, __: Cells) -> Readings:
-    """Blocks inside blocks that Equations 1 and 2 leave room for, from the printed counts.
+    """Blocks inside blocks that the printed counts leave room for (Equations 1 and 2).
 
-    Nodes = 2 functions + blocks; relations = functions + blocks + nested blocks, and at most every block is nested.
+    Nodes = 2 functions + blocks; relations = functions + blocks + nested blocks.
     """
     counts = table("8").loc["PKG"]
     blocks = counts["Nodes (code PKG)"] - 2 * counts["Functions"]

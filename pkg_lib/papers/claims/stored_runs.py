@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis.tables import TITLES, kind
+from pkg_lib.analysis.tables import kind
 from pkg_lib.core.types import BenchmarkMissing
+from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import is_text
 from pkg_lib.experiment.run import Run
 from pkg_lib.papers.claims.claims import REPLAYED, RUNS, Evidence
@@ -78,7 +79,8 @@ class StoredRuns:
         return runs
 
     def of(self, args: Args, columns: list[str]) -> list[Measured]:
-        """Runs on the claim's benchmark that have the columns, on its `corpora`, or else on those of its `kind`."""
+        """Runs on the claim's benchmark that have the columns, on its `corpora`, or else on those of its
+        `kind`."""
         wanted, runs = args.get("kind", kind(columns_of(args))), []
         for stored in self.runs:
             benchmark, corpus = stored.run.benchmark, stored.run.corpus
@@ -90,7 +92,7 @@ class StoredRuns:
     def replays(self, benchmark: str) -> list[Measured]:
         """The models whose published completions are in the results."""
         if benchmark not in self._replays and benchmark in self.benchmarks:
-            where, runs = f"{TITLES[benchmark]}, published completions", []
+            where, runs = f"{title_of(benchmark)}, published completions", []
             for name in sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir()):
                 if outcomes := replays.replayed(self.results, name, benchmark):
                     frame = replays.verdict_frame(outcomes, self.limit)

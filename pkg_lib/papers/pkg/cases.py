@@ -1,7 +1,7 @@
 """Case studies (Appendix B.5): one task without retrieval and with a column, and what led to both verdicts.
 
-What may not be copied into results/, or cannot be had here, is Hidden, with the reason. The text of models and
-corpora is not to be trusted: the template escapes all of it.
+What may not be copied into results/, or cannot be had here, is Hidden, with the reason. The text of models
+and corpora is not to be trusted: the template escapes all of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One setting of a case; `completion` and the `solution` taken from it are None where none was generated."""
+    """One setting of a case; `completion` and the `solution` taken from it are None where none was
+    generated."""
 
     name: str
     completion: Generation | None
@@ -59,7 +60,8 @@ class Case:
 
     @property
     def diff(self) -> list[tuple[str, str]]:
-        """(mark, line) from the solution without retrieval to the one with it; empty where they are the same."""
+        """(mark, line) from the solution without retrieval to the one with it; empty where they are the
+        same."""
         texts = [(s.solution or "").rstrip("\n").split("\n") for s in self.sides]
         lines = list(difflib.unified_diff(*texts, lineterm="", n=len(texts[0])))
         return [(line[:1], line[1:]) for line in lines[3:]]

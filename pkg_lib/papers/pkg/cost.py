@@ -1,9 +1,9 @@
 """Tables 8 and 9 (Section 6.4): the tokens of a context, and after how many queries the graph has paid.
 
-Tokens were counted by the model's own tokenizer when a completion was made. The paper says (Section 6.5) that the
-cost of building is amortized over many queries, and gives no number. Here: extra seconds of building the graph over
-a row index, divided by the seconds that its shorter contexts save a query. How much less time a token of the prompt
-takes than a new one is not measured, so two bounds are given: none, or as long.
+The paper says (Section 6.5) that the cost of building is amortized over many queries, and gives no number.
+Here: extra seconds of building the graph over a row index, over the seconds that its shorter contexts save a
+query. What a token of the prompt takes is not measured, so there are two bounds: no time, or as long as a new
+one.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ def rate(results: Path, model: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What one query with a column of the graph saves against one with a column of rows, negative where it costs more.
+    """What one query with a column of the graph saves against one with a column of rows, negative where it
+    costs more.
 
-    `extra_s`: seconds of building more; `prompt`, `new`: mean tokens saved; `search_s`: seconds of searching more.
+    `extra_s`: seconds of building more; `prompt`, `new`: mean tokens saved; `search_s`: seconds of searching
+    more.
     """
 
     name: str
@@ -92,7 +94,8 @@ class Saving:
         return (prompt_share * self.prompt + (self.new or 0.0)) / per_second - self.search_s
 
     def queries(self, per_second: float, prompt_share: float) -> float | None:
-        """Queries after which the building has paid; infinite where nothing is saved, None where not measured."""
+        """Queries after which the building has paid; infinite where nothing is saved, None where not
+        measured."""
         if self.extra_s is None:
             return None
         saved = self.seconds(per_second, prompt_share)
@@ -102,7 +105,8 @@ class Saving:
 def savings(completions: Completions, results: Path) -> list[Saving]:
     """Each measured column of the graph against each one of rows, over the tasks that both completed.
 
-    BM25's row index and Dense's search are not measured and count as free, so a break-even is at most too late.
+    BM25's row index and Dense's search are not measured and count as free, so a break-even is at most too
+    late.
     """
     asked, wrote, built = prompt_tokens(completions), new_tokens(completions), build_seconds(results)
     graph = stored(results, GRAPH)

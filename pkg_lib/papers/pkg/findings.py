@@ -1,4 +1,5 @@
-"""What the verdicts of one experiment say, in words: every sentence is computed, so it cannot say anything else."""
+"""What the verdicts of one experiment say, in words: every sentence is computed, so it cannot say anything
+else."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ AGAINST_NONE = ("Above None", "Below None", "No difference to None")
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
-    """Against None, among the retrieval columns, what choosing adds, beside the paper; and what is not measured."""
+    """Against None, among the retrieval columns, what choosing adds, beside the paper; and what is not
+    measured."""
     frame = complete(verdicts)
     absent = not_measured(frame, frame)
     unmeasured = finding("Not measured", [", ".join(absent)])
@@ -32,8 +34,8 @@ def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
     base = pass_at_1(frame[BASELINE])
     low, high = wilson(base.passed, base.measured) or (0.0, 1.0)
     return [
-        f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} % "
-        f"(95 % interval {percent(low)} to {percent(high)}).",
+        f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} "
+        f"% (95 % interval {percent(low)} to {percent(high)}).",
         *decided(compare(frame), AGAINST_NONE),
         *_best_retriever(frame),
         *_selection(frame),
@@ -56,7 +58,8 @@ def _best_retriever(frame: pd.DataFrame) -> list[str]:
 
 
 def _selection(frame: pd.DataFrame) -> list[str]:
-    """What choosing after generation adds, and what a perfect choice would; every gap over the tasks of both."""
+    """What choosing after generation adds, and what a perfect choice would; every gap over the tasks of
+    both."""
     sentences, rates = [], {c: pass_at_1(frame[c]).value for c in ("Reranked", ORACLE) if c in frame}
     if rates.get("Reranked") is not None:
         best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
@@ -76,7 +79,8 @@ def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
 
 
 def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
-    """Ours beside the paper's average difference to None, column by column; other models and another corpus."""
+    """Ours beside the paper's average difference to None, column by column; other models and another
+    corpus."""
     if (benchmark, kind(frame)) not in PUBLISHED:
         return []
     rates = published_rates(benchmark, list(frame)).mean().dropna()

@@ -53,9 +53,9 @@ PARTLY = (
     "need every other column of a task."
 )
 PAIRED = (
-    "Differences and intervals in points of pass@1, over the tasks measured in both. Interval: paired bootstrap over "
-    f"tasks, {RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm over the tested columns. Ideal "
-    "chooses among candidates that include None's, so it cannot lose and is not tested."
+    "Differences and intervals in points of pass@1, over the tasks measured in both. Interval: paired "
+    f"bootstrap over tasks, {RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm over the "
+    "tested columns. Ideal chooses among candidates that include None's, so it cannot lose and is not tested."
 )
 
 
@@ -147,7 +147,8 @@ def _tex_cell(cell: PassCell) -> str:
 
 
 def published(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
-    """The paper's rows for a benchmark, as text in the published precision: model x columns; empty without any.
+    """The paper's rows for a benchmark, as text in the published precision: model x columns; empty without
+    any.
 
     A column that the paper's table does not have is an empty text.
     """

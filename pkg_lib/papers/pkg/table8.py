@@ -66,8 +66,8 @@ def table8_rows(measured: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def build_seconds(results: Path) -> dict[str, float]:
     """Seconds to build what PKG and Dense search, by step; absent where a part was not measured.
 
-    Encoding is an estimate: texts over the measured texts per processor second. Dense encodes the documents, cut
-    at the same number of word pieces. Search is exact, so no HNSW index is built.
+    Encoding is an estimate: texts over the measured texts per processor second. Dense encodes the documents,
+    cut at the same number of word pieces. Search is exact, so no HNSW index is built.
     """
     measured = stored(results, GRAPH)
     if not measured:

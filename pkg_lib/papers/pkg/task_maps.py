@@ -3,8 +3,8 @@
     results/tasks/BENCHMARK.topics.csv   task_id, category, topic, by, nearest
     results/tasks/BENCHMARK.map.csv      task_id, x, y, neighbours
 
-Each file's first line says what it was made from; it is made again when that changes. Where the tasks cannot be had,
-the files are used as they are. They hold ids and no task text.
+Each file's first line says what it was made from; it is made again when that changes. Where the tasks cannot
+be had, the files are used as they are. They hold ids and no task text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ MARK = "# made from "
 
 
 def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
-    """`topics.assign` of all tasks, index task id. BenchmarkMissing where there are neither tasks nor a file."""
+    """`topics.assign` of all tasks, index task id. BenchmarkMissing where there are neither tasks nor a
+    file."""
 
     def assigned(tasks: list[Task]) -> pd.DataFrame:
         encode = Embedder().encode

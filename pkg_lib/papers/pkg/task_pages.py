@@ -26,7 +26,8 @@ Rows = dict[str, dict[str, Any]]  # task id -> row
 
 
 class ExperimentRows:
-    """The stored rows of an experiment: `judged` and `contexts` by column, and which column the reranker `chose`."""
+    """The stored rows of an experiment: `judged` and `contexts` by column, and which column the reranker
+    `chose`."""
 
     def __init__(self, page: Page, results: Path) -> None:
         self.page, about = page, page.sections[0].provenance
@@ -53,10 +54,8 @@ def file_of(task_id: str) -> str:
 
 
 def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Path]]:
-    """Writes the pages of all tasks below results/site/tasks/; (page's name -> its grid of verdicts, files that belong).
-
-    UserError for a damaged file.
-    """
+    """Writes the pages of all tasks below results/site/tasks/; (page's name -> its grid of verdicts, the
+    files)."""
     grids, files = {}, set()
     runs = [r for r in (ExperimentRows(p, results) for p in pages if p.about) if r.judged]
     for benchmark in dict.fromkeys(r.benchmark for r in runs):
@@ -68,7 +67,8 @@ def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Pat
 
 
 def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path]:
-    """The index carries the digest of all that the pages are made from; they are left alone while that stays the same."""
+    """The index carries the digest of what the pages are made from; while it is the same they are left
+    alone."""
     texts, title = _tasks(folder.name), title_of(folder.name)
     sources = [*dict.fromkeys(p for r in runs for p in r.files), *sorted(TEMPLATES.glob("*")), Path(__file__)]
     names = [*(f"{i} {t.prompt}" for i, t in texts.items()), *(f"{r.page.name} {r.page.title}" for r in runs)]
@@ -80,9 +80,8 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
     for (path, task_id), before, after in zip(paths.items(), ["", *ids], [*ids[1:], ""], strict=False):
         around = {"task": texts.get(task_id), "task_id": task_id, "before": before, "after": after}
         text = render("task.html.j2", **shared, **around, **_view(task_id, runs))
-        write_text(
-            path, text.encode("utf8", "replace").decode("utf8")
-        )  # of a model: it may hold half a character
+        # A model's text may hold half a character.
+        write_text(path, text.encode("utf8", "replace").decode("utf8"))
     shades = [(i, file_of(i), *_solved(i, runs)) for i in ids]
     write_text(index, render("task_index.html.j2", **shared, shades=shades, mark=mark))
     return {index, *paths}

@@ -1,4 +1,5 @@
-"""pass@1 by topic and column, its difference to None, and whether an effect depends on the topic (Section 6.2)."""
+"""pass@1 by topic and column, its difference to None, and whether an effect depends on the topic (Section
+6.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ AGAINST = ("n", "difference", "d_low", "d_high", "helped", "hurt", "p")
 
 
 def columns_of(verdicts: pd.DataFrame, column: str) -> list[str]:
-    """The figure's columns that the corpus offers: None, BM25 (else Func-BM25), `column` (a PKG column), Reranked.
+    """The figure's columns that the corpus offers: None, BM25 (else Func-BM25), `column` (a PKG column),
+    Reranked.
 
     UserError for a column that the corpus does not offer.
     """
@@ -31,8 +33,9 @@ def columns_of(verdicts: pd.DataFrame, column: str) -> list[str]:
 def by_topic(verdicts: pd.DataFrame, topic: pd.Series) -> pd.DataFrame:
     """Index (topic, column), all topics in their order and then ALL; fractions, NaN where not measured.
 
-    passed, measured, total, rate, low, high (Wilson); and AGAINST None, on tasks measured in both, with Tango's
-    interval and McNemar's p; p_holm is corrected over the topics of a column. `topic`: task id -> topic.
+    passed, measured, total, rate, low, high (Wilson); and AGAINST None, on tasks measured in both, with
+    Tango's interval and McNemar's p; p_holm is corrected over the topics of a column. `topic`: task id ->
+    topic.
     """
     of_task = topic.reindex(verdicts.index)
     parts = {name: verdicts[of_task == name] for name in topics().index} | {ALL: verdicts}
@@ -56,10 +59,12 @@ def _row(verdicts: pd.DataFrame, column: str) -> dict[str, float]:
 
 
 def uneven(column: pd.Series, baseline: pd.Series, topic: pd.Series) -> tuple[float, float] | None:
-    """Does the difference to the baseline depend on the topic? (spread, p) of a permutation test; None if undefined.
+    """Does the difference to the baseline depend on the topic? (spread, p) of a permutation test; None if
+    undefined.
 
-    The spread is the standard deviation over tasks of their topic's mean difference, as a fraction; p is the share of
-    PERMUTATIONS random assignments of the same topic sizes with at least this spread, the observed one counted in.
+    The spread is the standard deviation over tasks of their topic's mean difference, as a fraction; p is the
+    share of PERMUTATIONS random assignments of the same topic sizes with at least this spread, the observed
+    one counted in.
     """
     both = column.notna() & baseline.notna()
     change = (column[both].astype(int) - baseline[both].astype(int)).to_numpy(float)
@@ -82,10 +87,9 @@ def share_above(
 ) -> tuple[int, float, float, float] | None:
     """(tasks, share of the topics in which `column` solves more than each of `others`, low, high), or None.
 
-    The bounds hold the share among all such tasks with 95 %: at least the topics in which it is shown to solve more
-    than each, at most all but those in which it is shown to solve fewer than one (McNemar, Holm over topics and
-    others). A bootstrap of the share would not hold it: where a topic's difference is small, its sign in the sample
-    is a coin's, and resampled tasks repeat that sign. None without a task that all have.
+    The 95 % bounds: at least the topics in which it is shown to solve more than each, at most all but those
+    in which it is shown to solve fewer than one (McNemar, Holm over topics and others). A bootstrap would
+    repeat the sign of small differences, which is a coin's. None without a task that all have.
     """
     known = column.notna() & others.notna().all(axis=1) & topic.notna()
     if not known.any():

@@ -1,8 +1,8 @@
 """Topics of tasks (Section 6.2, Figures 3 to 5): task -> fine category -> one of ten topics.
 
-The paper let a model name 134 categories and group them; neither list is published. Here the first rule that fits a
-task (reference/topic_rules.tsv) gives its category and topic; where none does, the topic with the nearest description
-(reference/topics.csv). The paper's text names nine topics; Bit Manipulation takes the place of the tenth.
+The paper's 134 categories are not published. Here the first rule that fits a task (reference/topic_rules.tsv)
+gives its category and topic; where none does, the nearest description (reference/topics.csv). The paper names
+nine topics; Bit Manipulation takes the place of the tenth.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Rule(NamedTuple):
 
 @cache
 def topics() -> pd.DataFrame:
-    """The ten topics in the order of the figures: index topic; short (its name on an axis), source, description."""
+    """The ten topics in the order of the figures: index topic; short (its name on an axis), source,
+    description."""
     return pd.read_csv(REFERENCE / "topics.csv", index_col="topic")
 
 
@@ -54,7 +55,8 @@ def rules() -> list[Rule]:
 
 
 def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
-    """The assignment in the results, index task id; None where there is none. UserError for a damaged file."""
+    """The assignment in the results, index task id; None where there is none. UserError for a damaged
+    file."""
     path = topics_path(results, benchmark)
     return read_task_file(path) if path.exists() else None
 
@@ -73,7 +75,8 @@ def topics_path(results: Path, benchmark: str) -> Path:
 
 
 def statement(task: Task) -> str:
-    """The task in words: MBPP's text without the hint that the prompt adds, HumanEval's docstring without examples."""
+    """The task in words: MBPP's text without the hint that the prompt adds, HumanEval's docstring without
+    examples."""
     if task.benchmark.startswith("mbpp"):
         return HINT.sub("", task.prompt)
     functions = [n for n in ast.walk(ast.parse(task.prompt)) if isinstance(n, ast.FunctionDef)]
@@ -88,7 +91,8 @@ def by_rules(text: str, solution: str = "") -> Rule | None:
 
 
 def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray) -> pd.DataFrame:
-    """Index task id; category, topic, by ("rule" or "embedding"), nearest (what the embedding alone would say).
+    """Index task id; category, topic, by ("rule" or "embedding"), nearest (what the embedding alone would
+    say).
 
     Unit vectors of the tasks' `statement`s [tasks, d], and of the topics' descriptions [topics, d].
     """
@@ -114,7 +118,8 @@ def reader_labels() -> pd.Series:
 
 
 def kappa(labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES) -> tuple[float, float, float]:
-    """Cohen's kappa and its percentile bootstrap interval over tasks; NaN where it is not defined (one label alone)."""
+    """Cohen's kappa and its percentile bootstrap interval over tasks; NaN where it is not defined (one label
+    alone)."""
     names = [*topics().index, SILENT]
     a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (labels, answer))
     if len({*a, *b}) < 2:  # chance alone would agree always, and kappa be 0 / 0
