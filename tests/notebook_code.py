@@ -1,4 +1,5 @@
-"""For tests of code that stands in a notebook: what it defines, and a whole run in this process, without a kernel."""
+"""For tests of code that stands in a notebook: what it defines, and a whole run in this process, without a
+kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The plan of pkg_lib, held against the code: who imports whom, how large it is, that a name means one thing."""
+"""The plan of pkg_lib, held against the code: who imports whom, how large it is, that a name means one
+thing."""
 
 from __future__ import annotations
 
@@ -35,18 +36,18 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 617,
-    "analysis": 1235,
-    "chunking": 851,
+    "analysis": 1212,
+    "chunking": 852,
     "core": 876,
-    "data": 1742,
+    "data": 1737,
     "execution": 1643,
-    "experiment": 2037,
+    "experiment": 2039,
     "generation": 664,
-    "graph": 2838,
+    "graph": 2843,
     "papers/cast": 1333,
-    "papers/claims": 900,
-    "papers/dkb": 1295,
-    "papers/pkg": 2302,
+    "papers/claims": 867,
+    "papers/dkb": 1281,
+    "papers/pkg": 2260,
     "retrieval": 1371,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
@@ -55,7 +56,8 @@ UPWARD: set[tuple[str, str]] = set()
 # Names that still mean two things.
 TWICE: set[str] = {"Block"}
 
-# Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in the sandbox.
+# Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in
+# the sandbox.
 BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
 # Public without a caller yet; nothing may be added.
 UNCALLED = {"data/benchmarks.title_of"}

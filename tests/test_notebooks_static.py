@@ -1,4 +1,5 @@
-"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one machine."""
+"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one
+machine."""
 
 import ast
 import re

@@ -1,4 +1,5 @@
-"""A column, a corpus, a benchmark and a model of the user's own, each in one file, through everything that a user sees."""
+"""A column, a corpus, a benchmark and a model of the user's own, each in one file, through everything that a
+user sees."""
 
 from __future__ import annotations
 

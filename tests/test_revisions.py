@@ -1,4 +1,5 @@
-"""Models of a directory or of the hub through the real loading: which bytes are loaded, and what the cache says of them."""
+"""Models of a directory or of the hub through the real loading: which bytes are loaded, and what the cache
+says of them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` ne
 
 @dataclass(slots=True)
 class Windows:
-    """Window i holds nodes heads[i] to heads[i + 1] - 1. `starts`, `ends` are of nodes, `sizes` of windows."""
+    """Window i holds nodes heads[i] to heads[i + 1] - 1. `starts`, `ends` are of nodes, `sizes` of
+    windows."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)

@@ -1,4 +1,5 @@
-"""One run of the study: model x benchmark x corpus, as it is stored. Reading makes nothing, and writes nothing in results/.
+"""One run of the study: model x benchmark x corpus, as it is stored. Reading makes nothing, and writes
+nothing in results/.
 
     results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl             what was retrieved; COLUMN.meta.json: from what
     results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
@@ -55,8 +56,9 @@ LEAST = 0.5  # share of the tasks with a verdict below which a column counts as 
 class Run:
     """Names in, stored records out; what is not stored is not measured. `limit` takes the first tasks only.
 
-    Where the benchmark's tasks cannot be had here, `tasks_absent` says why: verdicts then stand as they are stored,
-    unchecked. UserError for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at hand.
+    Where the benchmark's tasks cannot be had here, `tasks_absent` says why: verdicts then stand as they are
+    stored, unchecked. UserError for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at
+    hand.
     """
 
     limits = Limits()

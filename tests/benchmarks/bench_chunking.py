@@ -106,7 +106,9 @@ def measure(
     parse_cpu, _, _ = best(lambda: [parse(d, grammar) for _, d in whole], repeat)
     wall = best(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
     chunks = sum(len(m.chunks) for m in made)
-    broken = sum(b"".join(encode(c.text) for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True))
+    broken = sum(
+        b"".join(encode(c.text) for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True)
+    )
     figures = {
         "files": len(files),
         "not_utf8": len(files) - len(whole),

@@ -1,4 +1,5 @@
-"""Runs as they are stored, and what prepares them: nothing is generated here, everything else is computed for real."""
+"""Runs as they are stored, and what prepares them: nothing is generated here, everything else is computed for
+real."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def without_some(path, keep):
 
 @pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
 def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
-    """Without weights, the authors' data and the benchmark where it cannot be had, a fresh clone shows the whole study."""
+    """Without weights, the authors' data and the benchmark where it cannot be had, a fresh clone shows the
+    whole study."""
     monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
     run = Run(part.model, part.benchmark, part.corpus)
     columns = list(part.columns or run.retrievers)
@@ -160,7 +162,8 @@ def test_provenance_names_what_the_result_was_made_from(run):
 
 @pytest.fixture
 def own_corpus(tmp_path, monkeypatch):
-    """A function that writes a tree with one function of that name, and gives its corpus; embedded by words."""
+    """A function that writes a tree with one function of that name, and gives its corpus; embedded by
+    words."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(
         Run, "knowledge", property(lambda run: Knowledge(load_corpus(run.corpus), WordEmbedder()))
@@ -304,7 +307,8 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
 
 
 def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
-    """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness and not of that."""
+    """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness and not of
+    that."""
     test = "one = 1\n# ---\nassert inc(one) == 2"
     with_tasks(
         monkeypatch,
@@ -355,7 +359,8 @@ def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
 
 
 def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
-    """All tasks have the empty context without retrieval, so the context alone does not tell whose completion it is."""
+    """All tasks have the empty context without retrieval, so the context alone does not tell whose completion
+    it is."""
     for stage in (f"evaluations/{MODEL}", "contexts"):
         path = committed / stage / "humaneval" / "none" / "none.jsonl"
         (twenty,) = [line for line in path.read_text("utf8").splitlines(True) if '"HumanEval/20"' in line]

@@ -1,4 +1,5 @@
-"""The plan of a study: parts, notebooks and their parameters; and an experiment whose benchmark is not at hand."""
+"""The plan of a study: parts, notebooks and their parameters; and an experiment whose benchmark is not at
+hand."""
 
 import pytest
 

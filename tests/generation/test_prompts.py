@@ -2,8 +2,10 @@
 
 The appendix prints a space as "_" and wraps long lines; what its scan adds is undone by hand and noted here:
 - Code B.2.1 has a stray "n" where the wrap cuts "\\n" in two ("\\n\\n" / "nThe", "nPlease");
-- Code B.4.1 prints "\\n{n{problem}}" and "\\n{n{augmented_data}}" for "\\n{problem}" and "\\n{augmented_data}";
-- Code B.3.1 breaks over a page after "### Response": by its line numbers (6 and 7) the closing quotes follow on the next line.
+- Code B.4.1 prints "\\n{n{problem}}" and "\\n{n{augmented_data}}" for "\\n{problem}" and
+  "\\n{augmented_data}";
+- Code B.3.1 breaks over a page after "### Response": by its line numbers (6 and 7) the closing quotes follow
+  on the next line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Acceptance: a generation run killed with SIGKILL half way and started again redoes nothing and misses nothing."""
+"""Acceptance: a generation run killed with SIGKILL half way and started again redoes nothing and misses
+nothing."""
 
 from __future__ import annotations
 
