@@ -44,8 +44,7 @@ def published(e: Evidence) -> str:
 
 
 def ledger(assessed: Sequence[Assessed]) -> Grid:
-    """One row a claim: the verdict, what it says, the published number, all that was measured, where it
-    stands."""
+    """One row a claim: verdict, what it says, the published number, all that was measured, its place."""
     rows = {}
     for a in assessed:
         effects = [number(e.effect, e.unit) for e in a.evidence]
@@ -144,8 +143,7 @@ HEADS = {
 
 
 def _named(assessed: Sequence[Assessed]) -> list[str]:
-    """The claims in words: verdict by verdict, and mixed ones by whether their measurements contradict each
-    other."""
+    """The claims in words, by verdict; mixed ones by whether their measurements contradict each other."""
     says: dict[tuple[bool, str], list[str]] = {key: [] for key in HEADS}
     for a in assessed:
         verdicts = {e.verdict for e in a.evidence}

@@ -91,8 +91,7 @@ def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
 
 
 def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
-    """`paired` on the completions that the authors published, beside each model's own number (Tables 5,
-    6)."""
+    """`paired` on the authors' completions, beside each model's own number (Tables 5, 6)."""
     effects = published_effects(claim)
     for measured in runs.replays(claim.args["benchmark"]):
         if measured.subject in claim.args.get("models", [measured.subject]):

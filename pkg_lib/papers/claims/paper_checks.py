@@ -87,15 +87,13 @@ def largest_gap(args: Args, _: Cells) -> Readings:
 
 
 def best_gap(args: Args, _: Cells) -> Readings:
-    """The average of a column minus that of the best other column, those that choose among candidates left
-    out."""
+    """The average of a column minus that of the best other one that does not choose among candidates."""
     means = {n: t.drop(columns=[*CHOOSING], errors="ignore").mean() for n, t in _tables(args).items()}
     return {n: m[args["column"]] - m.drop(args["column"]).max() for n, m in means.items()}
 
 
 def rerank_gap(args: Args, _: Cells) -> Readings:
-    """What Reranked adds to the best column without it: between averages, or to each model's own best,
-    averaged."""
+    """What Reranked adds to the best other column: between averages, or to each model's own best."""
     readings = {}
     for label, t in _tables(args).items():
         others = t.drop(columns=[*CHOOSING])
@@ -115,8 +113,7 @@ def averages_off(_: Args, cells: Cells) -> Readings:
 
 
 def failures_left(args: Args, _: Cells) -> Readings:
-    """Failed tasks by Table 2 (at most, as it is rounded) minus Table 7's errors; below 0 both cannot be
-    true."""
+    """Failed tasks by Table 2 (at most) minus Table 7's errors; below 0 both cannot be true."""
     readings = {}
     for setting, errors in table("7").sum(axis=1).items():
         model, _, column = str(setting).partition(" + ")

@@ -79,8 +79,7 @@ class StoredRuns:
         return runs
 
     def of(self, args: Args, columns: list[str]) -> list[Measured]:
-        """Runs on the claim's benchmark that have the columns, on its `corpora`, or else on those of its
-        `kind`."""
+        """Runs on the claim's benchmark with the columns, on its `corpora` or on those of its `kind`."""
         wanted, runs = args.get("kind", kind(columns_of(args))), []
         for stored in self.runs:
             benchmark, corpus = stored.run.benchmark, stored.run.corpus

@@ -29,8 +29,7 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One setting of a case; `completion` and the `solution` taken from it are None where none was
-    generated."""
+    """One setting of a case; `completion` and its `solution` are None where none was generated."""
 
     name: str
     completion: Generation | None
@@ -60,8 +59,7 @@ class Case:
 
     @property
     def diff(self) -> list[tuple[str, str]]:
-        """(mark, line) from the solution without retrieval to the one with it; empty where they are the
-        same."""
+        """(mark, line) from the solution without retrieval to the one with it; empty for the same."""
         texts = [(s.solution or "").rstrip("\n").split("\n") for s in self.sides]
         lines = list(difflib.unified_diff(*texts, lineterm="", n=len(texts[0])))
         return [(line[:1], line[1:]) for line in lines[3:]]

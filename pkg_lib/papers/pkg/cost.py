@@ -94,8 +94,7 @@ class Saving:
         return (prompt_share * self.prompt + (self.new or 0.0)) / per_second - self.search_s
 
     def queries(self, per_second: float, prompt_share: float) -> float | None:
-        """Queries after which the building has paid; infinite where nothing is saved, None where not
-        measured."""
+        """Queries until the building has paid; infinite where nothing is saved, None if not measured."""
         if self.extra_s is None:
             return None
         saved = self.seconds(per_second, prompt_share)

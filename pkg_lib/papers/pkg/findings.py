@@ -1,5 +1,4 @@
-"""What the verdicts of one experiment say, in words: every sentence is computed, so it cannot say anything
-else."""
+"""What the verdicts of one experiment say, in computed sentences."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ AGAINST_NONE = ("Above None", "Below None", "No difference to None")
 
 
 def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
-    """Against None, among the retrieval columns, what choosing adds, beside the paper; and what is not
-    measured."""
+    """Against None, among retrieval columns, by choosing, beside the paper; and what is not measured."""
     frame = complete(verdicts)
     absent = not_measured(frame, frame)
     unmeasured = finding("Not measured", [", ".join(absent)])
@@ -58,8 +56,7 @@ def _best_retriever(frame: pd.DataFrame) -> list[str]:
 
 
 def _selection(frame: pd.DataFrame) -> list[str]:
-    """What choosing after generation adds, and what a perfect choice would; every gap over the tasks of
-    both."""
+    """What choosing after generation adds, and a perfect choice would, over the tasks of both."""
     sentences, rates = [], {c: pass_at_1(frame[c]).value for c in ("Reranked", ORACLE) if c in frame}
     if rates.get("Reranked") is not None:
         best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
@@ -79,8 +76,7 @@ def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
 
 
 def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
-    """Ours beside the paper's average difference to None, column by column; other models and another
-    corpus."""
+    """Ours beside the paper's average difference to None, column by column."""
     if (benchmark, kind(frame)) not in PUBLISHED:
         return []
     rates = published_rates(benchmark, list(frame)).mean().dropna()

@@ -1,5 +1,4 @@
-"""Figures of Tables 1 to 4: the rates of the columns, and the tasks that each helped and hurt against
-None."""
+"""Figures of Tables 1 to 4: the columns' rates, and the tasks that each helped and hurt."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ from pkg_lib.papers.pkg.pass_tables import published_rates
 
 @styled
 def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
-    """pass@1 of each column with its 95 % Wilson interval; below each bar the published models as small
-    markers."""
+    """pass@1 of each column with its 95 % Wilson interval; below it the published models as markers."""
     verdicts = complete(verdicts)
     published = published_rates(benchmark, list(verdicts))
     height, legend = (0.34, 0.52) if len(published) else (0.29, 0.0)
@@ -50,8 +48,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
 
 @styled
 def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
-    """Tasks each column solved and None did not (right, teal), and the reverse (left, orange-red); net beside
-    them."""
+    """Tasks that a column solved and None did not (right), and the reverse (left); net beside them."""
     changes = compare(complete(verdicts))
     figure, axes = row_axes(len(changes), 0.26, legend=0.0, top=title_room(title))
     measured = changes["n"] >= max(1, LEAST * len(verdicts))

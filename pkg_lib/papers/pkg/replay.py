@@ -42,8 +42,7 @@ class Samples(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements`: those whose carried verdict
-    differs."""
+    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements` in the verdict."""
 
     table: pd.DataFrame
     outcomes: pd.DataFrame
@@ -91,8 +90,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
-    """The samples files of a directory, and those of unknown benchmarks as problems. UserError where none is
-    left."""
+    """The samples of a directory, and those of unknown benchmarks as problems; UserError without any file."""
     paths = sorted(folder.glob("*/*.jsonl"))
     known = [p for p in paths if p.parent.name in BENCHMARKS]
     if not known:
@@ -133,8 +131,7 @@ def replay(
 def _evaluated(
     samples: Samples, tasks: list[Task], results: Path, protocol: str, limits: Limits, progress: Progress
 ) -> pd.DataFrame:
-    """One row a sample, from the stored rows where their marker says that they are complete and of these
-    samples."""
+    """One row a sample, the stored rows where their marker says that they are of these samples."""
     target = results / samples.benchmark / f"{samples.method}.jsonl"
     done = target.with_suffix(".done.json")
     every = [(t, *sample) for t, several in sorted(samples.completions.items()) for sample in several]
@@ -201,8 +198,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ideal(group: pd.DataFrame) -> pd.DataFrame:
-    """What the oracle reaches among methods, as rows of a method; the same of the verdicts that the samples
-    carry."""
+    """What the oracle reaches among methods, here and by the carried verdicts, as rows of a method."""
     verdicts = {"passed": True, "failed": False}
     group = group.assign(status=group.status.map(verdicts))
 
@@ -233,8 +229,7 @@ def _counts(benchmark: str, method: str, group: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rate(group: pd.DataFrame, k: int) -> float | None:
-    """pass@k in percent over the measured tasks (Chen et al., 2021); None where one has fewer than k
-    samples."""
+    """pass@k in percent over the measured tasks; None where one has fewer than k samples."""
     measured = group[group.status != "not_measured"]
     tasks = (measured.status == "passed").groupby(measured.task_id)
     rates = [pass_at_k(n, c, k) for n, c in zip(tasks.size(), tasks.sum(), strict=True)]

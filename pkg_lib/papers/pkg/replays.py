@@ -1,5 +1,4 @@
-"""Tables 5 and 6: models whose samples were made elsewhere, executed here (`replay`), and the published
-cells."""
+"""Tables 5 and 6: samples that were made elsewhere and executed here, and the published cells."""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ def published(benchmark: str) -> pd.DataFrame:
 
 
 def agreement(frames: Mapping[str, pd.DataFrame], benchmark: str) -> pd.DataFrame:
-    """One row a cell that is measured whole here and published: model, column, here, published (text),
-    equal."""
+    """One row a cell, measured whole here and published: model, column, here, published (text), equal."""
     texts, rows = published(benchmark).rename(index=str.lower), []
     for name, frame in frames.items():
         for column in CLOSED if name.lower() in texts.index else ():

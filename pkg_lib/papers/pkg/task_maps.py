@@ -24,8 +24,7 @@ MARK = "# made from "
 
 
 def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
-    """`topics.assign` of all tasks, index task id. BenchmarkMissing where there are neither tasks nor a
-    file."""
+    """`topics.assign` of all tasks, index task id. BenchmarkMissing without tasks and file."""
 
     def assigned(tasks: list[Task]) -> pd.DataFrame:
         encode = Embedder().encode

@@ -26,8 +26,7 @@ Rows = dict[str, dict[str, Any]]  # task id -> row
 
 
 class ExperimentRows:
-    """The stored rows of an experiment: `judged` and `contexts` by column, and which column the reranker
-    `chose`."""
+    """The stored rows of an experiment by column, and which column the reranker `chose`."""
 
     def __init__(self, page: Page, results: Path) -> None:
         self.page, about = page, page.sections[0].provenance
@@ -54,8 +53,7 @@ def file_of(task_id: str) -> str:
 
 
 def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Path]]:
-    """Writes the pages of all tasks below results/site/tasks/; (page's name -> its grid of verdicts, the
-    files)."""
+    """Writes the pages below results/site/tasks/; (page's name -> its grid of verdicts, the files)."""
     grids, files = {}, set()
     runs = [r for r in (ExperimentRows(p, results) for p in pages if p.about) if r.judged]
     for benchmark in dict.fromkeys(r.benchmark for r in runs):
@@ -67,8 +65,7 @@ def build(results: Path, pages: Sequence[Page]) -> tuple[dict[str, Any], set[Pat
 
 
 def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path]:
-    """The index carries the digest of what the pages are made from; while it is the same they are left
-    alone."""
+    """The index carries the digest of what the pages are made from; the same are left alone."""
     texts, title = _tasks(folder.name), title_of(folder.name)
     sources = [*dict.fromkeys(p for r in runs for p in r.files), *sorted(TEMPLATES.glob("*")), Path(__file__)]
     names = [*(f"{i} {t.prompt}" for i, t in texts.items()), *(f"{r.page.name} {r.page.title}" for r in runs)]

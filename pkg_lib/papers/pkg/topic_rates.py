@@ -1,5 +1,4 @@
-"""pass@1 by topic and column, its difference to None, and whether an effect depends on the topic (Section
-6.2)."""
+"""pass@1 by topic and column, its difference to None, and whether an effect depends on the topic."""
 
 from __future__ import annotations
 

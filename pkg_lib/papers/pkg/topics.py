@@ -42,8 +42,7 @@ class Rule(NamedTuple):
 
 @cache
 def topics() -> pd.DataFrame:
-    """The ten topics in the order of the figures: index topic; short (its name on an axis), source,
-    description."""
+    """The ten topics in the figures' order: index topic; short (on an axis), source, description."""
     return pd.read_csv(REFERENCE / "topics.csv", index_col="topic")
 
 
@@ -55,8 +54,7 @@ def rules() -> list[Rule]:
 
 
 def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
-    """The assignment in the results, index task id; None where there is none. UserError for a damaged
-    file."""
+    """The stored assignment, index task id; None without. UserError for a damaged file."""
     path = topics_path(results, benchmark)
     return read_task_file(path) if path.exists() else None
 
@@ -75,8 +73,7 @@ def topics_path(results: Path, benchmark: str) -> Path:
 
 
 def statement(task: Task) -> str:
-    """The task in words: MBPP's text without the hint that the prompt adds, HumanEval's docstring without
-    examples."""
+    """The task in words: MBPP's text without its hint, HumanEval's docstring without examples."""
     if task.benchmark.startswith("mbpp"):
         return HINT.sub("", task.prompt)
     functions = [n for n in ast.walk(ast.parse(task.prompt)) if isinstance(n, ast.FunctionDef)]
@@ -118,8 +115,7 @@ def reader_labels() -> pd.Series:
 
 
 def kappa(labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES) -> tuple[float, float, float]:
-    """Cohen's kappa and its percentile bootstrap interval over tasks; NaN where it is not defined (one label
-    alone)."""
+    """Cohen's kappa and its percentile bootstrap interval over tasks; NaN with one label alone."""
     names = [*topics().index, SILENT]
     a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (labels, answer))
     if len({*a, *b}) < 2:  # chance alone would agree always, and kappa be 0 / 0
