@@ -17,7 +17,7 @@ RAISES = "from pkg_lib.{module} import {name}\nraise {name}('mend\\nthis')"
         ("core.types", "UserError", "mend this"),
         ("analysis.stats", "ControlError", "mend this"),
         ("core.types", "BenchmarkMissing", "mend this"),
-        ("papers.dkb.repository_study", "NotStored", "mend this"),
+        ("core.types", "NotAtHand", "mend this"),
         ("core.types", "dataclass", ""),
     ],
 )
@@ -26,5 +26,5 @@ def test_a_mistake_is_known_by_its_bases_and_shown_as_one_line(tmp_path, monkeyp
     nbformat.write(new_notebook(cells=[new_code_cell(RAISES.format(module=module, name=name))]), source)
     error = kernel.execute(source, target, {})
     assert error and kernel.mistake(error) == told
-    assert bool(kernel.not_at_hand(error)) == (name == "BenchmarkMissing")
+    assert bool(kernel.not_at_hand(error)) == (name in ("BenchmarkMissing", "NotAtHand"))
     assert target.exists() == (not told)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from benchmarks import (
@@ -64,7 +63,7 @@ def test_graph_small(tmp_path):
     )
     lines = bench_graph.table(found).split("\n")
     assert "12,530 MB" in next(line for line in lines if line.startswith("storage"))
-    assert "not measured" in next(line for line in lines if line.startswith("encoding"))
+    assert next(line for line in lines if line.startswith("encoding")).endswith("–")
 
 
 REVERSE, ADD = "def f(s):\n    return reverse(words)\n", "def g(s):\n    return sum(numbers)\n"
@@ -127,27 +126,3 @@ def test_ranks_by_hand_and_a_tie_counts_against_the_answer():
         1,
         3,
     ]  # either twin answers the second query
-
-
-def test_mrr_and_recall_by_hand():
-    ranks = np.array([1, 2, 5, 11])
-    assert bench_code_search.mrr_at(ranks, 10) == pytest.approx((1 + 1 / 2 + 1 / 5) / 4)
-    assert bench_code_search.mrr_at(ranks, 1) == bench_code_search.recall_at(ranks, 1) == 0.25
-    assert bench_code_search.recall_at(ranks, 5) == 0.75
-
-
-def test_reciprocal_rank_fusion_by_hand():
-    a, b = np.array([[3.0, 2.0, 1.0]]), np.array([[0.0, 5.0, 0.0]])
-    fused = bench_code_search.reciprocal_rank_fusion([a, b])
-    assert fused[0].tolist() == pytest.approx(
-        [1 / 61 + 1 / 63, 1 / 62 + 1 / 61, 1 / 63 + 1 / 63]
-    )  # a tie shares rank 3
-
-
-def test_weighted_fusion_by_hand_and_a_flat_system_says_nothing():
-    a, b = np.array([[0.5, 0.25, 0.0]]), np.array([[0.0, 10.0, 5.0]])
-    assert bench_code_search.weighted_fusion([a, b], [0.75, 0.25])[0].tolist() == pytest.approx(
-        [0.75, 0.375 + 0.25, 0.125]
-    )
-    flat = np.full((1, 3), 7.0)
-    assert bench_code_search.weighted_fusion([a, flat], [1, 1])[0].tolist() == pytest.approx([1, 0.5, 0])

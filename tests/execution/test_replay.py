@@ -25,7 +25,7 @@ METHODS = ("no_rag", "bm25", "voyage_emb", "voyage_func", "voyage_block", "reran
 def three(monkeypatch):
     """HumanEval cut to its first three tasks."""
     tasks = load_benchmark("humaneval", 3)
-    monkeypatch.setattr(module, "load_benchmark", lambda name, protocol: tasks)
+    monkeypatch.setattr(module, "load_benchmark", lambda name: tasks)
     return tasks
 
 

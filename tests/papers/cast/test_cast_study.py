@@ -27,7 +27,7 @@ def results(tmp_path):
 def test_what_is_not_stored_is_not_measured(results):
     runs = CastRuns(results, MODEL)
     assert runs.column("split-only, MiniLM").isna().all() and runs.matches("split-only, MiniLM", "edit").empty
-    assert runs.matches("None", "edit", "repoeval").empty
+    assert runs.matches("cast, MiniLM", "edit", "repoeval").empty
     assert runs.measure("BM25", "cast 1", "nDCG@5").empty
     path = runs.packages.outcome_file(MODEL, "None")
     path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines()[1:]))
