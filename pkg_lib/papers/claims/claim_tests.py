@@ -21,8 +21,7 @@ from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Cla
 from pkg_lib.papers.claims.paper_checks import CHECKS, table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns, columns_of
 from pkg_lib.papers.pkg import replays
-from pkg_lib.papers.pkg.topic_rates import share_above
-from pkg_lib.papers.pkg.topics import stored_topics, topics
+from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
 MBPP_TASKS = 500
