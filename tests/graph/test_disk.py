@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,16 +26,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.iterdir() if p.is_file()}
 
 
-def file_of(folder: Path, stem: str) -> Path:
-    (path,) = folder.glob(f"{stem}-*")
-    return path
-
-
 def test_round_trip(tmp_path, textbook):
     graph = textbook[1]
     disk.save(graph, tmp_path / "g")
     again = disk.load(tmp_path / "g")
-    assert again.equals(graph) and np.array_equal(again.children(1), graph.children(1))
+    assert again.equals(graph) and again.edges.equals(graph.edges)
     assert again.payloads([5, 1, 5]) == graph.payloads([5, 1, 5])
     disk.save(build(textbook[0]), tmp_path / "twice")
     assert contents(tmp_path / "g") == contents(tmp_path / "twice")
@@ -56,41 +50,30 @@ def test_an_empty_graph(tmp_path, embedder):
         disk.encode(tmp_path, embedder)
 
 
-def truncate(path):
+def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 
 
-def flip(path):
+def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("stem", ["nodes", "documents", "payloads", "vectors-words"])
+@pytest.mark.parametrize("stem", ["nodes", "payloads", "vectors-words"])
 @pytest.mark.parametrize("damage", [truncate, flip, Path.unlink])
 def test_a_damaged_file_is_named(tmp_path, embedder, stem, damage):
     disk.save(build([A, B]), tmp_path)
     disk.encode(tmp_path, embedder)
-    damage(file_of(tmp_path, stem))
-    with pytest.raises(
-        UserError, match=rf"{stem}-[0-9a-f]+.* is damaged .*; delete the directory and build it"
-    ):
+    damage(next(tmp_path.glob(f"{stem}-*")))
+    with pytest.raises(UserError, match=rf"{stem}-[0-9a-f]+.* is damaged .*; delete the directory and"):
         disk.encode(tmp_path, embedder)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text[:20],
-        lambda text: "{}",
-        lambda text: json.dumps(json.loads(text) | {"skipped": 3}),
-        lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != "check"}),
-    ],
-)
-def test_a_damaged_marker_is_named_and_replaced(tmp_path, change):
+@pytest.mark.parametrize("damage", [truncate, flip, lambda path: path.write_text("{}")])
+def test_a_damaged_marker_is_named_and_replaced(tmp_path, damage):
     disk.save(build([A]), tmp_path)
-    marker = tmp_path / disk.MARKER
-    marker.write_text(change(marker.read_text()))
+    damage(tmp_path / disk.MARKER)
     with pytest.raises(UserError, match=r"graph.json is damaged .*; delete the directory and build it again"):
         disk.load(tmp_path)
     disk.save(build([B]), tmp_path)
@@ -117,9 +100,8 @@ def test_vectors_are_those_of_the_payloads(tmp_path, embedder, monkeypatch):
     disk.save(graph, tmp_path)
     matrix = disk.encode(tmp_path, embedder)
     assert isinstance(matrix, np.memmap) and matrix.dtype == np.float32
-    np.testing.assert_array_equal(
-        matrix[graph.text], WordEmbedder().encode(graph.payloads(range(len(graph))))
-    )
+    expected = WordEmbedder().encode(graph.payloads(range(len(graph))))
+    np.testing.assert_array_equal(matrix[graph.text], expected)
     assert sorted(embedder.seen) == sorted(graph.texts["text"].to_pylist())  # each distinct payload once
     disk.encode(tmp_path, Other())
     disk.save(graph, tmp_path)
@@ -134,7 +116,7 @@ class Stop(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("step", range(5))
+@pytest.mark.parametrize("step", range(4))
 @pytest.mark.parametrize("call", ["replace", "fsync"])
 def test_a_crash_at_any_step_leaves_the_last_complete_version(tmp_path, monkeypatch, step, call):
     first, whole = build([A]), build([A, B])
@@ -153,7 +135,7 @@ def test_a_crash_at_any_step_leaves_the_last_complete_version(tmp_path, monkeypa
         patch.setattr(owner, call, stops)
         disk.save(whole, tmp_path)
     graph = disk.load(tmp_path)
-    assert graph.equals(whole if step == 4 else first)  # three files, the marker
+    assert graph.equals(whole if step == 3 else first)  # two files, the marker
     assert len(disk.encode(tmp_path, WordEmbedder())) == len(graph.texts)
     for folder in (tmp_path, tmp_path / "fresh"):
         disk.save(whole, folder)

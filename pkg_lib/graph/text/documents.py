@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.schema import PATH, PATHVALUE, PKG, Columns
+from pkg_lib.graph.nodes import PATH, PATHVALUE, Row, Rows
+from pkg_lib.graph.schema import PKG
 
 MAX_DEPTH = 200  # levels of objects and arrays; deeper JSON is rejected by name
 
@@ -48,16 +49,6 @@ class Structured:
     value: dict[str, Any] | None
     reason: str = ""
     attempts: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A row of a tree in source order: PATH or PATHVALUE, the parent's position (-1: none), path, payload."""
-
-    kind: int
-    parent: int
-    path: str
-    payload: str
 
 
 def parse_json(text: str) -> Any:
@@ -134,19 +125,19 @@ def deserialize(payload: str) -> tuple[str, Any]:
     return match[1], json.loads(match[2]) if _LITERAL.fullmatch(match[2]) else match[2]
 
 
-def tree(value: Any) -> list[Node]:
-    """The nodes of a JSON value, parents before children, in the text's order. Raises Rejected."""
+def tree(value: Any) -> list[Row]:
+    """The nodes of a JSON value in the text's order; JSON has no lines, so they are 0. Raises Rejected."""
     check(value)
-    nodes: list[Node] = []
+    rows: list[Row] = []
     stack: list[tuple[Any, str, int]] = [(value, "", -1)]
     while stack:
         v, path, parent = stack.pop()
         items = v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ()
-        children = [(child, extend(path, step), len(nodes)) for step, child in items]
+        children = [(child, extend(path, step), len(rows)) for step, child in items]
         kind, payload = (PATH, path) if children else (PATHVALUE, serialize(path, v))
-        nodes.append(Node(kind, parent, path, payload))
+        rows.append((kind, parent, 0, 0, payload))
         stack += reversed(children)
-    return nodes
+    return rows
 
 
 def build_text(
@@ -154,26 +145,20 @@ def build_text(
 ) -> PKG:
     """The text-centric PKG: a tree a document. Documents without JSON are named in `skipped`.
 
-    `structured` may come in any order and may leave documents out ("not structured"). JSON has no lines:
-    first and last are 0. Edges are JSON_CHILD, from each PATH node to its children.
+    `structured` may come in any order and may leave documents out ("not structured").
     """
-    columns = Columns()
     by_document = {s.document: s for s in structured}
-    for index, document in enumerate(documents):
-        result = by_document.get(document.id, Structured(document.id, None))
-        try:
-            if not result.value:
-                raise Rejected(
-                    result.reason or ("not structured" if result.value is None else "nothing in it")
-                )
-            nodes = tree(result.value)
-        except Rejected as e:
-            columns.skipped.append((document.id, str(e)))
-            continue
-        start = len(columns)
-        for n in nodes:
-            columns.node(n.kind, index, start + n.parent if n.parent >= 0 else -1, 0, 0, n.payload)
-    return PKG.of(columns, [d.id for d in documents], meta)
+    results = (by_document.get(d.id, Structured(d.id, None, "not structured")) for d in documents)
+    return PKG.of(documents, map(_rows_of, results), meta)
+
+
+def _rows_of(result: Structured) -> Rows:
+    if not result.value:
+        return [], [result.reason or "nothing in it"]
+    try:
+        return tree(result.value), []
+    except Rejected as e:
+        return [], [str(e)]
 
 
 def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:
