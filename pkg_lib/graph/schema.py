@@ -6,7 +6,6 @@ each direct child block; and for text, PATH -JSON_CHILD-> PATH or PATHVALUE. Typ
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,21 +24,20 @@ EDGE_TYPES = ("HAS_IMPL", "HAS_BLOCK", "PARENT", "JSON_CHILD")
 _COLUMNS = ("type", "document", "parent", "first", "last", "text")
 NODES = pa.schema([(name, pa.int8() if name == "type" else pa.int32()) for name in _COLUMNS])
 EDGES = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("type", pa.int8())])
-TEXTS = pa.schema([("key", pa.binary(16)), ("text", pa.large_string())])
 
 
 @dataclass(eq=False)
 class PKG:
     """A graph. `documents` are ids in node order; `skipped` pairs a document with why a part is missing.
 
-    `texts` are the distinct payloads (Equation 4) in order of first appearance, each with its key: the first
-    16 bytes of its SHA-256. Arrays (one entry a node): `type` int8; `document`, `parent` (the node it
-    refines, -1 for a root), `first`, `last` (1-based inclusive lines in the document), `text` (the row of its
-    payload in `texts`) int32. A node stands right before all those that lie below it.
+    `texts` are the distinct payloads (Equation 4) in order of first appearance. Arrays (one entry a node):
+    `type` int8; `document`, `parent` (the node it refines, -1 for a root), `first`, `last` (1-based inclusive
+    lines in the document), `text` (the position of its payload in `texts`) int32. A node stands right before
+    all those that lie below it.
     """
 
     nodes: pa.Table
-    texts: pa.Table
+    texts: pa.LargeStringArray
     documents: list[str]
     skipped: list[tuple[str, str]]
     meta: dict[str, str] = field(default_factory=dict)
@@ -62,8 +60,7 @@ class PKG:
             skipped += ((document.id, why) for why in reasons)
         columns = np.array(nodes, np.int32).reshape(-1, len(NODES)).T
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, NODES, strict=True)], NODES)
-        keys = pa.array((hashlib.sha256(t.encode()).digest()[:16] for t in texts), pa.binary(16))
-        payloads = pa.table([keys, pa.array(list(texts), pa.large_string())], TEXTS)
+        payloads = pa.array(list(texts), pa.large_string())
         return cls(table, payloads, [d.id for d in documents], skipped, meta or {})
 
     def __len__(self) -> int:
@@ -94,11 +91,10 @@ class PKG:
         return pa.table(columns, EDGES).sort_by([("source", "ascending"), ("target", "ascending")])
 
     def payload(self, node: int) -> str:
-        return self.texts["text"][int(self.text[node])].as_py()
+        return self.texts[int(self.text[node])].as_py()
 
     def payloads(self, nodes: Iterable[int]) -> list[str]:
-        rows = self.text[np.fromiter(nodes, np.int64)]
-        return self.texts["text"].take(pa.array(rows)).to_pylist()
+        return self.texts.take(pa.array(self.text[np.fromiter(nodes, np.int64)])).to_pylist()
 
     def of_type(self, kind: int) -> np.ndarray:
         """Node numbers of one type."""
