@@ -61,11 +61,11 @@ def gold(question: Question, graph: TypeGraph) -> list[str]:
 
 def full_name(graph: TypeGraph, name: str, what: str) -> str:
     """The full name of a type that is named in full or simply; UserError for a name of none or several."""
-    same = [name] if name in graph.nodes else sorted(n.name for n in graph.nodes.values() if n.simple == name)
+    same = [name] if name in graph.nodes else graph.by_simple.get(name, [])
     if len(same) > 1:
         raise UserError(f"{what}: {name} means {', '.join(same)}; give one in full")
     if not same:
-        close = dict.fromkeys(get_close_matches(name, [n.simple for n in graph.nodes.values()], 3, 0.5))
+        close = get_close_matches(name, graph.by_simple, 3, 0.5)
         near = f" ({', '.join(close)}?)" if close else ""
         raise UserError(f"{what}: {name} is no type of the repository; name one that is{near}")
     return same[0]
