@@ -21,7 +21,6 @@ SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
     "analysis/test_topics.py",
-    "analysis/test_type_figures.py",
     "benchmarks/test_benchmarks.py",
     "execution/test_attacks.py",
     "execution/test_official.py",
