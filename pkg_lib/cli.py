@@ -374,9 +374,9 @@ def show(
     """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a
     column."""
     typer.echo(f"reading what is stored of {task} ...")
-    from pkg_lib.papers.pkg import showing
+    from pkg_lib.papers.pkg import cases
 
-    typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
+    typer.echo(cases.show(model, benchmark, task, _absolute(corpus), column, output))
 
 
 @app.command()
