@@ -48,7 +48,7 @@ ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _built_in("None"), ANY),
+        Column("None", _built_in("None"), (*ANY, "repository")),
         Column("BM25", _built_in("BM25"), ROWS, "row"),
         Column("Dense", _built_in("Dense"), ANY, "row", published_as="VoyageEmb"),
         Column("Func-BM25", _built_in("Func-BM25"), unit="function"),
