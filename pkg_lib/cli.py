@@ -313,24 +313,17 @@ def chunk(
 
 @app.command("repo-tasks")
 def repo_tasks(
-    steps: Annotated[Many, arg("tasks, chunks, retrieval, completions, verdicts; all if none.")] = None,
-    model: Annotated[str, opt("A chat model of `list`.")] = study.MODEL,
-    column: Annotated[Many, opt("A column, such as 'cast, BM25'; repeatable.")] = None,
-    limit: Annotated[
-        int | None, opt("Complete only the first N tasks of each package, or of RepoEval.")
-    ] = None,
-    benchmark: Annotated[
-        str, opt("repoeval, from its directory; for retrieval alone also swebench-lite.")
-    ] = "",
+    steps: Annotated[Many, arg("tasks, chunks, retrieval; all if none.")] = None,
+    benchmark: Annotated[str, opt("For retrieval alone: packages, repoeval or swebench-lite.")] = "",
     ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
-    """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and
-    judges."""
+    """Functions of packages without their bodies: chooses them, and measures chunks and retrieval.
+
+    Completions and verdicts: `run --benchmark packages`.
+    """
     from pkg_lib.papers.cast import cast_steps
 
-    cast_steps.run(
-        results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or []
-    )
+    cast_steps.run(results_dir() / "repo_tasks", typer.echo, steps or [], benchmark, ranker or [])
 
 
 @app.command()
@@ -441,7 +434,10 @@ def lab(context: typer.Context) -> None:
 def list_names() -> None:
     """The names that `run` takes."""
     rows = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
-    say(f"{name}: {', '.join(values)}" for name, values in (rows | {"notebooks": study.notebooks()}).items())
+    say(
+        f"{name}: {', '.join(v if ',' not in v else repr(v) for v in values)}"
+        for name, values in (rows | {"notebooks": study.notebooks()}).items()
+    )
 
 
 def _make_places_absolute() -> None:

@@ -88,10 +88,7 @@ def call(monkeypatch, *arguments: str) -> int:
             "unknown model 'nope'",
         ),
         (["repo-tasks", "nosuch"], "unknown step 'nosuch'"),
-        (["repo-tasks", "verdicts", "--model", "nope"], "unknown model 'nope'"),
-        (["repo-tasks", "--limit", "-1"], "limit is -1; give 1 or more tasks"),
-        (["repo-tasks", "--limit", "0"], "limit is 0; give 1 or more tasks"),
-        (["repo-tasks", "--column", "nope"], "unknown column 'nope'"),
+        (["repo-tasks", "verdicts"], "run --benchmark packages"),
         (["show"], "Missing argument"),
         (
             ["show", "nosuch", "humaneval", "HumanEval/0"],

@@ -21,6 +21,7 @@ from pkg_lib.data import published, text_corpora
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
+REPOSITORY = "repository"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 # Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
@@ -39,7 +40,7 @@ class Corpus:
     name: str
     documents: Callable[..., Iterable[Document]]
     source: str
-    kind: Literal["code", "text", "published"] = "code"
+    kind: Literal["code", "text", "published", "repository"] = "code"
     redistributable: bool = False
     replaced: Callable[[], bool] = lambda: False
     check: Callable[..., Any] = lambda *value: None
@@ -97,6 +98,10 @@ def _stdlib() -> Iterator[Document]:
     return _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP)
 
 
+def _no_documents() -> Iterator[Document]:
+    raise UserError(f"corpus {REPOSITORY} is each task's own, and has no documents by itself")
+
+
 def _source(directory: str) -> Iterator[Document]:
     return _tree(Path(directory).expanduser(), "source")
 
@@ -123,6 +128,7 @@ CORPORA: Registry[Corpus] = Registry(
             replaced=lambda: not text_corpora.is_python_docs(),
         ),
         Corpus("tutorials", text_corpora.tutorials, _TUTORIALS, "text"),
+        Corpus(REPOSITORY, _no_documents, "each task's own repository", "repository"),
         Corpus("source:DIR", _source, "any tree of Python files", check=_check_directory),
         Corpus(
             "docstrings:PACKAGE",
@@ -154,7 +160,7 @@ def parts(name: str) -> list[tuple[Corpus, list[str]]]:
 
 
 def kind_of(name: str) -> str:
-    """ "code", "text" or "published"; UserError for a corpus that mixes them, or that is unknown."""
+    """The corpus' kind; UserError for a corpus that mixes them, or that is unknown."""
     kinds = {corpus.kind for corpus, _ in parts(name)}
     if len(kinds) > 1 and "published" not in kinds:
         raise UserError(f"corpus {name} mixes code and text; run them one after the other")
