@@ -31,7 +31,7 @@ def copy_inputs(folder: Path) -> Path:
 
 def work() -> list[tuple[str, study.NotebookJob]]:
     """Every notebook of the study with its label, in the order in which they run."""
-    return [(study.label(e, c), c) for e, c in study.plan(list(study.STUDY), [], None, False, {}).notebooks]
+    return [(job.label, job) for job in study.plan(study.Choice()).jobs]
 
 
 def render(cell: study.NotebookJob) -> None:

