@@ -6,10 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-import nbformat
+import notebook_code
 import pytest
 
-from pkg_lib.core.store import results_dir
 from pkg_lib.experiment import freshness, study
 from pkg_lib.experiment.freshness import Records
 from pkg_lib.experiment.study import Choice, NotebookJob
@@ -132,13 +131,13 @@ def test_the_contents_of_a_file_that_a_parameter_names_decide(results, job, tmp_
     assert not unchanged(results, priced)
 
 
-OPENED: list[str] | None = None
 ABOUT_MODELS = [n for n in study.notebooks() if study.read_notebook(n).about_model]
+OPENED: set[Path] | None = None
 
 
 def _opened(event: str, arguments: tuple) -> None:
     if OPENED is not None and event == "open" and isinstance(arguments[0], str):
-        OPENED.append(arguments[0])
+        OPENED.add(Path(arguments[0]))
 
 
 sys.addaudithook(_opened)  # stays for the life of the process, and does nothing while OPENED is None
@@ -149,27 +148,13 @@ def test_a_notebook_reads_nothing_of_the_results_that_its_digest_does_not_cover(
     committed, notebook, monkeypatch
 ):
     """The cells run here instead of in a kernel, and every file that they open is looked at."""
-    plan = study.plan(Choice(notebooks=[notebook], limit=4))
-    job = plan.jobs[0]
-    code = [c for c in nbformat.read(job.source, as_version=4).cells if c.cell_type == "code"]
-    places: dict = {"__name__": "__main__"}
-    monkeypatch.setitem(globals(), "OPENED", found := [])
-    for source in code:
-        exec(source.source, places)
-        if "parameters" in source.metadata.get("tags", []):
-            places |= job.parameters
-    monkeypatch.setitem(globals(), "OPENED", None)
-    root = results_dir()
-    read = {Path(p) for p in found if Path(p).is_relative_to(root)}
-    covered = [
-        *(root / f for f in freshness.inputs(job.parameters)),
-        root / "tables",
-        root / "figures",
-    ]  # the last two are its own outputs
-    own = [
-        p for p in read if p.parent.name in ("tables", "figures") and not p.name.startswith(f"{job.stem}.")
-    ]
-    assert [p for p in read if p.is_relative_to(root / "evaluations")], (
-        "the check itself must see what is read"
-    )
-    assert [str(p) for p in read if not any(p.is_relative_to(c) for c in covered)] + own == []
+    job = study.plan(Choice(notebooks=[notebook], limit=4)).jobs[0]
+    with monkeypatch.context() as patch:
+        patch.setitem(globals(), "OPENED", opened := set())
+        notebook_code.run(notebook, **job.parameters)
+    read = {p.relative_to(committed) for p in opened if p.is_relative_to(committed)}
+    stored = {p for p in read if p.parts[0] not in ("tables", "figures")}
+    assert [p for p in stored if p.parts[0] == "evaluations"], "the check itself must see what is read"
+    inputs = freshness.inputs(job.parameters)
+    assert [p for p in stored if not any(p.is_relative_to(folder) for folder in inputs)] == []
+    assert [p for p in read - stored if not p.name.startswith(f"{job.stem}.")] == []
