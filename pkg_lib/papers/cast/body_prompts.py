@@ -16,7 +16,8 @@ from dataclasses import replace
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.functions import first_line
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.generation.extraction import Block
+from pkg_lib.generation.extraction import Region
+from pkg_lib.retrieval.chunks import fill, largest
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
 LEFT_TOKENS = 500
@@ -85,7 +86,7 @@ def settled(text: str) -> bool:
     return "```" in text and code_block(text).closed
 
 
-def code_block(text: str) -> Block:
+def code_block(text: str) -> Region:
     """The first fenced block with text in it; the whole text where there is none.
 
     A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the
@@ -99,12 +100,12 @@ def code_block(text: str) -> Block:
             opened, lines = True, []
         elif not _in_string(lines) and "".join(lines).strip():
             if line.strip() == "```" and line.endswith("\n"):
-                return Block("".join(lines), True)
+                return Region("".join(lines), True)
             if line.strip() == "```":  # at the text's very end: what comes next may still belong to this line
                 break
         elif _in_string(lines):
             lines.append(line)
-    return Block("".join(lines), False) if opened else Block(text, False)
+    return Region("".join(lines), False) if opened else Region(text, False)
 
 
 def _in_string(lines: Sequence[str]) -> bool:
