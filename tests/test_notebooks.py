@@ -40,7 +40,7 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_when_run_again(co
     assert f"{100 * verdicts['Block-PKG'].mean():.1f}" in rows
     build_report(committed)
     place = Section(**section)
-    assert f'id="{place.id}"' in (committed / "site" / f"{place.page}.html").read_text()
+    assert f'id="{place.notebook}"' in (committed / "site" / f"{place.page}.html").read_text()
 
     assert study.execute(cell) == ""
     assert cell.target.read_text() == first

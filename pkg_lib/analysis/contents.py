@@ -33,6 +33,7 @@ class Section:
 
     @property
     def notebook(self) -> str:
+        """Its notebook's name, which is its id on its page."""
         return self.stem.rpartition(".")[2]
 
     @property
@@ -61,14 +62,9 @@ class Section:
         """Its page's name: that of the experiment (the first N tasks are another one), or its own."""
         return self.stem.rpartition(".")[0] if self.about else self.stem
 
-    @property
-    def id(self) -> str:
-        """Its id on its page."""
-        return self.notebook if self.about else self.stem
-
     def anchor(self, part: str) -> str:
         """The id of a part on its page, of "figure NAME", or of the section itself for ""."""
-        return f"{self.id}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.id
+        return f"{self.notebook}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.notebook
 
 
 @dataclass(frozen=True)

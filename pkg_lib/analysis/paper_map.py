@@ -5,20 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from pkg_lib.analysis.contents import Page, Section
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
-
-TABLE = Path(__file__).with_name("paper_items.csv")
-PAPERS = {
-    "PKG": "PKG paper, tables",
-    "PKG figures": "PKG paper, figures",
-    "cAST": "cAST paper",
-    "DKB": "DKB paper",
-}
 
 
 @dataclass(frozen=True)
@@ -55,11 +46,6 @@ class Item:
 
 
 def items() -> list[Item]:
-    with TABLE.open(encoding="utf8", newline="") as file:
+    """All of them, in the papers' order."""
+    with Path(__file__).with_name("paper_items.csv").open(encoding="utf8", newline="") as file:
         return [Item(**row) for row in csv.DictReader(file)]
-
-
-def paper_map(pages: Sequence[Page]) -> list[tuple[str, list[tuple[Item, tuple[Page, str] | None]]]]:
-    """(paper, [(item, where it is shown)]) in the papers' order."""
-    groups = groupby(items(), key=lambda i: i.paper)
-    return [(PAPERS[paper], [(i, i.link(pages)) for i in group]) for paper, group in groups]

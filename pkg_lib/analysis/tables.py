@@ -69,7 +69,7 @@ def tex(text: str) -> str:
 
 
 def render(template: str, **values: object) -> str:
-    """A template of templates/ as text; HTML is escaped."""
+    """A template of templates/ as text; what goes into HTML is escaped."""
     return _environment().get_template(template).render(**values)
 
 
@@ -77,7 +77,8 @@ def render(template: str, **values: object) -> str:
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
-    environment = jinja2.Environment(loader=loader, autoescape=True, **how)
+    how |= {"autoescape": lambda name: ".tex." not in name}
+    environment = jinja2.Environment(loader=loader, **how)
     environment.filters["points"] = points
     # For text between tags: quotes stay, which halves the pages of docstrings.
     environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))

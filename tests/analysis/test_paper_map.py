@@ -12,10 +12,10 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.experiment.study import NOTEBOOKS
 
 WANTED = {
-    "PKG": {*(f"Table {n}" for n in range(1, 10)), "Claim ledger"},
-    "PKG figures": {f"Figure {n}" for n in range(3, 13)},
-    "cAST": {f"Table {n}" for n in range(1, 6)},
-    "DKB": {f"Table {n}" for n in range(1, 10)},
+    "PKG paper, tables": {*(f"Table {n}" for n in range(1, 10)), "Claim ledger"},
+    "PKG paper, figures": {f"Figure {n}" for n in range(3, 13)},
+    "cAST paper": {f"Table {n}" for n in range(1, 6)},
+    "DKB paper": {f"Table {n}" for n in range(1, 10)},
 }
 
 
