@@ -24,7 +24,7 @@ from pkg_lib.papers.claims.claims import (
     Evidence,
 )
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
-from pkg_lib.papers.pkg.topic_rates import share_above
+from pkg_lib.papers.pkg.topics import share_above
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}

@@ -20,8 +20,7 @@ from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Cla
 from pkg_lib.papers.claims.published_cells import table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 from pkg_lib.papers.pkg import replays
-from pkg_lib.papers.pkg.topic_rates import share_above
-from pkg_lib.papers.pkg.topics import stored_topics, topics
+from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
 MBPP_TASKS = 500
