@@ -18,8 +18,7 @@ import pandas as pd
 from markupsafe import Markup
 from pydantic import TypeAdapter
 
-from pkg_lib.analysis.contents import Page, Section, pages
-from pkg_lib.analysis.paper_map import items
+from pkg_lib.analysis.contents import Page, Section, items, pages
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import UserError, digest

@@ -185,7 +185,7 @@ def check_controls(controls: Mapping[str, pd.Series], tasks: pd.Index) -> None:
         if len(wrong):
             raise ControlError(
                 f"control row '{name}' must score {wanted} % and is wrong on {len(wrong)} of {len(tasks)} "
-                f"tasks (first: {wrong[0]}); no table is written: mend the execution of tests and evaluate again"
+                f"tasks (first: {wrong[0]}); no table is written: mend the execution of tests"
             )
 
 
