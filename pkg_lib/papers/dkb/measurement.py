@@ -88,8 +88,9 @@ def record(study: RepositoryStudy) -> None:
     measure(study.root, study.name, study.folder)
     queries = measure_queries(study)
     write_json(study.file("ranking"), study.ranked | queries)
-    about = {"budget": BUDGET._asdict(), "digest": study.digest, "versions": versions()}
-    write_json(study.file("evidence"), about | study.evidence.as_stored())
+    about = {"k": study.k, "depth": study.depth, "budget": BUDGET._asdict(), "digest": study.digest}
+    frames = {n: getattr(study.evidence, n).to_dict("split", index=False) for n in ("rows", "variants")}
+    write_json(study.file("evidence"), about | frames | {"versions": versions()})
 
 
 def run(
