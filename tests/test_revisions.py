@@ -242,6 +242,6 @@ def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monke
     first = embed.Embedder("tiny")
     hub.main = NEW
     second = embed.Embedder("tiny")
-    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.folder != second.cache.folder
+    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.path != second.cache.path
     hub.close()
     assert embed.Embedder("tiny").revision == NEW

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import field
 from itertools import groupby
 from typing import Annotated, Any
@@ -11,9 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from pkg_lib.analysis.tables import points
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.retrieval.columns import COLUMNS
 
 STUDIES = "Studies"
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
@@ -22,21 +20,16 @@ Named = Annotated[dict[str, str], BeforeValidator(dict)]
 
 @dataclass(frozen=True)
 class Section:
-    """One notebook's part of the report.
+    """One notebook's part of the report."""
 
-    `stem`: what its files start with; `parts`: heading ("" for none) -> HTML; `figures`: name -> caption of
-    STEM.NAME.png and .pdf; `summary`: column -> (text, colour) of a table of rates, for the matrix of
-    experiments; `tables`: names of the files in tables/, without their suffix.
-    """
-
-    stem: str
+    stem: str  # what its files start with
     heading: str
-    parts: Named
+    parts: Named  # heading ("" for none) -> HTML
     findings: list[str]
-    figures: Named
+    figures: Named  # name -> caption of STEM.NAME.png and .pdf
     provenance: dict[str, Any]
-    summary: dict[str, tuple[str, str]] = field(default_factory=dict)
-    tables: list[str] = field(default_factory=list)
+    summary: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> text and colour of its rate
+    tables: list[str] = field(default_factory=list)  # names of the files in tables/, without their suffix
 
     @property
     def notebook(self) -> str:
@@ -108,38 +101,3 @@ def _page(name: str, sections: list[Section]) -> Page:
     benchmark, model, corpus, tasks = first.about
     limited = f" ({tasks} tasks)" if re.search(r"\.first\d+$", name) else ""
     return Page(name, first.title, f"{benchmark}, {model}", corpus + limited, sections)
-
-
-def matrix(pages: Iterable[Page]) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """(columns, [(benchmark and model, rows)]): pass@1 of every experiment.
-
-    A cell is (rate, on how many tasks where some are not measured, colour), from a text as "24.0 (n=467)".
-    """
-    shown = [(p, s) for p in pages for s in p.sections if s.summary]
-    columns = [c for c in COLUMNS if any(c in s.summary for _, s in shown)]
-
-    def row(page: Page, section: Section) -> dict[str, Any]:
-        cells = [section.summary.get(c, ("", "")) for c in columns]
-        parted = [(*text.rstrip(")").partition(" (n=")[::2], colour) for text, colour in cells]
-        return {"page": page, "anchor": section.id, "cells": parted}
-
-    groups = groupby(shown, key=lambda pair: pair[0].group)
-    return columns, [(group, [row(*pair) for pair in pairs]) for group, pairs in groups]
-
-
-def headline(differences: Sequence[tuple[Page, Mapping[str, float]]]) -> str:
-    """One sentence on how retrieval compares with None; "" where nothing is compared.
-
-    `differences`: points of pass@1 against None on tasks measured in both, by column, of each experiment's
-    page.
-    """
-    ranked = sorted((d, c, f"{p.label}, {p.group}") for p, row in differences for c, d in row.items())
-    if not ranked:
-        return ""
-    more, fewer = sum(d > 0 for d, *_ in ranked), sum(d < 0 for d, *_ in ranked)
-    (low, worst, there), (high, best, here) = ranked[0], ranked[-1]
-    return (
-        f"Set against no retrieval on the same tasks, {more} of {len(ranked)} retrieval columns in "
-        f"{len(differences)} experiments solve more tasks and {fewer} solve fewer: from {points(low / 100)} "
-        f"points of pass@1 ({worst}; {there}) to {points(high / 100)} ({best}; {here})."
-    )

@@ -13,8 +13,12 @@ from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
 TABLE = Path(__file__).with_name("paper_items.csv")
-PAPERS = {"PKG": "PKG paper, tables", "PKG figures": "PKG paper, figures"}
-PAPERS |= {"cAST": "cAST paper", "DKB": "DKB paper"}
+PAPERS = {
+    "PKG": "PKG paper, tables",
+    "PKG figures": "PKG paper, figures",
+    "cAST": "cAST paper",
+    "DKB": "DKB paper",
+}
 
 
 @dataclass(frozen=True)
@@ -37,18 +41,17 @@ class Item:
         """Which notebook would show it."""
         return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
 
-    def places(self, pages: Sequence[Page]) -> list[tuple[Page, str]]:
-        """(page, id on it) of every section that shows it, first on the authors' contexts.
+    def link(self, pages: Sequence[Page]) -> tuple[Page, str] | None:
+        """The page that shows it, that of the authors' contexts first, and the id of the place on it.
 
         A section that lacks the part or figure is itself the place.
         """
-        first = sorted(pages, key=lambda p: p.about is not None and p.about[2] != PUBLISHED)
-        shown = [(p, s) for p in first for s in p.sections if self.shown_by(s)]
-        figure = f"figure {self.place}"
-        return [
-            (p, s.anchor(self.place if self.place in s.parts else figure if self.place in s.figures else ""))
-            for p, s in shown
-        ]
+        shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
+        if not shown:
+            return None
+        page, section = min(shown, key=lambda pair: bool(pair[0].about) and pair[0].about[2] != PUBLISHED)
+        figure = f"figure {self.place}" if self.place in section.figures else ""
+        return page, section.anchor(self.place if self.place in section.parts else figure)
 
 
 def items() -> list[Item]:
@@ -56,7 +59,7 @@ def items() -> list[Item]:
         return [Item(**row) for row in csv.DictReader(file)]
 
 
-def paper_map(pages: Sequence[Page]) -> list[tuple[str, list[tuple[Item, list[tuple[Page, str]]]]]]:
-    """(paper, [(item, its places)]) in the papers' order."""
+def paper_map(pages: Sequence[Page]) -> list[tuple[str, list[tuple[Item, tuple[Page, str] | None]]]]:
+    """(paper, [(item, where it is shown)]) in the papers' order."""
     groups = groupby(items(), key=lambda i: i.paper)
-    return [(PAPERS[paper], [(i, i.places(pages)) for i in group]) for paper, group in groups]
+    return [(PAPERS[paper], [(i, i.link(pages)) for i in group]) for paper, group in groups]

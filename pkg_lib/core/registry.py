@@ -68,7 +68,6 @@ def load_plugins() -> None:
 @cache
 def _load(path: Path) -> None:
     if not path.is_file():
-        raise UserError(
-            f"PKG_PLUGINS names {path}, which is not there; name Python files, joined by '{os.pathsep}'"
-        )
+        advice = f"name Python files, joined by '{os.pathsep}'"
+        raise UserError(f"PKG_PLUGINS names {path}, which is not there; {advice}")
     runpy.run_path(str(path), run_name="pkg_lib_plugin")

@@ -10,6 +10,7 @@ questions:
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -55,14 +56,16 @@ def read_questions(path: Path) -> list[Question]:
 
 def gold(question: Question, graph: TypeGraph) -> list[str]:
     """The full names of the types that a question needs; UserError for a name of none or several."""
-    names = []
-    for name in dict.fromkeys(question.needs):
-        same = (
-            [name] if name in graph.nodes else sorted(n for n, t in graph.nodes.items() if t.simple == name)
-        )
-        if len(same) != 1:
-            several = f"means {', '.join(same)}; give one in full"
-            which = several if same else "is no type of the repository; name one that is"
-            raise UserError(f"question {question.id}: {name} {which}")
-        names += same
-    return names
+    return [full_name(graph, n, f"question {question.id}") for n in dict.fromkeys(question.needs)]
+
+
+def full_name(graph: TypeGraph, name: str, what: str) -> str:
+    """The full name of a type that is named in full or simply; UserError for a name of none or several."""
+    same = [name] if name in graph.nodes else graph.by_simple.get(name, [])
+    if len(same) > 1:
+        raise UserError(f"{what}: {name} means {', '.join(same)}; give one in full")
+    if not same:
+        close = get_close_matches(name, graph.by_simple, 3, 0.5)
+        near = f" ({', '.join(close)}?)" if close else ""
+        raise UserError(f"{what}: {name} is no type of the repository; name one that is{near}")
+    return same[0]

@@ -43,7 +43,7 @@ from pkg_lib.graph.code import functions_of
 from pkg_lib.graph.graph_ledger import ledger
 from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
-from pkg_lib.papers.pkg.table8 import table8_rows
+from pkg_lib.papers.pkg.cost import table8_rows
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, FlatIndex, HNSWIndex, make_index
 from pkg_lib.retrieval.prune import prune

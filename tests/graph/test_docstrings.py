@@ -180,7 +180,7 @@ lines = st.sampled_from(
 def test_no_word_is_lost(chosen):
     """Every word of the text is in the JSON or is a section's title, whatever the layout."""
     found = read("\n".join(chosen))
-    text = " ".join(n.payload.lower() for n in tree(found))
+    text = " ".join(n[-1].lower() for n in tree(found))
     for word in set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {
         "param",
         "rtype",

@@ -242,7 +242,7 @@ pieces = st.one_of(
 @given(st.lists(pieces, max_size=12))
 def test_every_piece_stands_once(parts):
     value = compose(Event(*p) for p in parts)
-    leaves = [n.payload.partition(" ; value = ")[2] for n in tree(value)]
+    leaves = [n[-1].partition(" ; value = ")[2] for n in tree(value)]
     joined = " ".join(leaves)
     for kind in ("text", "code", "term"):
         for text in {p[1] for p in parts if p[0] == kind}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from pkg_lib.core.types import UserError
@@ -10,7 +11,7 @@ from pkg_lib.graph.types.java import facts_of
 from pkg_lib.graph.types.listing import graph_of as published
 from pkg_lib.graph.types.resolve import graph_of
 from pkg_lib.papers.dkb.evidence import paired, reached_types, scores, table
-from pkg_lib.papers.dkb.pipelines import Budget, Excerpt, Gathered, GraphPipeline, NoGraph, RankedText
+from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, Budget, ContextPart, Gathered, Pipeline, RankedText
 from pkg_lib.papers.dkb.splitter import chunks_of
 
 TEXTS = {
@@ -32,14 +33,25 @@ def ranked(*order):
 
 
 def dkb(*order, **options):
-    return GraphPipeline(ranked(*order), **{"graph": GRAPH} | options).gather("Q")
+    return Pipeline("DKB", ranked(*order), **{"graph": GRAPH} | options).gather("Q")
+
+
+def no_graph(*order, **options):
+    return dkb(*order, **CHUNKS_ALONE, **options)
+
+
+def listed(context):
+    return {name for part in context for name in part.names}
+
+
+def paths(context):
+    return [part.path for part in context if part.path]
 
 
 def test_no_graph_is_the_best_chunks_and_nothing_else():
-    context = NoGraph(ranked("Lone", "Impl", "Web"), k=2).gather("Q")
+    context = no_graph("Lone", "Impl", "Web", k=2)
     assert context.text == f"// Lone.java\nclass Lone {{}}\n\n// Impl.java\n{TEXTS['Impl.java']}\n"
-    assert [e.path for e in context.excerpts] == ["Lone.java", "Impl.java"]
-    assert not context.listed
+    assert paths(context) == ["Lone.java", "Impl.java"] and not listed(context)
 
 
 @pytest.mark.parametrize(("k", "depth", "says"), [(0, 1, "k = 0"), (-1, 1, "k = -1"), (1, -2, "depth = -2")])
@@ -49,16 +61,18 @@ def test_sizes_that_no_pipeline_can_take(k, depth, says):
 
 
 def test_no_graph_of_a_size_takes_as_many_chunks_as_fit():
-    one = len(NoGraph(ranked("Impl"), k=1).gather("Q").text) + 1
+    order = ("Impl", "Web", "Job")
+    one = len(no_graph(*order, k=1).text) + 1
     for size, count in ((1, 1), (one, 1), (one + 33, 1), (one + 37, 2), (10_000, 3)):
-        context = NoGraph(ranked("Impl", "Web", "Job"), sizes={"Q": size}).gather("Q")
-        assert len(context.excerpts) == count and (count == 1 or len(context.text) <= size)
+        assert ranked(*order).fitting("Q", size) == count
+        context = no_graph(*order, counts={"Q": count})
+        assert len(context) == count and (count == 1 or len(context.text) <= size)
 
 
 def test_dkb_goes_both_ways_and_through_interfaces():
     context = dkb("Impl")
-    assert context.seeds == ["Impl"] and set(context.listed) == {"Impl", "Api", "Store", "Web"}
-    assert [e.path for e in context.excerpts] == ["Impl.java", "Api.java", "Store.java", "Web.java"]
+    assert listed(context) == {"Impl", "Api", "Store", "Web"}
+    assert paths(context) == ["Impl.java", "Api.java", "Store.java", "Web.java"]
     assert "\n[ONTOLOGY INFO]: Impl implements Api. Checking consumers of Api...\n" in context.text
     assert " - [INJECTS/USES] -> Api (implements)\n - [INJECTS/USES] -> Store (injects)\n" in context.text
     assert " - [USED BY] <- Web (uses (via interface))\n" in context.text
@@ -66,19 +80,20 @@ def test_dkb_goes_both_ways_and_through_interfaces():
 
 def test_without_the_interface_rule_the_consumer_is_missed():
     context = dkb("Impl", interfaces=False)
-    assert set(context.listed) == {"Impl", "Api", "Store"} and "Web" not in context.text
+    assert listed(context) == {"Impl", "Api", "Store"} and "Web" not in context.text
 
 
 @pytest.mark.parametrize(("depth", "above"), [(1, {"Web"}), (2, {"Web", "Job"})])
 def test_depth(depth, above):
     context = dkb("Api", depth=depth, interfaces=False)
-    assert set(context.listed) - {"Api", "Impl", "Store"} == above
+    assert listed(context) - {"Api", "Impl", "Store"} == above
     assert " - [USED BY] <- Web (injects)\n" in context.text
     assert (" - [USED BY] <- Job (indirectly)\n" in context.text) == ("Job" in above)
 
 
 def test_the_coupled_variant_retrieves_from_files_of_the_graph_only():
-    assert dkb("Lone", "Impl", "Web", k=1, paths=frozenset({"Impl.java", "Web.java"})).seeds == ["Impl"]
+    context = dkb("Lone", "Impl", "Web", k=1, paths=frozenset({"Impl.java", "Web.java"}))
+    assert paths(context)[0] == "Impl.java"
 
 
 def test_budgets():
@@ -86,39 +101,33 @@ def test_budgets():
     whole = dkb(*order)
     for total in (60, 120, 250, 400):
         small = dkb(*order, budget=Budget(total=total))
-        assert len(small.text) <= total and len(small.excerpts) < len(whole.excerpts)
+        assert len(small.text) <= total and len(paths(small)) < len(paths(whole))
     short = dkb("Impl", budget=Budget(chunk=5, neighbour=9))
     assert "// Impl.java\nclass\n" in short.text and "// Api.java\ninterface\n" in short.text
-    few = dkb("Impl", budget=Budget(neighbours=1))
-    assert set(few.listed) == {"Impl", "Api", "Web"}
+    assert listed(dkb("Impl", budget=Budget(neighbours=1))) == {"Impl", "Api", "Web"}
 
 
 def test_as_published_takes_the_file_name_for_the_class():
-    context = dkb("Store", graph=published(FACTS), by_file=True)
-    assert context.seeds == ["Store"] and set(context.listed) == {"Store", "Impl"}
-    assert dkb("Store").seeds == ["Store", "Store.Row"]
+    assert listed(dkb("Store", graph=published(FACTS), by_file=True)) == {"Store", "Impl"}
+    assert listed(dkb("Store")) == {"Store", "Store.Row", "Impl"}
 
 
 def test_excerpts_that_are_chosen_by_the_question():
     """Store's chunk is nearer to the question than Api's, which comes first else."""
-    order = ("Impl", "Store", "Api")
-    paths = [[e.path for e in dkb(*order, k=1, nearest=how).excerpts] for how in ("", "first", "lines")]
-    near = ["Impl.java", "Store.java", "Api.java", "Web.java"]
-    assert paths == [["Impl.java", "Api.java", "Store.java", "Web.java"], near, near]
+    first, *nearest = (paths(dkb("Impl", "Store", "Api", k=1, nearest=n)) for n in ("", "first", "lines"))
+    assert first == ["Impl.java", "Api.java", "Store.java", "Web.java"]
+    assert nearest == [["Impl.java", "Store.java", "Api.java", "Web.java"]] * 2
 
 
 def test_evidence_by_hand():
-    graph = GRAPH
-    chunks = NoGraph(ranked("Impl", "Store"), k=2).gather("Q")
-    assert reached_types(graph, chunks, "source") == {"Impl", "Store", "Store.Row"}
-    assert scores(graph, QUESTION, chunks, "source") == (0.5, 1.0)  # Row counts as Store
-    assert reached_types(graph, chunks, "named") == {"Impl", "Api", "Store", "Store.Row"}
-    assert scores(graph, QUESTION, chunks, "named") == (0.5, pytest.approx(2 / 3))
+    chunks = no_graph("Impl", "Store", k=2)
+    assert reached_types(GRAPH, chunks, "source") == {"Impl", "Store", "Store.Row"}
+    assert scores(GRAPH, QUESTION, chunks, "source") == {"recall": 0.5, "precision": 1.0}  # Row as Store
+    assert reached_types(GRAPH, chunks, "named") == {"Impl", "Api", "Store", "Store.Row"}
+    assert scores(GRAPH, QUESTION, chunks, "named")["precision"] == pytest.approx(2 / 3)
     context = dkb("Impl", budget=Budget(total=330))
     assert "// Web.java" not in context.text
-    assert (
-        scores(graph, QUESTION, context, "listed")[0] == 0.75 > scores(graph, QUESTION, context, "source")[0]
-    )
+    assert [scores(GRAPH, QUESTION, context, r)["recall"] for r in ("source", "listed")] == [0.25, 0.75]
 
 
 @pytest.mark.parametrize(
@@ -128,27 +137,30 @@ def test_evidence_by_hand():
 def test_only_the_types_whose_lines_are_shown_are_reached(excerpt, types):
     source = "class One {\n}\nclass Two {\n}\nclass Three {\n}"
     graph = graph_of({"A.java": facts_of(source.encode())}).graph
-    assert reached_types(graph, Gathered(excerpts=[Excerpt(*excerpt)]), "source") == types
+    assert reached_types(graph, Gathered([ContextPart("", *excerpt)]), "source") == types
 
 
 def test_nothing_reached_has_no_precision():
-    recall, precision = scores(GRAPH, QUESTION, NoGraph(ranked(), k=2).gather("Q"), "source")
-    assert recall == 0 and precision != precision
+    nothing = scores(GRAPH, QUESTION, no_graph(k=2), "source")
+    assert nothing["recall"] == 0 and pd.isna(nothing["precision"])
 
 
 def test_the_table_has_a_row_a_pipeline_question_and_reading():
     repository = ranked("Impl", "Lone")
-    pipelines = [NoGraph(repository, k=1), GraphPipeline(repository, k=1, graph=GRAPH)]
+    pipelines = [Pipeline("No-Graph", repository, k=1, **CHUNKS_ALONE), Pipeline("DKB", repository, GRAPH, 1)]
     recall = table(GRAPH, [QUESTION], pipelines).set_index(["pipeline", "reading"])["recall"]
     assert [*recall.index] == [(p, r) for p in ("No-Graph", "DKB") for r in ("source", "listed", "named")]
     assert recall["No-Graph", "source"] == 0.25 and recall["DKB", "source"] == 0.75
 
 
+def difference(a, b):
+    return paired(pd.Series(a, dtype=float), pd.Series(b, dtype=float))
+
+
 def test_paired_by_hand():
-    d = paired([1.0, 1.0, 1.0, 1.0, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5])
+    d = difference([1.0, 1.0, 1.0, 1.0, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5])
     assert d.n == 5 and d.value == pytest.approx(0.4) and d.p == 2 / 16  # a difference of 0 says nothing
     assert 0 < d.low < 0.4 < d.high <= 0.5
-    assert paired([1.0, 0.0], [0.0, 1.0]).p == 1.0 and paired([1.0], [1.0]).p == 1.0
-    assert paired([float("nan"), 1.0], [0.0, 0.0]).n == 1 and paired([], []).n == 0
-    assert paired([0.1, 0.9, 0.4], [0.2, 0.1, 0.3]) == paired([0.1, 0.9, 0.4], [0.2, 0.1, 0.3])
-    assert paired([1.0] * 20, [0.0] * 20).p < 0.001  # random changes of sign
+    assert difference([1.0, 0.0], [0.0, 1.0]).p == 1.0 and difference([1.0], [1.0]).p == 1.0
+    assert difference([None, 1.0], [0.0, 0.0]).n == 1 and difference([], []).n == 0
+    assert difference([1.0] * 20, [0.0] * 20).p < 0.001  # random changes of sign

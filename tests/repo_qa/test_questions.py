@@ -52,11 +52,14 @@ def test_a_file_that_is_not_there(tmp_path):
         read_questions(tmp_path / "no.yaml")
 
 
-def test_needed_types_that_are_none_or_several():
-    graph = build(SHOP).graph
-    with pytest.raises(UserError, match="question Q: Nobody is no type of the repository"):
-        gold(Question("Q", "?", ("Nobody",)), graph)
-    with pytest.raises(
-        UserError, match=r"Address means com.example.shop.model.Address, com.example.shop.shipping.Address"
-    ):
-        gold(Question("Q", "?", ("Address",)), graph)
+@pytest.mark.parametrize(
+    ("needed", "says"),
+    [
+        ("Nobody", r"question Q: Nobody is no type of the repository; name one that is$"),
+        ("OrderServise", r"\(OrderService"),
+        ("Address", r"means com.example.shop.model.Address, com.example.shop.shipping.Address; give one"),
+    ],
+)
+def test_needed_types_that_are_none_or_several(needed, says):
+    with pytest.raises(UserError, match=says):
+        gold(Question("Q", "?", (needed,)), build(SHOP).graph)

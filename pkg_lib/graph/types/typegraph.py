@@ -53,17 +53,27 @@ class TypeGraph:
 
     @cached_property
     def successors(self) -> dict[str, list[str]]:
-        return _adjacent(self.edges)
+        return _grouped(self.edges)
 
     @cached_property
     def predecessors(self) -> dict[str, list[str]]:
-        return _adjacent((b, a) for a, b in self.edges)
+        return _grouped((b, a) for a, b in self.edges)
 
     @cached_property
     def by_path(self) -> dict[str, list[TypeNode]]:
         """File -> its types, in the order of the file."""
         nodes = sorted(self.nodes.values(), key=lambda n: (n.path, n.first, n.name))
         return {path: list(group) for path, group in groupby(nodes, key=lambda n: n.path)}
+
+    def within_lines(self, path: str, first: int, last: int) -> list[TypeNode]:
+        """The types of a file that have lines from `first` to `last`, or lines that are not known."""
+        types = self.by_path.get(path, [])
+        return [n for n in types if n.first <= last and first <= (n.last or first)]
+
+    @cached_property
+    def by_simple(self) -> dict[str, list[str]]:
+        """Simple name -> the full names of its types."""
+        return _grouped((n.simple, n.name) for n in self.nodes.values())
 
     def within(self, start: str, depth: int, direction: Direction) -> list[str]:
         """Succ or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first."""
@@ -91,7 +101,8 @@ class TypeGraph:
         return view
 
 
-def _adjacent(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """First -> its seconds, all in sorted order."""
     return {a: [b for _, b in group] for a, group in groupby(sorted(pairs), key=lambda pair: pair[0])}
 
 

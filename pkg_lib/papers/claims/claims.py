@@ -1,6 +1,6 @@
 """The claim ledger: every checkable claim of the PKG paper, what was measured for it, a verdict by one rule.
 
-Claims are data (reference/claims.toml); a test of claim_tests.py or a check of paper_checks.py measures each.
+Claims are data (reference/claims.toml); a test of claim_tests.py or a check of the notebook measures each.
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ class Claim:
     @property
     def relation(self) -> str:
         return str(self.args.get("relation", ""))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it compares: its `column`, and `against` which it stands, one or several."""
+        against = self.args.get("against", [])
+        others = [against] if isinstance(against, str) else against
+        return [*([self.args["column"]] if "column" in self.args else []), *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,9 @@ def load() -> list[Claim]:
 
 
 def allowed(relation: str, target: float) -> tuple[float, float]:
-    """The numbers that bear a claim out, the same for every claim; ValueError for an unknown relation."""
+    """The numbers that bear a claim out, the same for every claim."""
     half_digit = 0.5 * 10.0 ** -len(f"{target:.10g}".partition(".")[2]) + 1e-9  # 0.5 for 14, 0.05 for 14.2
-    ranges = {
+    return {
         "above": (0.0, math.inf),
         "below": (-math.inf, 0.0),
         "about": (target - MARGIN, target + MARGIN),
@@ -113,10 +120,7 @@ def allowed(relation: str, target: float) -> tuple[float, float]:
         "positive": (math.ulp(0.0), math.inf),
         "equal": (target - half_digit, target + half_digit),
         "scale": (target / FACTOR, target * FACTOR),
-    }
-    if relation not in ranges:
-        raise ValueError(f"unknown relation {relation!r}; known are {', '.join(ranges)}")
-    return ranges[relation]
+    }[relation]
 
 
 def decide(relation: str, e: Evidence) -> str:
@@ -141,20 +145,19 @@ def overall(verdicts: Iterable[str]) -> str:
     return known.pop() if len(known) == 1 else MIXED if known else NOT_ATTEMPTED
 
 
-def detectable(n: int, discordant: float, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The smallest difference of two columns that McNemar's test on `n` tasks shows with this power.
+def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
+    """The smallest difference of two columns that McNemar's test on `n` tasks shows with POWER.
 
     Connor (1987), at the observed share of discordant tasks s: d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power)
     sqrt(s - d^2). NaN where even d = s would not be enough: no effect could have been shown.
     """
-    if not n or not discordant > 0:
-        return math.nan
-    a, b = norm.ppf(1 - alpha / 2), norm.ppf(power)
+    a, b = norm.ppf(1 - alpha / 2), norm.ppf(POWER)
 
     def shown(d: float) -> float:
         return d * math.sqrt(n) - a * math.sqrt(discordant) - b * math.sqrt(max(discordant - d * d, 0.0))
 
-    return float(brentq(shown, 0.0, discordant)) if shown(discordant) >= 0 else math.nan
+    possible = n and discordant > 0 and shown(discordant) >= 0
+    return float(brentq(shown, 0.0, discordant)) if possible else math.nan
 
 
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:

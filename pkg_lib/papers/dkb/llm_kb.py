@@ -11,13 +11,14 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from posixpath import basename, normpath
 from typing import Any, NamedTuple
 
 from pkg_lib.core.types import Generation
+from pkg_lib.generation.generator import Generator
 from pkg_lib.graph.text.llm import json_part
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 
@@ -49,8 +50,8 @@ class FileRecord(NamedTuple):
 class Extraction:
     """A repository's records by path, files that answers `named`, faults of answers and records.
 
-    `truncated` files were longer than what the model was shown; `by_name` records named a file by its last
-    part only; `told_apart` files were named so that no other one of the batch is meant.
+    `by_name` records named a file by its last part only; `told_apart` files were named so that no other one
+    of the batch is meant. `missing`: prompts, by their first file, that have no answer yet.
     """
 
     files: list[str]
@@ -58,8 +59,8 @@ class Extraction:
     named: set[str] = field(default_factory=set)
     told_apart: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
-    truncated: list[str] = field(default_factory=list)
     answers: list[Generation] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
     by_name: int = 0
     retried: int = 0
 
@@ -74,15 +75,6 @@ class Extraction:
         return (len(self.files) - len(set(map(basename, self.skipped)))) / len(self.files)
 
     @property
-    def success_by_path(self) -> float:
-        """The share of files that answers name so that no other is meant; never above Equation 6."""
-        return len(self.told_apart) / len(self.files)
-
-    @property
-    def seconds(self) -> float:
-        return sum(a.meta["seconds"] for a in self.answers)
-
-    @property
     def dependencies(self) -> set[tuple[str, str]]:
         """(class, dependency) as the model named them."""
         return {(r.class_name, d) for r in self.records.values() for d in r.dependencies}
@@ -95,52 +87,43 @@ class Extraction:
         edges = {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
         return ordered("llm-kb", nodes, edges)
 
+    def read(self, batch: Sequence[str], raw: str, finish: str = "end") -> None:
+        """Takes one answer's records, and counts what cannot be taken."""
+        try:
+            answer = json.loads(json_part(raw))
+        except (ValueError, RecursionError):
+            self.faults[CUT_OFF if finish == "length" else NOT_JSON] += 1
+            return
+        results = answer.get("results") if isinstance(answer, dict) else None
+        if not isinstance(results, list):
+            self.faults[NO_RESULTS] += 1
+            return
+        paths = {_path(result) for result in results}
+        names, namesakes = set(map(basename, paths)), Counter(map(basename, batch))
+        for path in batch:
+            exact, name = normpath(path) in paths, basename(path)
+            self.named |= {path} if exact or name in names else set()
+            self.told_apart |= {path} if exact or (name in names and namesakes[name] == 1) else set()
+        self.faults += Counter(filter(None, [self._take(batch, result) for result in results]))
 
-def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
-    """The published prompt over a batch of files (Listings 3 and 6)."""
-    content = "".join(f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n" for path in batch)
-    return fill(PROMPTS["extraction"], batch_content=content)
-
-
-def extract(
-    texts: Mapping[str, str],
-    ask: Callable[[dict[str, str]], Mapping[str, Generation]],
-    batch: int = BATCH,
-    retries: int = 0,
-) -> Extraction:
-    """Asks for every file, then up to `retries` times, one file a prompt, for those that were skipped."""
-    extraction = Extraction(list(texts), truncated=[p for p, t in texts.items() if len(t) > TRUNCATED_AT])
-    for attempt in range(retries + 1):
-        left, size = extraction.skipped, 1 if attempt else batch
-        parts = [left[i : i + size] for i in range(0, len(left), size)]
-        extraction.retried += len(parts) if attempt else 0
-        # Greedy decoding answers the same prompt in the same way, so a second retry says which it is.
-        more = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
-        answers = ask({part[0]: prompt_of(part, texts) + more for part in parts})
-        for part in parts:
-            extraction.answers.append(answers[part[0]])
-            read(extraction, part, answers[part[0]].raw, answers[part[0]].finish)
-    return extraction
-
-
-def read(extraction: Extraction, batch: Sequence[str], raw: str, finish: str = "end") -> None:
-    """Takes one answer's records into the extraction, and counts what cannot be taken."""
-    try:
-        answer = json.loads(json_part(raw))
-    except (ValueError, RecursionError):
-        extraction.faults[CUT_OFF if finish == "length" else NOT_JSON] += 1
-        return
-    results = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(results, list):
-        extraction.faults[NO_RESULTS] += 1
-        return
-    paths = {path for result in results if (path := _path(result))}
-    names, namesakes = set(map(basename, paths)), Counter(map(basename, batch))
-    for path in batch:
-        exact, name = normpath(path) in paths, basename(path)
-        extraction.named |= {path} if exact or name in names else set()
-        extraction.told_apart |= {path} if exact or (name in names and namesakes[name] == 1) else set()
-    extraction.faults += Counter(filter(None, [_take(extraction, batch, result) for result in results]))
+    def _take(self, batch: Sequence[str], result: Any) -> str:
+        """Takes one of the results; says what is wrong with it."""
+        path = _path(result)
+        if not path:
+            return NO_FILE if isinstance(result, dict) else NO_RECORD
+        exact = [p for p in batch if normpath(p) == path]
+        meant = next(iter(exact or [p for p in batch if basename(p) == basename(path)]), None)
+        if meant is None:
+            return NOT_IN_BATCH
+        name, needs = result.get("class_name"), result.get("dependencies")
+        if not isinstance(name, str) or not name.strip():
+            return NO_CLASS
+        if meant in self.records:
+            return TWICE
+        self.by_name += not exact
+        texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
+        self.records[meant] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))
+        return ""
 
 
 def _path(result: Any) -> str:
@@ -149,21 +132,30 @@ def _path(result: Any) -> str:
     return normpath(path.strip().replace("\\", "/")) if isinstance(path, str) and path.strip() else ""
 
 
-def _take(extraction: Extraction, batch: Sequence[str], result: Any) -> str:
-    """Takes one of the results; says what is wrong with it."""
-    path = _path(result)
-    if not path:
-        return NO_FILE if isinstance(result, dict) else NO_RECORD
-    exact = [p for p in batch if normpath(p) == path]
-    meant = next(iter(exact or [p for p in batch if basename(p) == basename(path)]), None)
-    if meant is None:
-        return NOT_IN_BATCH
-    name, needs = result.get("class_name"), result.get("dependencies")
-    if not isinstance(name, str) or not name.strip():
-        return NO_CLASS
-    if meant in extraction.records:
-        return TWICE
-    extraction.by_name += not exact
-    texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
-    extraction.records[meant] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))
-    return ""
+def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
+    """The published prompt over a batch of files (Listings 3 and 6)."""
+    content = "".join(f"\n--- FILE: {path} ---\n{texts[path][:TRUNCATED_AT]}\n" for path in batch)
+    return fill(PROMPTS["extraction"], batch_content=content)
+
+
+def extraction_of(
+    texts: Mapping[str, str], generator: Generator, batch: int = BATCH, retries: int = 0
+) -> Extraction:
+    """What a model's stored answers say of every file, and up to `retries` times of the files that were
+    skipped, one a prompt."""
+    extraction = Extraction(list(texts))
+    for attempt in range(retries + 1):
+        left, size = extraction.skipped, 1 if attempt else batch
+        parts = [left[i : i + size] for i in range(0, len(left), size)]
+        # Greedy decoding answers the same prompt in the same way, so a second retry says which it is.
+        more = f"\nAttempt {attempt}.\n" if attempt > 1 else ""
+        prompts = {part[0]: prompt_of(part, texts) + more for part in parts}
+        answers = [generator.stored(prompt) for prompt in prompts.values()]
+        if None in answers:
+            extraction.missing = prompts
+            break
+        extraction.retried += len(parts) if attempt else 0
+        extraction.answers += answers
+        for part, answer in zip(parts, answers, strict=True):
+            extraction.read(part, answer.raw, answer.finish)
+    return extraction

@@ -1,4 +1,4 @@
-"""Measures a repository once, and writes index.json, ranking.json and evidence.json."""
+"""What `typegraph --record` and `repo-qa` measure of a repository, print and keep."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.core.store import versions, write_json
-from pkg_lib.core.types import digest
 from pkg_lib.data.questions import gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import by_reason, scan, texts
 from pkg_lib.graph.types.typegraph import MODES
 from pkg_lib.papers.dkb.evidence import READING, reached_types
-from pkg_lib.papers.dkb.llm_kb import TRUNCATED_AT
-from pkg_lib.papers.dkb.pipelines import Budget
-from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study
-from pkg_lib.papers.dkb.splitter import OVERLAP, SIZE, chunks_of
+from pkg_lib.papers.dkb.pipelines import BUDGET
+from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study, source_digest
+from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
 
 REPEATS = 5  # of a query's latency; the median counts
@@ -34,57 +32,46 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str
     reading, files = _timed(lambda: dict(texts(tree)))
     splitting, count = _timed(lambda: {path: len(chunks_of(path, text)) for path, text in files.items()})
     built = build(root, MODES[0], processes)
-    sizes = [len(t) for t in files.values()]
     index = {
         "repository": name,
-        "source": digest(*(part for path in sorted(files) for part in (path, files[path]))),
+        "source": source_digest(files),
         "files": len(files) + sum(p.endswith(".java") for p, _ in tree.skipped),
-        "read": len(files),
-        "characters": sum(sizes),
+        "characters": sum(map(len, files.values())),
         "chunks": sum(count.values()),
-        "chunk_size": SIZE,
-        "chunk_overlap": OVERLAP,
         "seconds": {"read": round(reading, 3), "split": round(splitting, 3)},
         "graphs": {m: _figures(built if m == MODES[0] else in_mode(built, m), count) for m in MODES},
-        "truncated_files": sum(s > TRUNCATED_AT for s in sizes),
-        "truncated_characters": sum(max(0, s - TRUNCATED_AT) for s in sizes),
         "processes": processes,
-        "processors": os.cpu_count(),
-        "load_before": round(load, 2),
-        "versions": versions(),
+        **_circumstances(load),
     }
     write_json(folder / "index.json", index)
     return index
 
 
+def _circumstances(load: float) -> dict[str, Any]:
+    return {"processors": os.cpu_count(), "load_before": round(load, 2), "versions": versions()}
+
+
 def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
-    covered = {n.path for n in built.graph.nodes.values()}
     return {
         "nodes": built.graph.node_counts(),
         "edges": built.graph.edge_counts(),
-        "pairs": len(built.graph.edges),
         "references": dict(sorted(built.resolution.references.items())),
-        "ambiguous": len(built.resolution.ambiguous),
-        "again": len(built.resolution.again),
         "cycles": len(built.graph.cycles()),
         "skipped": by_reason(built.skipped),
-        "remarks": by_reason(built.remarks),
         "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
-        "files_with_a_node": len(covered),
-        "chunks_of_files_with_a_node": sum(n for p, n in chunks.items() if p in covered),
+        "chunks_of_files_with_a_node": sum(chunks.get(path, 0) for path in built.graph.by_path),
     }
 
 
 def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
-    """Embeds all chunks anew and asks each question REPEATS times; adds both to ranking.json."""
-    parts = [c.text for c in study.chunks.values()]
+    """Embeds all chunks anew and asks each question REPEATS times; what goes beside the ranking."""
+    load, parts = os.getloadavg()[0], [c.text for c in study.chunks.values()]
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
         embedder.encode(["warm"])  # loads the model
         embedding, vectors = _timed(lambda: embedder.encode(parts))
         study.embedder = study.embedder or embedder
-        study.ranked  # noqa: B018 (a ranking that is not stored is made from these vectors)
-    chosen = [p for p in study.pipelines if p.column != SAME_SIZE]
+        chosen = [p for p in study.pipelines if p.column != SAME_SIZE]  # made from these vectors, if need be
     seconds: dict[str, dict[str, float]] = {p.column: {} for p in chosen}
     for q in study.questions:
         search = _median(lambda q=q: np.argsort(-(embedder._compute([q.question]) @ vectors.T)[0]))
@@ -93,28 +80,17 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
     # Word pieces as the embedder's tokenizer counts them, those that it cuts off too.
     tokenizer = embedder._model.tokenizer  # type: ignore[union-attr]
     pieces = tokenizer(parts, add_special_tokens=False, truncation=False)["input_ids"]
-    ranked = study.ranked | {
-        "embedding_seconds": round(embedding, 3),
-        "embedded_tokens": sum(map(len, pieces)),
-        "query_seconds": seconds,
-        "budget": Budget()._asdict(),
-        "processors": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2),
-        "versions": versions(),
-    }
-    write_json(study.file("ranking"), ranked)
-    return ranked
+    tokens = {"embedding_seconds": round(embedding, 3), "embedded_tokens": sum(map(len, pieces))}
+    return tokens | {"query_seconds": seconds, "budget": BUDGET._asdict()} | _circumstances(load)
 
 
 def record(study: RepositoryStudy) -> None:
     """Measures everything of a study again, and keeps it."""
     measure(study.root, study.name, study.folder)
-    measure_queries(study)
-    about = {"k": study.k, "depth": study.depth, "budget": Budget()._asdict()}
-    about |= {"digest": study.digest, "versions": versions()}
-    for name in ("rows", "variants"):
-        about[name] = getattr(study.evidence, name).to_dict("split", index=False)
-    write_json(study.file("evidence"), about)
+    queries = measure_queries(study)
+    write_json(study.file("ranking"), study.ranked | queries)
+    about = {"budget": BUDGET._asdict(), "digest": study.digest, "versions": versions()}
+    write_json(study.file("evidence"), about | study.evidence.as_stored())
 
 
 def run(
@@ -125,9 +101,11 @@ def run(
     sizes = f"{len(study.texts):,} files, {len(study.chunks):,} chunks, {len(study.questions)} questions"
     yield f"{study.name}: {sizes}"
     if model:
-        e = study.extract()
+        study.ask()
+        e = study.extracted
         faults = dict(e.faults) or "none"
         yield f"LLM-KB by {model}: {len(e.records)} of {len(e.files)} files; faults: {faults}"
+        yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in study.answers.items())}"
     if again:
         record(study)
     groups = study.evidence.rows.groupby(["pipeline", "reading"], sort=False)
@@ -138,9 +116,6 @@ def run(
             reached = reached_types(study.graph, pipeline.gather(q.id), READING)
             if missed := [n for n in gold(q, study.graph) if n not in reached]:
                 yield f"{q.id}: {pipeline.column} misses {', '.join(missed)}"
-    if model:
-        answers = {p.column: study.ask(p) for p in study.pipelines if p.column != SAME_SIZE}
-        yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in answers.items())}"
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,16 +24,16 @@ import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
-from pkg_lib.core.types import Generation, UserError, digest
+from pkg_lib.core.types import Generation, Request, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Decoding, Generator
+from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
-from pkg_lib.graph.types.scan import scan, texts
+from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.evidence import ContextEvidence, table
-from pkg_lib.papers.dkb.pipelines import DEPTH, TOP_K, GraphPipeline, NoGraph, Pipeline, RankedText
+from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, DEPTH, TOP_K, Pipeline, RankedText
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
@@ -48,10 +47,6 @@ JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
 STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer")
 
 
-def folder_of(results: Path, name: str) -> Path:
-    return results / "repo_qa" / slug(name)
-
-
 def place(repository: str) -> Path:
     """A repository by path, absolute or below the checkout; "openjdk-17" is the JDK's own source.
 
@@ -62,29 +57,43 @@ def place(repository: str) -> Path:
         return ROOT / repository
     source = Path(os.environ.get(JDK) or JDK_AT)
     if not source.exists():
-        raise UserError(
-            f"{source} is not there; install openjdk-17-source or set {JDK} to a src.zip or folder"
-        )
-    if not module:
-        return source
-    paths = scan(source).paths
-    if module not in (modules := {p.partition("/")[0] for p in paths}):
-        raise UserError(f"{source} has no module {module}; choose from: {', '.join(sorted(modules))}")
-    if source.is_dir():
+        other = f"install openjdk-17-source or set {JDK} to a src.zip or folder"
+        raise UserError(f"{source} is not there; {other}")
+    if source.is_dir() or not module:
         return source / module
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
     with zipfile.ZipFile(source) as archive:
-        wanted = (p for p in paths if p.startswith(f"{module}/"))
-        archive.extractall(folder, [p for p in wanted if not (folder / p).exists()])
+        members = [m for m in archive.namelist() if m.startswith(f"{module}/") and m.endswith(SUFFIX)]
+        if not members:
+            raise UserError(f"{source} has no module {module}; name one that it has")
+        archive.extractall(folder, [m for m in members if not (folder / m).exists()])
     return folder / module
+
+
+def folder_of(results: Path, name: str) -> Path:
+    return results / "repo_qa" / slug(name)
+
+
+def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any] | None:
+    """index.json or evidence.json by a repository's name, None where it was not measured.
+
+    UserError for a name that nobody knows.
+    """
+    results = results or results_dir()
+    known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
+    if (folder := folder_of(results, name)).name not in {*known, *STUDIED}:
+        names = ", ".join(known or STUDIED)
+        raise UserError(f"no {what} of {name} is recorded; choose from: {names}, or use --record")
+    return _stored(folder / f"{what}.json")
 
 
 def _stored(path: Path) -> dict[str, Any] | None:
     return read_json(path) if path.exists() else None
 
 
-class NotStored(Exception):
-    """An answer that only a model could give."""
+def source_digest(files: Mapping[str, str]) -> str:
+    """Of a repository's files, by path and text."""
+    return digest(*(part for path in sorted(files) for part in (path, files[path])))
 
 
 @dataclass
@@ -107,12 +116,11 @@ class RepositoryStudy:
     backend: Backend | None = None
 
     def __post_init__(self) -> None:
-        self.generator("", 0)
-        Pipeline(RankedText({}, {}, {}), "", self.k, self.depth)
+        model_spec(self.model)
+        Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
-            raise UserError(
-                f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored; give no more"
-            )
+            count = f"of {len(self.chunks):,} chunks the best {KEPT} are stored"
+            raise UserError(f"k = {self.k}: {count}; give no more")
         if self.retries < 0:
             raise UserError(f"retries = {self.retries}: give 0 or more")
         for question in self.questions:
@@ -127,11 +135,6 @@ class RepositoryStudy:
         return {c.id: c for path, text in self.texts.items() for c in chunks_of(path, text)}
 
     @cached_property
-    def source(self) -> str:
-        """A digest of the files, by path and text."""
-        return digest(*(part for path in sorted(self.texts) for part in (path, self.texts[path])))
-
-    @cached_property
     def digest(self) -> str:
         """Of the chunks and questions: what a ranking is made from, with the embedder."""
         chunks = (f"{c.id} {c.text}" for c in self.chunks.values())
@@ -140,9 +143,9 @@ class RepositoryStudy:
     @cached_property
     def folder(self) -> Path:
         """Where what is stored of this very source lies."""
-        home = folder_of(self.results, self.name)
-        stored = _stored(home / "index.json") or {"source": self.source}
-        return home if stored.get("source") == self.source else Path(f"{home}-{self.source[:8]}")
+        home, source = folder_of(self.results, self.name), source_digest(self.texts)
+        stored = _stored(home / "index.json") or {"source": source}
+        return home if stored.get("source") == source else Path(f"{home}-{source[:8]}")
 
     def file(self, stem: str) -> Path:
         """A file that is made from the source and the questions."""
@@ -163,10 +166,6 @@ class RepositoryStudy:
     def graph(self) -> TypeGraph:
         return self.built.graph
 
-    def share_of_chunks(self, paths: frozenset[str]) -> float:
-        """Equation 4: the share of the chunks that are of these files."""
-        return sum(c.path in paths for c in self.chunks.values()) / len(self.chunks)
-
     @cached_property
     def ranked(self) -> dict[str, Any]:
         """The content of ranking.json, made where there is none of this source and these questions."""
@@ -185,31 +184,25 @@ class RepositoryStudy:
 
     @cached_property
     def repository(self) -> RankedText:
-        ranking = {q: [(c, float(s)) for c, s in row] for q, row in self.ranked["ranking"].items()}
-        return RankedText(self.texts, self.chunks, ranking)
+        return RankedText(self.texts, self.chunks, self.ranked["ranking"])
 
-    def dkb(self, column: str = OURS, **options: Any) -> GraphPipeline:
-        """DKB, or a variant of it by what differs."""
-        options = {"k": self.k, "depth": self.depth, "graph": self.graph} | options
-        return GraphPipeline(self.repository, column, **options)
-
-    def llm_kb(self, extraction: llm_kb.Extraction, column: str = LLM_KB) -> GraphPipeline:
-        """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-        graph, paths = extraction.graph(), frozenset(extraction.records)
-        return self.dkb(column, graph=graph, paths=paths, interfaces=False, summary=False)
+    def made(self, columns: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
+        """DKB by other names, with what differs from it."""
+        usual = {"graph": self.graph, "k": self.k, "depth": self.depth}
+        return [Pipeline(column, self.repository, **usual | options) for column, options in columns.items()]
 
     @cached_property
     def pipelines(self) -> list[Pipeline]:
         """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
-        dkb = self.dkb()
+        (dkb,) = self.made({OURS: {}})
         sizes = {q.id: len(dkb.gather(q.id).text) for q in self.questions}
-        base = NoGraph(self.repository, BASE, self.k)
-        same_size = NoGraph(self.repository, SAME_SIZE, self.k, sizes=sizes)
-        return [base, same_size, dkb, *([self.llm_kb(self.extracted)] if self.extracted else [])]
+        counts = {q: self.repository.fitting(q, size) for q, size in sizes.items()}
+        columns = {BASE: CHUNKS_ALONE, SAME_SIZE: CHUNKS_ALONE | {"counts": counts}, OURS: {}}
+        return self.made(columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {}))
 
     @property
     def variants(self) -> list[Pipeline]:
-        """DKB with one thing changed at a time."""
+        """DKB with one thing changed at a time; LLM-KB after a retry where that is stored."""
         published = in_mode(self.built, "as-published").graph
         changes: dict[str, dict[str, Any]] = {
             OURS: {},
@@ -222,16 +215,15 @@ class RepositoryStudy:
             "neighbours nearest to the question first": {"nearest": "first"},
             "their lines nearest to the question": {"nearest": "lines"},
         }
-        return [self.dkb(name, **options) for name, options in changes.items()]
+        again = self.extraction(retries=1)
+        if self.extracted and again.retried and not again.missing:
+            changes["LLM-KB, one retry"] = analysed(again)
+        return self.made(changes)
 
     @cached_property
     def evidence(self) -> ContextEvidence:
-        """Recall and precision of pipelines and variants; LLM-KB after a retry where that is stored."""
-        variants = self.variants
-        again = self._extracted(retries=1) if self.extracted else None
-        if again and again.retried:
-            variants.append(self.llm_kb(again, "LLM-KB, one retry"))
-        frames = (table(self.graph, self.questions, p) for p in (self.pipelines, variants))
+        """Recall and precision of pipelines and variants."""
+        frames = (table(self.graph, self.questions, p) for p in (self.pipelines, self.variants))
         return ContextEvidence(self.name, self.k, self.depth, *frames)
 
     @cached_property
@@ -239,56 +231,60 @@ class RepositoryStudy:
         """What the model has answered so far for this repository."""
         return GenerationCache(self.folder / "answers" / slug(self.model))
 
-    def generator(self, stage: str, most: int) -> Generator:
+    def _generator(self, stage: str, most: int) -> Generator:
         """The model, which alone decides where an answer of at most so many tokens ends."""
-        style = model_spec(self.model).style
         parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
+        parameters["style"] = model_spec(self.model).style
         # Eight at once: the contexts have some 5,000 tokens each.
-        decoding = Decoding(parameters | {"style": style}, stop=lambda text: False, slots=8)
+        decoding = Decoding(parameters, stop=lambda text: False, slots=8)
         return Generator(self.model, decoding, self.cache, self.results, self.backend)
 
-    def _answers(
-        self, stage: str, most: int, prompts: Mapping[str, str], stored: bool
-    ) -> dict[str, Generation]:
-        """name -> answer; `stored`: NotStored where the model would have to be asked."""
-        generator = self.generator(stage, most)
-        if stored and not all(map(generator.stored, prompts.values())):
-            raise NotStored
-        return generator.ask(prompts, f"{stage}.jsonl", stage)
+    @cached_property
+    def extractor(self) -> Generator:
+        return self._generator("extraction", llm_kb.MAX_NEW_TOKENS)
 
-    def extract(self, retries: int | None = None, stored: bool = False) -> llm_kb.Extraction:
-        """LLM-KB's records of the repository; the model is loaded where an answer is not stored."""
-        return llm_kb.extract(
-            self.texts,
-            lambda prompts: self._answers("extraction", llm_kb.MAX_NEW_TOKENS, prompts, stored),
-            retries=self.retries if retries is None else retries,
-        )
+    @cached_property
+    def answerer(self) -> Generator:
+        return self._generator("questions", ANSWER_TOKENS)
 
-    def _extracted(self, retries: int | None = None) -> llm_kb.Extraction | None:
-        with suppress(NotStored):
-            return self.extract(retries, stored=True)
-        return None
+    def extraction(self, retries: int) -> llm_kb.Extraction:
+        """LLM-KB's records as far as answers are stored."""
+        return llm_kb.extraction_of(self.texts, self.extractor, retries=retries)
 
     @cached_property
     def extracted(self) -> llm_kb.Extraction | None:
-        """`extract` from stored answers alone; None where one is not stored."""
-        return self._extracted()
+        """LLM-KB's records; None where an answer is not stored."""
+        extraction = self.extraction(self.retries)
+        return None if extraction.missing else extraction
 
-    def ask(self, pipeline: Pipeline, stored: bool = False) -> dict[str, Generation]:
-        """question -> answer, by the published prompts."""
+    def prompts(self, pipeline: Pipeline) -> dict[str, str]:
+        """question -> published prompt."""
         template = llm_kb.PROMPTS[pipeline.column.partition(",")[0]]
         contexts = {q: pipeline.gather(q.id).text for q in self.questions}
-        prompts = {q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()}
-        return self._answers("questions", ANSWER_TOKENS, prompts, stored)
+        return {q.id: llm_kb.fill(template, context=c, question=q.question) for q, c in contexts.items()}
 
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
         answers = {}
         for pipeline in self.pipelines:
-            with suppress(NotStored):
-                answers[pipeline.column] = self.ask(pipeline, stored=True)
+            rows = {q: self.answerer.stored(text) for q, text in self.prompts(pipeline).items()}
+            answers |= {pipeline.column: rows} if None not in rows.values() else {}
         return answers
+
+    def ask(self) -> None:
+        """Asks the model what is not stored: LLM-KB's extraction, then the questions."""
+        while prompts := self.extraction(self.retries).missing:
+            self.extractor.ask(prompts, "extraction.jsonl", "extraction")
+        asked = (self.prompts(p) for p in self.pipelines if p.column != SAME_SIZE)
+        requests = [Request(q, text, "") for prompts in asked for q, text in prompts.items()]
+        self.answerer.complete([Prompt(r, "questions.jsonl") for r in requests], "questions")
+
+
+def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
+    """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
+    paths = frozenset(extraction.records)
+    return {"graph": extraction.graph(), "paths": paths, "interfaces": False, "summary": False}
 
 
 def open_study(
@@ -300,17 +296,3 @@ def open_study(
     if not any(map(str.strip, files.values())):
         raise UserError(f"{root} has no .java file that can be read")
     return RepositoryStudy(root, results or results_dir(), asked, files, **options)
-
-
-def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any] | None:
-    """index.json or evidence.json by a repository's name, None where it was not measured.
-
-    UserError for a name that nobody knows.
-    """
-    results = results or results_dir()
-    known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
-    if (folder := folder_of(results, name)).name not in {*known, *STUDIED}:
-        raise UserError(
-            f"no {what} of {name} is recorded; choose from: {', '.join(known or STUDIED)}, or use --record"
-        )
-    return _stored(folder / f"{what}.json")
