@@ -304,18 +304,17 @@ def chunk(
 
 @app.command("repo-tasks")
 def repo_tasks(
-    steps: Annotated[Many, arg("tasks, chunks, retrieval, completions, verdicts; all if none.")] = None,
-    model: Model = study.MODEL,
-    column: Annotated[Many, opt("A column, such as 'cast, BM25'; repeatable.")] = None,
-    limit: First = None,
-    benchmark: Annotated[str, opt("repoeval, from its directory; for retrieval also swebench-lite.")] = "",
+    steps: Annotated[Many, arg("tasks, chunks, retrieval; all if none.")] = None,
+    benchmark: Annotated[str, opt("For retrieval alone: packages, repoeval or swebench-lite.")] = "",
     ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
-    """Functions of packages without their bodies: chooses, retrieves for, completes and judges them."""
+    """Functions of packages without their bodies: chooses them, and measures chunks and retrieval.
+
+    Completions and verdicts: `run --benchmark packages`.
+    """
     from pkg_lib.papers.cast import cast_steps
 
-    asked = (steps or [], model, column or [], limit, benchmark, ranker or [])
-    cast_steps.run(results_dir(), typer.echo, *asked)
+    cast_steps.run(results_dir() / "repo_tasks", typer.echo, steps or [], benchmark, ranker or [])
 
 
 @app.command()
@@ -356,9 +355,9 @@ def show(
 ) -> None:
     """Writes a page about one task: prompt, contexts, completions, verdicts without and with a column."""
     typer.echo(f"reading what is stored of {task} ...")
-    from pkg_lib.papers.pkg import showing
+    from pkg_lib.papers.pkg import cases
 
-    typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
+    typer.echo(cases.show(model, benchmark, task, _absolute(corpus), column, output))
 
 
 @app.command()
@@ -419,7 +418,8 @@ def lab(context: typer.Context) -> None:
 def list_names() -> None:
     """The names that `run` takes."""
     names = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
-    say(f"{kind}: {', '.join(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
+    for kind, of in (names | {"notebooks": study.notebooks()}).items():
+        typer.echo(f"{kind}: {', '.join(repr(n) if ',' in n else n for n in of)}")
 
 
 def main() -> int:

@@ -67,9 +67,7 @@ repo-qa . --questions /no/such.yaml -> give a YAML file of questions
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
 repo-tasks nosuch -> unknown step 'nosuch'
-repo-tasks verdicts --model nope -> unknown model 'nope'
-repo-tasks --limit 0 -> '--limit'
-repo-tasks --column nope -> unknown column 'nope'
+repo-tasks verdicts -> run --benchmark packages
 show -> Missing argument
 show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
 show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; choose from: humaneval
