@@ -22,6 +22,7 @@ from pkg_lib.data.text_corpora import docstrings, package_files
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
+REPOSITORY = "repository"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 # Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
@@ -40,7 +41,7 @@ class Corpus:
     name: str
     documents: Callable[..., Iterable[Document]]
     source: str
-    kind: Literal["code", "text", "published"] = "code"
+    kind: Literal["code", "text", "published", "repository"] = "code"
     redistributable: bool = False
     replaced: Callable[[], bool] = lambda: False
     check: Callable[..., Any] = lambda *value: None
@@ -101,6 +102,10 @@ def _structured(name: str) -> Iterator[Document]:
     return (d for d in load_corpus(str(log["corpus"])) if d.id in wanted)
 
 
+def _no_documents() -> Iterator[Document]:
+    raise UserError(f"corpus {REPOSITORY} is each task's own, and has no documents by itself")
+
+
 _PAPER = "directory in PKG_PAPER_DIR"
 _DOCS = "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
 _HUB = "hub: {} (asked for when used)".format
@@ -113,6 +118,7 @@ _ROWS = (
     Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA)),
     Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
     Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
+    Corpus(REPOSITORY, _no_documents, "each task's own repository", "repository"),
     Corpus("source:DIR", _source, "any tree of Python files", check=_check_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_files),
     # The documents that `structure` was given, and in JSON-PKG the JSON that a model wrote of them.
@@ -136,7 +142,7 @@ def parts(name: str) -> list[tuple[Corpus, list[str]]]:
 
 
 def kind_of(name: str) -> str:
-    """ "code", "text" or "published"; UserError for a corpus that mixes them, or that is unknown."""
+    """The corpus' kind; UserError for a corpus that mixes them, or that is unknown."""
     kinds = {corpus.kind for corpus, _ in parts(name)}
     if len(kinds) > 1 and "published" not in kinds:
         raise UserError(f"corpus {name} mixes code and text; run them one after the other")

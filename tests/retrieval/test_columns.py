@@ -52,7 +52,7 @@ def test_columns_by_corpus():
     assert list(columns_of("python-docs+docstrings:json")) == ["None", "BM25", "Dense", "JSON-PKG"]
     assert list(columns_of("published")) == ["None", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
     code = ["None", "BM25", "Dense", "Func-BM25", "Func-PKG", "Block-PKG"]
-    assert list(columns_of("textbook+stdlib")) == code and retrieved() == [*code, "JSON-PKG"]
+    assert list(columns_of("textbook+stdlib")) == code and retrieved()[:7] == [*code, "JSON-PKG"]
     with pytest.raises(UserError, match="mixes code and text"):
         columns_of("textbook+tutorials")
     with pytest.raises(UserError, match="own context; run it alone"):
