@@ -135,11 +135,10 @@ def _heads(text: str, kind: str) -> Iterator[Head]:
 
 
 def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
-    """A page as (title, text) pieces whose texts joined are the page: the page itself up to `limit`
-    characters, else what stands before its first subsection, and each subsection by the same rule. The first
-    piece has no title.
+    """A page as (title, text) pieces that joined are the page; the first has no title.
 
-    A section without subsections stays whole, whatever its length.
+    That is the page up to `limit` characters, else what stands before its first subsection, and each of these
+    by the same rule. A section without subsections stays whole.
     """
     heads = list(_heads(text, kind))
     if not heads or len(text) <= limit:
