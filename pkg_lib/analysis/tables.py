@@ -69,8 +69,9 @@ def tex(text: str) -> str:
 
 
 def render(template: str, **values: object) -> str:
-    """A template of templates/ as text; HTML is escaped."""
-    return _environment().get_template(template).render(**values)
+    """A template of templates/ as text; HTML is escaped, and half a character of a model's text replaced."""
+    text = _environment().get_template(template).render(**values)
+    return text.encode("utf8", "replace").decode("utf8")
 
 
 @cache

@@ -38,15 +38,17 @@ class GenerationCache:
     """All completions below one directory; new ones are appended to a file chosen by the caller.
 
     `folders` names for each key the first folder of its file below the directory: the benchmark, in a study.
+    Of two answers to one prompt that in the folder `own` counts.
     Raises UserError where the directory cannot be written.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, own: str = "") -> None:
         self.root = root
         self.rows: dict[str, Generation] = {}
         self.folders: dict[str, str] = {}
         self.damaged: list[str] = []
-        for path in sorted(root.rglob("*.jsonl")) if root.is_dir() else []:
+        paths = sorted(root.rglob("*.jsonl")) if root.is_dir() else []
+        for path in sorted(paths, key=lambda p: p.relative_to(root).parts[0] == own):
             self._load(path)
 
     def _load(self, path: Path) -> None:

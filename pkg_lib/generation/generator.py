@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -73,6 +74,16 @@ class Generator:
         """The model's directory; from here on keys name the revision that is loaded."""
         self.revision = revision_of(self.spec, self.results, resolve=True)
         return fetch(self.model, self.revision)
+
+    def measure(self, text: str) -> int:
+        """How many of the model's tokens a text has."""
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(self.weights())
 
     def complete(self, prompts: Iterable[Prompt], description: str) -> int:
         """Asks what the cache does not hold, each prompt once, and returns how many that were.

@@ -12,8 +12,7 @@ from notebook_code import definitions
 from pkg_lib.analysis.tables import COLUMNS
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.claims import claim_report, claim_tests, claims
-from pkg_lib.papers.claims.claims import NOT_ATTEMPTED
-from pkg_lib.papers.claims.published_cells import table
+from pkg_lib.papers.claims.claims import NOT_ATTEMPTED, table
 from pkg_lib.papers.claims.stored_runs import StoredRuns
 
 CLAIMS, NOTEBOOK = claims.load(), definitions("claims")
