@@ -48,7 +48,7 @@ ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _built_in("NoRetrieval"), ANY),
+        Column("None", _built_in("NoRetrieval"), (*ANY, "repository")),
         Column("BM25", _built_in("BM25Rows"), ROWS, "row"),
         Column("Dense", _built_in("DenseRows"), ANY, "row", published_as="VoyageEmb"),
         Column("Func-BM25", _built_in("FuncBM25"), unit="function"),

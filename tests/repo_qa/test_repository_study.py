@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from fakes import FakeBackend
 
@@ -17,7 +18,6 @@ from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.dkb import llm_kb, measurement
 from pkg_lib.papers.dkb import repository_study as module
-from pkg_lib.papers.dkb.evidence import ContextEvidence
 from pkg_lib.papers.dkb.repository_study import SAME_SIZE, open_study, place, recorded
 
 SHOP = ROOT / "tests" / "data" / "shop"
@@ -201,8 +201,9 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     assert set(ranked["query_seconds"]) == {"No-Graph", "DKB"} and len(ranked["query_seconds"]["DKB"]) == 15
     assert ranked["embedded_tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
     assert ranked["embedding_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
-    stored = ContextEvidence.of("shop", recorded("shop", "evidence", tmp_path))
-    assert stored.rows.equals(study.evidence.rows) and stored.variants.equals(study.evidence.variants)
+    stored = recorded("shop", "evidence", tmp_path)
+    assert pd.DataFrame(**stored["rows"]).equals(study.evidence.rows)
+    assert pd.DataFrame(**stored["variants"]).equals(study.evidence.variants)
 
 
 def test_what_nobody_recorded(tmp_path):

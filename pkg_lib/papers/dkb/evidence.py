@@ -9,9 +9,9 @@ A type is reached, in three readings from strict to lenient:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,22 +26,13 @@ READING = "listed"
 
 
 class ContextEvidence(NamedTuple):
-    """Rows of `table`, of pipelines and of variants, with k chunks and depth d. As measured, or as stored."""
+    """`table` of a repository's pipelines, and of variants of DKB, with k chunks and depth d."""
 
     name: str
     k: int
     depth: int
     rows: pd.DataFrame
     variants: pd.DataFrame
-
-    @classmethod
-    def of(cls, name: str, stored: Mapping[str, Any]) -> ContextEvidence:
-        frames = (pd.DataFrame(stored[p]["data"], columns=stored[p]["columns"]) for p in ("rows", "variants"))
-        return cls(name, stored["k"], stored["depth"], *frames)
-
-    def as_stored(self) -> dict[str, Any]:
-        frames = {p: getattr(self, p).to_dict("split", index=False) for p in ("rows", "variants")}
-        return {"k": self.k, "depth": self.depth} | frames
 
 
 def outermost(graph: TypeGraph, name: str) -> str:

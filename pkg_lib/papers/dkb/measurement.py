@@ -6,6 +6,7 @@ import os
 import statistics
 import tempfile
 import time
+import timeit
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,6 @@ from pkg_lib.papers.dkb.pipelines import BUDGET
 from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study, source_digest
 from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
-
-REPEATS = 5  # of a query's latency; the median counts
 
 
 def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
 
 
 def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
-    """Embeds all chunks anew and asks each question REPEATS times; what goes beside the ranking."""
+    """Embeds all chunks anew and asks each question five times; what goes beside the ranking."""
     load, parts = os.getloadavg()[0], [c.text for c in study.chunks.values()]
     with tempfile.TemporaryDirectory() as folder:
         embedder = Embedder(cache=Path(folder))
@@ -89,8 +88,9 @@ def record(study: RepositoryStudy) -> None:
     measure(study.root, study.name, study.folder)
     queries = measure_queries(study)
     write_json(study.file("ranking"), study.ranked | queries)
-    about = {"budget": BUDGET._asdict(), "digest": study.digest, "versions": versions()}
-    write_json(study.file("evidence"), about | study.evidence.as_stored())
+    about = {"k": study.k, "depth": study.depth, "budget": BUDGET._asdict(), "digest": study.digest}
+    frames = {n: getattr(study.evidence, n).to_dict("split", index=False) for n in ("rows", "variants")}
+    write_json(study.file("evidence"), about | frames | {"versions": versions()})
 
 
 def run(
@@ -125,4 +125,4 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _median(call: Callable[[], Any]) -> float:
-    return statistics.median(_timed(call)[0] for _ in range(REPEATS))
+    return statistics.median(timeit.repeat(call, number=1))  # of five

@@ -1,13 +1,11 @@
 """A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
 
-    results/repo_qa/NAME/index.json       files, chunks, graphs in both modes, seconds by step
-    results/repo_qa/NAME/ranking.json     every question's chunks, the best first; seconds of a query
-    results/repo_qa/NAME/evidence.json    recall and precision, to be read where the source is not at hand
-    results/repo_qa/NAME/answers/MODEL/extraction.jsonl   a model's answers to LLM-KB's extraction prompts
-    results/repo_qa/NAME/answers/MODEL/questions.jsonl    a model's answers to the questions, of all pipelines
+    results/repo_qa/NAME/index.json        files, chunks, graphs in both modes, seconds by step
+    results/repo_qa/NAME/ranking.json      every question's chunks, the best first; seconds of a query
+    results/repo_qa/NAME/evidence.json     recall and precision, to be read where the source is not at hand
+    results/repo_qa/NAME/answers/MODEL/    what a model said to LLM-KB's extraction, and to the questions
 
-Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json, so that what
-was measured of one is never shown for another, nor overwritten.
+Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
 """
 
 from __future__ import annotations
@@ -64,9 +62,9 @@ def place(repository: str) -> Path:
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
     with zipfile.ZipFile(source) as archive:
         members = [m for m in archive.namelist() if m.startswith(f"{module}/") and m.endswith(SUFFIX)]
-        if not members:
-            raise UserError(f"{source} has no module {module}; name one that it has")
         archive.extractall(folder, [m for m in members if not (folder / m).exists()])
+    if not members:
+        raise UserError(f"{source} has no module {module}; name one that it has")
     return folder / module
 
 
@@ -226,18 +224,14 @@ class RepositoryStudy:
         frames = (table(self.graph, self.questions, p) for p in (self.pipelines, self.variants))
         return ContextEvidence(self.name, self.k, self.depth, *frames)
 
-    @cached_property
-    def cache(self) -> GenerationCache:
-        """What the model has answered so far for this repository."""
-        return GenerationCache(self.folder / "answers" / slug(self.model))
-
     def _generator(self, stage: str, most: int) -> Generator:
         """The model, which alone decides where an answer of at most so many tokens ends."""
         parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
         parameters["style"] = model_spec(self.model).style
         # Eight at once: the contexts have some 5,000 tokens each.
         decoding = Decoding(parameters, stop=lambda text: False, slots=8)
-        return Generator(self.model, decoding, self.cache, self.results, self.backend)
+        cache = GenerationCache(self.folder / "answers" / slug(self.model))
+        return Generator(self.model, decoding, cache, self.results, self.backend)
 
     @cached_property
     def extractor(self) -> Generator:
