@@ -20,7 +20,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
-    "analysis/test_topic_rates.py",
+    "analysis/test_topics.py",
     "benchmarks/test_benchmarks.py",
     "execution/test_attacks.py",
     "execution/test_official.py",
@@ -41,7 +41,6 @@ SLOW = {
     "test_jupyter.py",
     "test_kernel.py",
     "test_notebooks.py",
-    "test_processes.py",
     "test_revisions.py",
 }
 

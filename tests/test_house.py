@@ -54,11 +54,11 @@ BUDGETS = {
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Block"}
+TWICE: set[str] = set()
 
-# Called by what is written in a string or in a script: by a worker's command line, JupyterLab, a test run in
+# Called by what is written in a string or in a script: by JupyterLab, by a test run in
 # the sandbox.
-BY_NAME = {"core/workers.serve", "lab.without_outputs", "papers/cast/inside.run_all"}
+BY_NAME = {"lab.without_outputs", "papers/cast/inside.run_all"}
 # Public without a caller yet; nothing may be added.
 UNCALLED = {"data/benchmarks.title_of"}
 

@@ -17,7 +17,8 @@ import torch
 from pkg_lib.core import models
 from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
 from pkg_lib.core.types import Generation, UserError
-from pkg_lib.experiment import forecast, run
+from pkg_lib.data import benchmark
+from pkg_lib.experiment import forecast
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 
@@ -42,7 +43,7 @@ def other_model(tiny_model, tmp_path_factory) -> Path:
 @pytest.fixture
 def results(own_cache, tmp_path, monkeypatch):
     """An empty results directory, short completions, and retrieval out of reach."""
-    monkeypatch.setitem(run.DECODING, "max_new_tokens", 8)
+    monkeypatch.setitem(benchmark.DECODING, "max_new_tokens", 8)
     monkeypatch.setattr("pkg_lib.experiment.run.knowledge_of", lambda corpus: pytest.fail("retrieved"))
     return tmp_path / "results"
 
@@ -241,6 +242,6 @@ def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monke
     first = embed.Embedder("tiny")
     hub.main = NEW
     second = embed.Embedder("tiny")
-    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.folder != second.cache.folder
+    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.path != second.cache.path
     hub.close()
     assert embed.Embedder("tiny").revision == NEW

@@ -1,77 +1,160 @@
-"""Topics and maps of a benchmark: made once, kept, made again when what they were made from changes."""
+"""Topics and maps of a benchmark: made once, kept, made again when what they were made from changes; and the
+measurement of neighbours, from points whose neighbourhoods are known."""
 
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
 import pandas as pd
 import pytest
+from notebook_code import definitions
 
+from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.papers.pkg import task_maps, topics
+from pkg_lib.papers.pkg import task_maps
+from pkg_lib.papers.pkg.task_maps import map_of, nearest, project, topics_of
 
-TASKS = [
-    Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """Sort {i}."""\n', "f", "", "") for i in range(3)
-]
+MAPS = definitions("umap_correctness")
+
+
+def sort_task(i, text="Sort it"):
+    return Task(f"HumanEval/{i}", "humaneval", f'def f():\n    """{text}."""\n', "f", "", "")
 
 
 @pytest.fixture
 def tasks(monkeypatch, embedder):
-    found = list(TASKS)
-    monkeypatch.setattr(task_maps, "load_benchmark", lambda name: found)
+    tasks = [sort_task(i) for i in range(3)]
+    monkeypatch.setattr(task_maps, "load_benchmark", lambda name: tasks)
     monkeypatch.setattr(task_maps, "Embedder", lambda: embedder)
-    return found
+    return tasks
 
 
-def missing(name):
+def absent(name):
     raise BenchmarkMissing("no tasks here")
 
 
-def test_topics_are_kept_until_a_task_changes(tasks, tmp_path, monkeypatch):
-    first = task_maps.topics_of("humaneval", tmp_path)
-    assert list(first["topic"]) == ["Sorting and Searching"] * 3
+def test_topics_are_kept_until_a_task_or_the_embedder_changes(tasks, tmp_path, monkeypatch):
+    assert list(topics_of("humaneval", tmp_path)["topic"]) == ["Sorting and Searching"] * 3
     path = tmp_path / "tasks" / "humaneval.topics.csv"
-    assert "Sort 1." not in path.read_text()
+    assert "Sort it" not in path.read_text()
     path.write_text(path.read_text().replace("Sorting and Searching", "Algorithms"))
-    assert set(task_maps.topics_of("humaneval", tmp_path)["topic"]) == {"Algorithms"}
-    tasks[0] = Task(
-        "HumanEval/0", "humaneval", 'def f():\n    """Find the area of a square."""\n', "f", "", ""
-    )
-    assert task_maps.topics_of("humaneval", tmp_path)["topic"].iloc[0] == "Geometry and Trigonometry"
+    assert set(topics_of("humaneval", tmp_path)["topic"]) == {"Algorithms"}
+    tasks[0] = sort_task(0, "Find the area of a square")
+    assert topics_of("humaneval", tmp_path)["topic"].iloc[0] == "Geometry and Trigonometry"
     before = path.read_text().partition("\n")[0]
     monkeypatch.setattr(task_maps, "DEFAULT", "another embedder")
-    task_maps.topics_of("humaneval", tmp_path)
+    topics_of("humaneval", tmp_path)
     assert path.read_text().partition("\n")[0] != before
 
 
 def test_where_the_tasks_cannot_be_had_the_file_is_used_as_it_is(tasks, tmp_path, monkeypatch):
-    made = task_maps.topics_of("humaneval", tmp_path), task_maps.map_of("humaneval", tmp_path)
-    monkeypatch.setattr(task_maps, "load_benchmark", missing)
-    assert task_maps.topics_of("humaneval", tmp_path).equals(made[0])
-    assert task_maps.map_of("humaneval", tmp_path).equals(made[1])
+    first = [make("humaneval", tmp_path) for make in (topics_of, map_of)]
+    monkeypatch.setattr(task_maps, "load_benchmark", absent)
+    assert all(
+        make("humaneval", tmp_path).equals(f) for make, f in zip((topics_of, map_of), first, strict=True)
+    )
     with pytest.raises(BenchmarkMissing):
-        task_maps.topics_of("mbpp", tmp_path)
-
-
-def test_a_damaged_file_is_named(tasks, tmp_path, monkeypatch):
-    task_maps.topics_of("humaneval", tmp_path)
-    monkeypatch.setattr(task_maps, "load_benchmark", missing)
+        topics_of("mbpp", tmp_path)
     (tmp_path / "tasks" / "humaneval.topics.csv").write_text("# made from x\n")
     with pytest.raises(UserError, match=r"humaneval\.topics\.csv is damaged"):
-        task_maps.topics_of("humaneval", tmp_path)
+        topics_of("humaneval", tmp_path)
 
 
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
-def test_committed_topics_and_maps_are_of_these_tasks_and_rules(benchmark):
+def test_committed_topics_and_maps_are_of_these_tasks_and_rules(benchmark, tmp_path, monkeypatch):
     try:
-        tasks = load_benchmark(benchmark)
+        load_benchmark(benchmark)
     except BenchmarkMissing as e:
         pytest.skip(str(e))
-    folder = ROOT / "results" / "tasks"
-    marks = {"topics": topics.made_from, "map": task_maps.projection.made_from}
-    for name, made_from in marks.items():
-        first = (folder / f"{benchmark}.{name}.csv").read_text().partition("\n")[0]
-        assert first == task_maps.MARK + made_from(tasks, task_maps.DEFAULT)
-    stored = pd.read_csv(folder / f"{benchmark}.topics.csv", comment="#", index_col="task_id")
-    ruled = {t.id: topics.by_rules(topics.statement(t), t.solution) for t in tasks}
-    assert {i: r.topic for i, r in ruled.items() if r} == stored.loc[
-        stored["by"] == "rule", "topic"
-    ].to_dict()
+    shutil.copytree(ROOT / "results" / "tasks", tmp_path / "tasks")
+    monkeypatch.setattr(task_maps, "Embedder", None)  # whoever makes one of them again needs it
+    assert len(topics_of(benchmark, tmp_path)) == len(map_of(benchmark, tmp_path)) > 100
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_too_few_points_for_umap_lie_in_a_row(n):
+    points = project([f"T/{i}" for i in range(n)], np.eye(3, dtype=np.float32)[:n])
+    assert list(points["x"]) == list(range(n)) and all(len(t.split()) == n - 1 for t in points["neighbours"])
+
+
+TWICE = """
+import numpy as np
+from pkg_lib.papers.pkg import task_maps
+task_maps.SETTINGS["n_epochs"] = 10
+for n in (4, 40):
+    vectors = np.random.default_rng(1).normal(size=(n, 8)).astype(np.float32)
+    first, second = (task_maps.project([str(i) for i in range(n)], vectors) for _ in range(2))
+    assert first.equals(second) and np.isfinite(first[["x", "y"]]).all(axis=None)
+    assert first["x"].nunique() == n, first
+"""
+
+
+def test_umap_gives_the_same_points_twice_however_few_there_are():
+    """UMAP itself, interpreted: its compilation would take longer."""
+    slow = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    run = subprocess.run([sys.executable, "-c", TWICE], env=slow, cwd=ROOT, capture_output=True)
+    assert run.returncode == 0, run.stderr.decode()
+
+
+def clusters(n=20):
+    """Two far groups of n points each, in the plane and by their stored neighbours."""
+    rng = np.random.default_rng(0)
+    xy = np.vstack([rng.normal(0, 1, (n, 2)), rng.normal(100, 1, (n, 2))])
+    ids = [f"T/{i}" for i in range(2 * n)]
+    frame = pd.DataFrame(xy, columns=["x", "y"], index=pd.Index(ids, name="task_id"))
+    return frame.assign(neighbours=[" ".join(ids[j] for j in row) for row in nearest(xy)])
+
+
+def neighbourhoods(points, values, topic="a"):
+    verdicts = pd.DataFrame({"None": values}, points.index).astype("boolean")
+    return MAPS["neighbourhoods"](verdicts, points, pd.Series(topic, points.index))
+
+
+def test_outcomes_that_gather_are_beyond_chance_and_mixed_ones_are_not():
+    points = clusters()
+    for free, _ in neighbourhoods(points, [True] * 20 + [False] * 20).values():
+        assert free.share == 1 and free.p < 0.001 and free.chance == pytest.approx(19 / 39, abs=0.01)
+    for free, _ in neighbourhoods(points, [True, False] * 20).values():
+        assert free.share < 0.65 and free.p > 0.05
+
+
+def test_within_topics_the_place_says_nothing_that_the_topic_does_not_say():
+    topic = ["a"] * 20 + ["b"] * 20
+    free, within = neighbourhoods(clusters(), [True] * 19 + [False] * 21, topic)["None", "plane"]
+    assert free.p < 0.001 and within.p > 0.01 and within.chance == pytest.approx(within.share, abs=0.05)
+
+
+def test_permutations_within_groups_leave_every_group_its_rate():
+    outcomes, groups = np.array([True, False, False, False] * 2), np.array([0, 1] * 4)
+    near = np.array([[0, 2], [4, 6], [2, 0], [6, 4]])  # all of group 0, which holds the two that passed
+    same = MAPS["same_outcome"](outcomes, near, groups)
+    assert same.share == 0 and same.chance == pytest.approx(1 / 3, abs=0.02) and same.p == pytest.approx(1)
+
+
+def test_neighbours_that_are_not_measured_are_left_out():
+    points = clusters(3)
+    pairs = MAPS["neighbour_pairs"](points, ["T/0", "T/1", "T/5"], "embedding")
+    assert sorted(map(tuple, pairs)) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    assert MAPS["neighbour_pairs"](points, ["T/0"], "plane").shape == (0, 2)
+
+
+@pytest.mark.parametrize("values", [[True] * 6, [True] + [pd.NA] * 5])
+def test_one_outcome_alone_or_one_task_is_not_measured(values):
+    assert set(neighbourhoods(clusters(3), values).values()) == {None}
+    assert MAPS["neighbour_row"](None) == [DASH] * 7
+
+
+def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown():
+    drawn = MAPS["drawn"]
+    columns = {"None": [True] * 4, "Dense": [True, True, False, False], "Block-PKG": [True] + [False] * 3}
+    verdicts = pd.DataFrame(columns | {"Reranked": [pd.NA] * 4, "Ideal": [True] * 4}).astype("boolean")
+    shown, instead = drawn(verdicts, ["None", "Reranked"])
+    assert shown == ["None", "Dense"] and "Reranked" in instead[0] and "Dense" in instead[0]
+    assert drawn(verdicts[["None", "Reranked"]], ["None", "Reranked"])[0] == ["None"]
+    assert drawn(verdicts, ["None", "Block-PKG"]) == (["None", "Block-PKG"], [])
+    with pytest.raises(UserError, match="no column 'BM25'"):
+        drawn(verdicts, ["None", "BM25"])

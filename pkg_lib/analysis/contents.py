@@ -1,9 +1,10 @@
-"""What the report shows, in order: sections as notebooks leave them, a page an experiment, a page a study."""
+"""What the report shows, in order: sections, a page an experiment or a study, the items of the papers."""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import field
 from itertools import groupby
 from typing import Annotated, Any
@@ -11,9 +12,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from pkg_lib.analysis.tables import points
+from pkg_lib.analysis.tables import HERE
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.data.corpora import PUBLISHED
 
 STUDIES = "Studies"
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
@@ -22,24 +23,20 @@ Named = Annotated[dict[str, str], BeforeValidator(dict)]
 
 @dataclass(frozen=True)
 class Section:
-    """One notebook's part of the report.
+    """One notebook's part of the report."""
 
-    `stem`: what its files start with; `parts`: heading ("" for none) -> HTML; `figures`: name -> caption of
-    STEM.NAME.png and .pdf; `summary`: column -> (text, colour) of a table of rates, for the matrix of
-    experiments; `tables`: names of the files in tables/, without their suffix.
-    """
-
-    stem: str
+    stem: str  # what its files start with
     heading: str
-    parts: Named
+    parts: Named  # heading ("" for none) -> HTML
     findings: list[str]
-    figures: Named
+    figures: Named  # name -> caption of STEM.NAME.png and .pdf
     provenance: dict[str, Any]
-    summary: dict[str, tuple[str, str]] = field(default_factory=dict)
-    tables: list[str] = field(default_factory=list)
+    summary: dict[str, tuple[str, str]] = field(default_factory=dict)  # column -> text and colour of its rate
+    tables: list[str] = field(default_factory=list)  # names of the files in tables/, without their suffix
 
     @property
     def notebook(self) -> str:
+        """Its notebook's name, which is its id on its page."""
         return self.stem.rpartition(".")[2]
 
     @property
@@ -68,14 +65,9 @@ class Section:
         """Its page's name: that of the experiment (the first N tasks are another one), or its own."""
         return self.stem.rpartition(".")[0] if self.about else self.stem
 
-    @property
-    def id(self) -> str:
-        """Its id on its page."""
-        return self.notebook if self.about else self.stem
-
     def anchor(self, part: str) -> str:
         """The id of a part on its page, of "figure NAME", or of the section itself for ""."""
-        return f"{self.id}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.id
+        return f"{self.notebook}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.notebook
 
 
 @dataclass(frozen=True)
@@ -110,36 +102,40 @@ def _page(name: str, sections: list[Section]) -> Page:
     return Page(name, first.title, f"{benchmark}, {model}", corpus + limited, sections)
 
 
-def matrix(pages: Iterable[Page]) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
-    """(columns, [(benchmark and model, rows)]): pass@1 of every experiment.
+@dataclass(frozen=True)
+class Item:
+    """One line of paper_items.csv: `place` is a part's heading or a figure's name."""
 
-    A cell is (rate, on how many tasks where some are not measured, colour), from a text as "24.0 (n=467)".
-    """
-    shown = [(p, s) for p in pages for s in p.sections if s.summary]
-    columns = [c for c in COLUMNS if any(c in s.summary for _, s in shown)]
+    paper: str
+    item: str
+    about: str
+    notebook: str
+    place: str
+    benchmark: str
 
-    def row(page: Page, section: Section) -> dict[str, Any]:
-        cells = [section.summary.get(c, ("", "")) for c in columns]
-        parted = [(*text.rstrip(")").partition(" (n=")[::2], colour) for text, colour in cells]
-        return {"page": page, "anchor": section.id, "cells": parted}
+    def shown_by(self, section: Section) -> bool:
+        benchmark = self.benchmark or section.provenance.get("benchmark")
+        return section.notebook == self.notebook and section.provenance.get("benchmark") == benchmark
 
-    groups = groupby(shown, key=lambda pair: pair[0].group)
-    return columns, [(group, [row(*pair) for pair in pairs]) for group, pairs in groups]
+    @property
+    def waits_for(self) -> str:
+        """Which notebook would show it."""
+        return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
+
+    def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
+        """The page that shows it, that of the authors' contexts first, and the id of the place on it.
+
+        A section that lacks the part or figure is itself the place.
+        """
+        shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
+        if not shown:
+            return None
+        page, section = min(shown, key=lambda pair: bool(pair[0].about) and pair[0].about[2] != PUBLISHED)
+        figure = f"figure {self.place}" if self.place in section.figures else ""
+        return page, section.anchor(self.place if self.place in section.parts else figure)
 
 
-def headline(differences: Sequence[tuple[Page, Mapping[str, float]]]) -> str:
-    """One sentence on how retrieval compares with None; "" where nothing is compared.
-
-    `differences`: points of pass@1 against None on tasks measured in both, by column, of each experiment's
-    page.
-    """
-    ranked = sorted((d, c, f"{p.label}, {p.group}") for p, row in differences for c, d in row.items())
-    if not ranked:
-        return ""
-    more, fewer = sum(d > 0 for d, *_ in ranked), sum(d < 0 for d, *_ in ranked)
-    (low, worst, there), (high, best, here) = ranked[0], ranked[-1]
-    return (
-        f"Set against no retrieval on the same tasks, {more} of {len(ranked)} retrieval columns in "
-        f"{len(differences)} experiments solve more tasks and {fewer} solve fewer: from {points(low / 100)} "
-        f"points of pass@1 ({worst}; {there}) to {points(high / 100)} ({best}; {here})."
-    )
+def items() -> list[Item]:
+    """All of them, in the papers' order."""
+    with (HERE / "paper_items.csv").open(encoding="utf8", newline="") as file:
+        return [Item(**row) for row in csv.DictReader(file)]

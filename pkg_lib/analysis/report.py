@@ -9,25 +9,22 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import pandas as pd
 from markupsafe import Markup
 from pydantic import TypeAdapter
 
-from pkg_lib.analysis.contents import Page, Section, headline, matrix, pages
-from pkg_lib.analysis.paper_map import items, paper_map
+from pkg_lib.analysis.contents import Page, Section, items, pages
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
 
-KINDS = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown", "pdf": "PDF", "png": "PNG"}
 FAILED = "<!-- stopped with an error -->"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: (page's name -> its grid of verdicts, the files that belong).
@@ -48,8 +45,9 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     A damaged file is left out and named on the page; UserError names it too, once the page is written.
     """
     damaged: list[str] = []
+    index = results / "index.html"
     sections = _sound(_section, sorted(results.glob("tables/*.json")), damaged).values()
-    site, back = pages(sections), {s.stem: (s.page, s.id) for s in sections}
+    site, back = pages(sections), {s.stem: (s.page, s.notebook) for s in sections}
     notebooks = sorted(results.glob("notebooks/*.ipynb"))
     rendered = _sound(lambda p: render_notebook(p, back.get(p.stem)), notebooks, damaged)
     failed = {p.stem for p, html in rendered.items() if FAILED in html.read_text("utf8")}
@@ -57,9 +55,10 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     written = _sound(lambda p: tasks(p, site), [results], damaged) if tasks else {}
     grids, files = written.get(results, ({}, set((results / "site" / "tasks").rglob("*.html"))))
     benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
-    shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks]}
+    shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks], "failed": failed}
+    shared["exists"] = lambda path: (results / path).exists()
     for page in site:
-        views = [_view(s, results, s.stem in failed, site) for s in page.sections]
+        views = [_view(s, results, site) for s in page.sections]
         about = {"root": "../", "here": page, "sections": views, "grid": grids.get(page.name)}
         path = results / "site" / f"{page.name}.html"
         write_text(path, render("sections.html.j2", **about, **shared))
@@ -68,13 +67,19 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
         write_text(results / "site" / name, (TEMPLATES / name).read_text("utf8"))
     for stale in set((results / "site").rglob("*.html")) - files:
         stale.unlink()
-    index, (columns, groups) = results / "index.html", matrix(site)
     against = [(p, row) for p in site if p.about and (row := _differences(results, p))]
-    first = {"root": "", "here": None, "columns": columns, "groups": groups, "against": against}
-    first |= {"headline": headline(against), "papers": paper_map(site), "damaged": damaged}
-    first["unfinished"] = [
-        (p.stem, f"notebooks/{html.name}") for p, html in rendered.items() if p.stem not in back
-    ]
+    rates = [(p, s) for p in site for s in p.sections if s.summary]
+    first = {
+        "root": "",
+        "here": None,
+        "rates": rates,
+        "columns": [c for c in COLUMNS if any(c in s.summary for _, s in rates)],
+        "against": against,
+        "ranked": sorted(((d, c, p) for p, row in against for c, d in row.items()), key=lambda end: end[:2]),
+        "papers": [(item, item.link(site)) for item in items()],
+        "damaged": damaged,
+        "unfinished": [(p.stem, f"notebooks/{h.name}") for p, h in rendered.items() if p.stem not in back],
+    }
     write_text(index, render("index.html.j2", **first, **shared))
     if damaged:
         raise UserError(f"{'; '.join(damaged)} ({index} shows the rest)")
@@ -111,40 +116,21 @@ def _section(path: Path) -> Section:
         raise UserError(
             f"{path} is damaged or of another version; delete it and run its notebook again"
         ) from e
-    drawn = {n: c for n, c in section.figures.items() if len(_files(path.parents[1], section.stem, n)) == 2}
-    return replace(section, figures=drawn)
+    stem = path.parents[1] / "figures" / section.stem
+    there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").exists() for s in ("pdf", "png"))}
+    return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
 
 
-def _files(results: Path, stem: str, figure: str) -> list[Path]:
-    """PDF and PNG of a figure, where they exist."""
-    return [p for s in ("pdf", "png") if (p := results / "figures" / f"{stem}.{figure}.{s}").exists()]
-
-
-def _view(section: Section, results: Path, failed: bool, site: Sequence[Page]) -> dict[str, Any]:
-    """What the template prints of a section beside its own fields: only links to files that exist."""
-
-    def links(paths: Sequence[Path]) -> list[tuple[str, str]]:
-        return [(KINDS[p.suffix[1:]], p.relative_to(results).as_posix()) for p in paths if p.exists()]
-
-    files, sizes = [], {}
-    for table in section.tables:
-        name = f"table {table.removeprefix(section.stem).lstrip('.').replace('_', ' ')}".strip()
-        files.append((name, links([results / "tables" / f"{table}.{s}" for s in ("csv", "tex", "md")])))
-    for figure in section.figures:
-        pdf, png = _files(results, section.stem, figure)
-        files.append((f"figure {figure.replace('_', ' ')}", links([pdf, png])))
-        sizes[figure] = _size(png)
+def _view(section: Section, results: Path, site: Sequence[Page]) -> dict[str, Any]:
+    """What the template prints of a section beside its own fields."""
     others = [(p, s) for p in site for s in p.sections if s.notebook == section.notebook and s is not section]
-    page = f"notebooks/{section.stem}.html"
+    pngs = {name: results / "figures" / f"{section.stem}.{name}.png" for name in section.figures}
     return {
         "section": section,
         "items": [i for i in items() if i.shown_by(section)],
         "elsewhere": others,
-        "sizes": sizes,
-        "page": page if (results / page).exists() else "",
-        "files": [(name, paths) for name, paths in files if paths],
+        "sizes": {name: _size(png) for name, png in pngs.items()},
         "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
-        "failed": failed,
     }
 
 
@@ -167,41 +153,9 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
     mark = f"rendered from {digest(*sources, *figures, *(back or ()))}"
     if target.exists() and mark in target.read_text("utf8"):
         return target
-    from nbconvert import HTMLExporter  # here, since its import takes longer than all that is unchanged
+    import nbformat  # here, since its and nbconvert's imports take longer than all that is unchanged
+    from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
-
-    notebook = _read(ipynb)
-    code = [c for c in notebook.cells if c.cell_type == "code"]
-    failed = any(o.output_type == "error" for c in code for o in c.outputs)
-    for cell in code:
-        shown = [
-            o
-            for o in cell.outputs
-            if o.get("name") != "stderr" and "widget" not in " ".join(o.get("data", {}))
-        ]
-        cell.outputs = [_linked(o, figures) for o in shown]
-    body, _ = HTMLExporter(template_name="basic", exclude_anchor_links=True).from_notebook_node(notebook)
-    highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
-    values = {"title": ipynb.stem, "source": ipynb.name, "mark": mark, "back": back, "root": "../"}
-    values |= {"body": Markup(body), "highlight": Markup(highlight), "failed": FAILED if failed else ""}
-    write_text(target, render("notebook.html.j2", **values))
-    return target
-
-
-def _linked(output: Any, figures: Mapping[str, str]) -> Any:
-    """An output whose picture lies in results/figures/ with a link to it in the picture's place."""
-    png = output.get("data", {}).get("image/png", "")
-    if name := figures.get(png.replace("\n", "")):
-        about = output.get("metadata", {}).get("image/png", {})
-        image = Markup('<img loading="lazy" src="../figures/{}" width="{}" alt="{}">')
-        output.data = {
-            "text/html": image.format(quote(name), about.get("width", 480), about.get("alt", name))
-        }
-    return output
-
-
-def _read(ipynb: Path) -> Any:
-    import nbformat
 
     try:
         notebook = nbformat.read(ipynb, as_version=4)
@@ -209,4 +163,12 @@ def _read(ipynb: Path) -> Any:
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as e:
         problem = "is not a notebook (a run was cut off while it was written?)"
         raise UserError(f"{ipynb} {problem}; delete it and run again") from e
-    return notebook
+    failed = any(o.output_type == "error" for c in notebook.cells for o in c.get("outputs", []))
+    looks = {"template_name": "basic", "template_file": str(TEMPLATES / "executed.html.j2")}
+    exporter = HTMLExporter(**looks, exclude_anchor_links=True)
+    body, _ = exporter.from_notebook_node(notebook, {"figures": figures})
+    highlight = HtmlFormatter(style="default").get_style_defs(".highlight")
+    values = {"title": ipynb.stem, "source": ipynb.name, "mark": mark, "back": back, "root": "../"}
+    values |= {"body": Markup(body), "highlight": Markup(highlight), "failed": FAILED if failed else ""}
+    write_text(target, render("notebook.html.j2", **values))
+    return target

@@ -1,12 +1,13 @@
 """The Hugging Face hub: is it there, which commit of a repository is meant, and the files of that commit.
 
-A name such as "main" means another commit every month, so what is loaded is always the snapshot of one
-commit.
+A name such as "main" means another commit every month, so what is loaded is always one commit's snapshot.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pkg_lib.core.types import UserError
@@ -18,8 +19,7 @@ OTHERS = ("*/*", "*.gguf", "*.onnx", "*.pth", "*.pt", "*.h5", "*.msgpack")
 
 
 def reachable() -> bool:
-    """Whether the hub (HF_ENDPOINT, else huggingface.co) answers: one probe, since its client tries for
-    long."""
+    """Whether the hub answers: one probe, since its client tries for long."""
     import httpx
 
     if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES", "ON"):
@@ -31,15 +31,17 @@ def reachable() -> bool:
     return True
 
 
-def require(what: str, otherwise: str) -> None:
-    """UserError when the hub does not answer; `otherwise` says what else the user can do."""
-    if not reachable():
+def require(what: str, otherwise: str, repository: str = "", revision: str = "") -> Path | None:
+    """None where the hub answers, else the snapshot in the local cache. UserError where there is neither."""
+    if reachable():
+        return None
+    if not repository or (folder := cached(repository, revision)) is None:
         raise UserError(f"{what} comes from the Hugging Face hub, which does not answer; {otherwise}")
+    return folder
 
 
 def cached(repository: str, revision: str = "") -> Path | None:
-    """The snapshot of a revision ("" is the main branch) in the local cache; its name is the commit. None:
-    none."""
+    """The snapshot of a revision ("": the main branch) in the local cache, if any; its name is the commit."""
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(repository, "config.json", revision=revision or None)
@@ -47,39 +49,36 @@ def cached(repository: str, revision: str = "") -> Path | None:
 
 
 def commit(repository: str, what: str, revision: str = "", otherwise: str = TRY_AGAIN) -> str:
-    """The commit that a revision means now: the hub's answer, else the cache's; UserError where neither
-    knows."""
-    from httpx2 import HTTPError  # what the hub's client lets through where a connection breaks off
+    """The commit that a revision means now: the hub's answer, else the cache's. UserError without either."""
     from huggingface_hub import hf_hub_download
 
-    if not reachable():
-        if (folder := cached(repository, revision)) is None:
-            raise UserError(f"{what} comes from the Hugging Face hub, which does not answer; {otherwise}")
+    if folder := require(what, otherwise, repository, revision):
         return folder.name
-    try:
+    with _served(f"{what}: {repository} {revision}"):
         # Unlike a mere question for the commit this leaves its name in the local cache, for times without it.
         return Path(hf_hub_download(repository, "config.json", revision=revision or None)).parent.name
-    except (HTTPError, OSError, ValueError) as e:
-        raise UserError(f"{what}: the hub does not serve {repository} {revision}: {_reason(e)}") from e
 
 
 def snapshot(repository: str, commit: str, what: str) -> Path:
     """The directory with a commit's tokenizer, configuration and weights (safetensors if any)."""
-    from httpx2 import HTTPError
     from huggingface_hub import HfApi, snapshot_download
 
-    place = f"{what}: commit {commit[:12]} of {repository}"
-    if not reachable():
-        if (folder := cached(repository, commit)) is None:
-            raise UserError(f"{place} is not in the local cache and the hub does not answer")
+    what = f"{what}: commit {commit[:12]} of {repository}"
+    if folder := require(what, TRY_AGAIN, repository, commit):
         return folder
-    try:
+    with _served(what):
         names = HfApi().list_repo_files(repository, revision=commit)
         bins = ["*.bin"] if any(n.endswith(".safetensors") and "/" not in n for n in names) else []
         return Path(snapshot_download(repository, revision=commit, ignore_patterns=[*OTHERS, *bins]))
+
+
+@contextmanager
+def _served(what: str) -> Iterator[None]:
+    """UserError for what the hub's client lets through."""
+    from httpx2 import HTTPError
+
+    try:
+        yield
     except (HTTPError, OSError, ValueError) as e:
-        raise UserError(f"{place} cannot be had from the hub: {_reason(e)}") from e
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+        reason = str(e).strip().partition("\n")[0]
+        raise UserError(f"{what} cannot be had from the hub: {reason}") from e

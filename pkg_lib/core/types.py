@@ -31,8 +31,7 @@ class UserError(Exception):
 
 
 class NotAtHand(UserError):
-    """What a notebook or an experiment needs is not here: stored results, a corpus, a benchmark. A run leaves
-    it out by name."""
+    """Stored results, a corpus or a benchmark that is needed is not here; a run leaves it out by name."""
 
     label = "not at hand"
 
@@ -55,13 +54,10 @@ NOTHING = digest("")  # the `sha256` of an empty context
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row of a corpus (Section 4): an answer of PythonAlpaca, a source file, a section of a tutorial, a
-    docstring.
+    """One row of a corpus (Section 4).
 
-    `kind` says how to read `text`. Code: "python" is a module, "answer" has fenced code blocks. Text: a
-    section in reStructuredText, HTML, Markdown or plain "text", or a "docstring" below its signature. `unit`
-    is what the row is to the row-level columns: "row" documents are indexed by BM25 and Dense, "function"
-    documents only feed the graph.
+    `kind` says how to read `text`: "python" is a module, "answer" has fenced code blocks, "docstring" stands
+    below its signature. BM25 and Dense index "row" documents; "function" documents only feed the graph.
     """
 
     id: str
@@ -72,8 +68,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One benchmark problem. `prompt` is what the model is asked, `test` what decides (never shown to the
-    model)."""
+    """One benchmark problem. `prompt` is what the model is asked; it never sees `test`, which decides."""
 
     id: str
     benchmark: str
@@ -85,12 +80,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a retriever found for a task: C(q) of Equations 8 and 9. `text` is empty when nothing was found.
+    """What a retriever gives for a task: C(q) of Equations 8 and 9. `text` is empty when nothing matched.
 
-    `source` names the document and its lines; `score` is the retriever's own (cosine or BM25); `pruned` names
-    the removed branch's lines; `truncated` says that the budget cut the text; `defines_task` that the text
-    defines the very function that the task asks for (None: not looked at). A stored context of a corpus that
-    may not be copied has `text` None; `sha256` still identifies it.
+    `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut the
+    text; `defines_task`: it defines the very function that is asked for (None: not looked at). A stored
+    context of a corpus that may not be copied has `text` None; `sha256` still identifies it.
+    Where prompts are measured in the model's tokens, `tokens` is the text's length in them and
+    `prompt_sha256` names the very prompt that it stood in.
     """
 
     task_id: str
@@ -102,6 +98,8 @@ class Context:
     truncated: bool = False
     defines_task: bool | None = None
     sha256: str = ""
+    tokens: int | None = None
+    prompt_sha256: str = ""
 
     def __post_init__(self) -> None:
         if self.text is not None:
@@ -118,8 +116,7 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt to complete. `text` goes into the model's own chat template where it has one; `sample`
-    numbers the completions of one prompt where several are drawn."""
+    """One prompt to complete; `sample` numbers the completions of one prompt where several are drawn."""
 
     task_id: str
     text: str
@@ -129,8 +126,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One completion as the cache holds it. `raw` is the model's text; `tokens` its token ids without the end
-    token."""
+    """One completion as the cache holds it: `raw` text and its token ids without the end token."""
 
     key: str
     task_id: str
@@ -143,11 +139,10 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict. "not_measured" is never the model's failure: there is no completion, no published context,
-    no stored verdict on this very solution, or the sandbox had a fault.
+    """A verdict. "not_measured" is never the model's failure: something is not stored, or the sandbox failed.
 
-    `error` is a name of the taxonomy in execution/errors.py ("" when passed), `detail` the last line of the
-    traceback, `seconds` the wall time in the sandbox.
+    `error` is a name of the taxonomy in execution/errors.py, `detail` the traceback's last line, `seconds`
+    the wall time in the sandbox.
     """
 
     status: Status
@@ -158,4 +153,4 @@ class Outcome:
     @classmethod
     def of(cls, row: dict[str, Any]) -> Outcome:
         """The outcome in a stored row, whatever else the row holds."""
-        return cls(**{k: row[k] for k in cls.__slots__})
+        return cls(**{k: row[k] for k in cls.__slots__ if k in row})

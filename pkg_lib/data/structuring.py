@@ -63,7 +63,7 @@ def structure(
     documents = corpora.load_corpus(corpus)
     log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
     folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
-    if structurer == "llm":
+    if model:
         documents = qualifying(documents)
         log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
         asked = Structurer(model, folder / "answers" / slug(model), results, backend)
@@ -145,13 +145,14 @@ def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
     by_document = {s.document: s.value for s in values if s.value is not None}
     words = common = other = examples = same = 0
     for reference in structured([d for d in documents if d.id in by_document], "headings"):
-        value = by_document[reference.document]
-        expected, present = _words(reference.value), _words(value)
+        strings = list(_strings(by_document[reference.document]))
+        references = list(_strings(reference.value))
+        expected, present = _words(references), _words(strings)
         words, other = words + expected.total(), other + present.total()
         common += (expected & present).total()
-        strings = [_squeezed(text) for _, text in _strings(value)]
-        codes = [_squeezed(text) for key, text in _strings(reference.value) if key == "code"]
-        examples, same = examples + len(codes), same + sum(any(c in text for text in strings) for c in codes)
+        texts = [_squeezed(text) for _, text in strings]
+        codes = [_squeezed(text) for key, text in references if key == "code"]
+        examples, same = examples + len(codes), same + sum(any(c in text for text in texts) for c in codes)
     return {
         "documents": len(by_document),
         "headings_words": words,
@@ -171,18 +172,15 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """(key, text) of each string of a JSON value, and ("", title) of each key that is a title."""
     if isinstance(value, str):
         yield key, value
-    elif isinstance(value, list):
-        for child in value:
-            yield from _strings(child)
-    elif isinstance(value, dict):
-        for name, child in value.items():
-            if name not in ("explanation", "examples", "code"):
-                yield "", name
-            yield from _strings(child, name)
+    children = value.items() if isinstance(value, dict) else ()
+    for name, child in [("", v) for v in value] if isinstance(value, list) else children:
+        if name not in ("", "explanation", "examples", "code"):
+            yield "", name
+        yield from _strings(child, name)
 
 
-def _words(value: Any) -> Counter[str]:
-    return Counter(w for _, text in _strings(value) for w in re.findall(r"\w+", text.lower()))
+def _words(strings: list[tuple[str, str]]) -> Counter[str]:
+    return Counter(w for _, text in strings for w in re.findall(r"\w+", text.lower()))
 
 
 def _squeezed(text: str) -> str:
@@ -202,10 +200,8 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     current = {d.id: digest(d.text) for d in documents}
     values = []
     for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
-        text = row.pop("text_sha256")
-        if current.get(row["document"], text) != text:
-            raise UserError(
-                f"{path}: {row['document']} has changed since it was structured; structure the corpus again"
-            )
+        name, text = row["document"], row.pop("text_sha256")
+        if current.get(name, text) != text:
+            raise UserError(f"{path}: {name} has changed since it was structured; structure the corpus again")
         values.append(Structured(**row))
     return values

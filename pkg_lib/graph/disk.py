@@ -1,12 +1,10 @@
-"""A graph in a directory: saved whole, loaded without reading its payloads, with vectors per embedder.
+"""A graph in a directory: saved whole, opened by mapping it into memory, with vectors per embedder.
 
-    graph.json               the marker: which files make the graph, and what it is
-    nodes-HASH.arrow, documents-HASH.arrow, payloads-HASH.arrow, vectors-EMBEDDER-HASH.npy
+    graph-6.arrow                     nodes, payloads, documents; 6 is the form of the file
+    vectors-EMBEDDER-PAYLOADS.npy     a row a payload; PAYLOADS is the digest of those it was made for
 
-Tables and vectors are mapped into memory, so that a graph of 425,000 nodes is open in about a second. HASH is
-the start of the file's SHA-256, so a damaged file no longer matches its own name. New files stand beside the
-old ones until the marker is replaced (one rename): a crash at any time leaves the last complete version, and
-what no marker names is cleared away by the next writer.
+Each file ends in the SHA-256 of what stands before, and gets its name when it is wholly on the disk: a crash
+at any time leaves the last complete version.
 """
 
 from __future__ import annotations
@@ -15,25 +13,24 @@ import fcntl
 import hashlib
 import json
 import os
-import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from pkg_lib.core.types import UserError
-from pkg_lib.graph.schema import PKG, edges_of
+from pkg_lib.core.store import slug
+from pkg_lib.core.types import UserError, digest
+from pkg_lib.graph.schema import NODES, PKG
 
-FORM = 5  # of the files; a directory of another form is built again
+GRAPH = "graph-6.arrow"
 CHUNK = 4096  # payloads encoded at once
-MARKER = "graph.json"
 AGAIN = "delete the directory and build it again"
-_OURS = ("nodes-", "edges-", "documents-", "payloads-", "vectors-", "index-", "tmp-")
+_TEXT = NODES.get_field_index("text")
+_END = hashlib.sha256().digest_size
 
 
 class Encoder(Protocol):
@@ -46,29 +43,31 @@ class Encoder(Protocol):
 
 def save(graph: PKG, folder: Path) -> None:
     """Makes `graph` the graph of the directory; vectors stay where its payloads are the same."""
-    ids = pa.array([i.encode("utf8", "surrogatepass") for i in graph.documents], pa.binary())
-    tables = {"nodes": graph.nodes, "documents": pa.table({"id": ids}), "payloads": graph.texts}
+    payloads = pa.DictionaryArray.from_arrays(graph.nodes["text"].combine_chunks(), graph.texts)
+    about = {"about": json.dumps([graph.documents, graph.skipped, graph.meta])}
+    table = graph.nodes.set_column(_TEXT, "text", payloads).replace_schema_metadata(about)
+
+    def write(f: IO[bytes]) -> None:
+        with pa.ipc.new_file(f, table.schema) as out:
+            out.write_table(table)
+
     with _writing(folder):
-        files = {name: _store_table(folder, name, table) for name, table in tables.items()}
-        try:
-            old = _marker(folder)
-        except UserError:  # no graph, or one that cannot be read and is about to be replaced
-            old = {"files": {}}
-        vectors = old["vectors"] if old["files"].get("payloads") == files["payloads"] else {}
-        _publish(folder, files=files, vectors=vectors, skipped=graph.skipped, meta=graph.meta)
+        _store(folder / GRAPH, write)
+        for path in folder.iterdir():
+            made = path.name.startswith(("vectors-", "index-"))
+            if made and payloads_digest(graph.texts) not in path.name:
+                path.unlink()
 
 
 def load(folder: Path) -> PKG:
-    """The graph of a directory. UserError when there is none, or with the name of a damaged file."""
-    marker = _marker(folder)
-    while True:
-        try:
-            return _load(folder, marker)
-        except UserError:
-            newer = _marker(folder)
-            if newer == marker:
-                raise
-            marker = newer  # A writer has replaced the version while it was read.
+    """The graph of a directory. UserError when there is none, or one that is damaged."""
+    if not (folder / GRAPH).exists():
+        raise UserError(f"no graph in {folder} (no {GRAPH}); {AGAIN}")
+    table = pa.ipc.open_file(pa.py_buffer(_checked(folder / GRAPH))).read_all()
+    documents, skipped, meta = json.loads(table.schema.metadata[b"about"])
+    payloads = table["text"].combine_chunks()
+    nodes = table.set_column(_TEXT, "text", payloads.indices).replace_schema_metadata()
+    return PKG(nodes, payloads.dictionary, documents, [(document, why) for document, why in skipped], meta)
 
 
 def encode(folder: Path, encoder: Encoder) -> np.ndarray:
@@ -77,26 +76,20 @@ def encode(folder: Path, encoder: Encoder) -> np.ndarray:
     float32 [distinct payloads, d], read-only, mapped into memory. UserError without nodes or for a damaged
     file.
     """
-    _marker(folder)
+    texts = load(folder).texts
+    if not len(texts):
+        raise UserError(f"the graph in {folder} has no nodes, so there is nothing to encode")
+    path = folder / f"vectors-{slug(encoder.name)}-{payloads_digest(texts)}.npy"
     with _writing(folder):
-        marker, graph = _marker(folder), load(folder)
-        if encoder.name not in marker["vectors"]:
-            if not len(graph.texts):
-                raise UserError(f"the graph in {folder} has no nodes, so there is nothing to encode")
-            name = "vectors-" + re.sub(r"[^\w.+-]", "-", encoder.name)
-            file = _store(folder, name, ".npy", lambda f: _write_vectors(graph.texts, encoder, f))
-            marker["vectors"][encoder.name] = file
-            _publish(folder, **marker)
-    return np.load(_checked(folder, marker["vectors"][encoder.name]), mmap_mode="r")
+        if not path.exists():
+            _store(path, lambda f: _write_vectors(texts, encoder, f))
+    _checked(path)
+    return np.load(path, mmap_mode="r")
 
 
-def payloads_digest(texts: pa.Table) -> str:
-    """What an index was made for: the payloads and their order."""
-    return hashlib.sha256(b"".join(texts["key"].to_pylist())).hexdigest()[:16]
-
-
-def _damaged(path: Path, why: object) -> UserError:
-    return UserError(f"{path} is damaged ({why}); {AGAIN}")
+def payloads_digest(texts: pa.Array) -> str:
+    """What vectors and an index are made for: the payloads and their order."""
+    return digest(*texts.to_pylist())[:16]
 
 
 @contextmanager
@@ -108,99 +101,40 @@ def _writing(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as e:
-        raise UserError(
-            f"cannot write the graph {folder}: {e.strerror or e}; free space or give another directory"
-        ) from e
+        advice = f"{e.strerror or e}; free space or give another directory"
+        raise UserError(f"cannot write the graph {folder}: {advice}") from e
 
 
-def _temporary(folder: Path, write: Callable[[IO[bytes]], Any]) -> Path:
-    """A file that is wholly on the disk, under a name that no marker has."""
-    handle, name = tempfile.mkstemp(prefix="tmp-", dir=folder)
-    with os.fdopen(handle, "wb") as f:
+def _store(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """One file with its digest behind it; it has another name until it is wholly on the disk."""
+    temporary = path.with_name("tmp")
+    with temporary.open("w+b") as f:
         write(f)
+        f.seek(0)
+        sha256 = hashlib.file_digest(f, "sha256").digest()
+        f.write(sha256)
         f.flush()
         os.fsync(f.fileno())
-    Path(name).chmod(0o644)
-    return Path(name)
+    temporary.replace(path)
 
 
-def _store(folder: Path, stem: str, suffix: str, write: Callable[[IO[bytes]], Any]) -> str:
-    """Writes one file under the name of its contents; returns that name."""
-    temporary = _temporary(folder, write)
-    return temporary.replace(folder / f"{stem}-{_digest(temporary)}{suffix}").name
-
-
-def _store_table(folder: Path, stem: str, table: pa.Table) -> str:
-    def write(f: IO[bytes]) -> None:
-        with pa.ipc.new_file(f, table.schema) as out:
-            out.write_table(table.combine_chunks())
-
-    return _store(folder, stem, ".arrow", write)
-
-
-def _publish(folder: Path, **marker: Any) -> None:
-    """Makes the files that the marker names the graph of this directory, then clears older ones away."""
-    marker["form"] = FORM
-    text = json.dumps(marker | {"check": _check(marker)}, sort_keys=True) + "\n"
-    _temporary(folder, lambda f: f.write(text.encode())).replace(folder / MARKER)
-    named = {*marker["files"].values(), *marker["vectors"].values()}
-    for path in folder.iterdir():
-        if path.name.startswith(_OURS) and path.name not in named:
-            path.unlink()
-
-
-def _marker(folder: Path) -> dict[str, Any]:
-    """The marker; UserError when there is no graph, or none that this version reads."""
-    path = folder / MARKER
+def _checked(path: Path) -> np.ndarray:
+    """The bytes of a file, mapped into memory, if they are those that were stored; UserError if not."""
     try:
-        marker = json.loads(path.read_text())
-    except OSError as e:
-        raise UserError(f"no graph in {folder} ({e.strerror}); {AGAIN}") from e
-    except ValueError as e:
-        raise _damaged(path, e) from e
-    if marker.get("form", FORM) != FORM:
-        raise UserError(f"{path} is of form {marker['form']}, this version reads {FORM}; {AGAIN}")
-    if marker.pop("check", None) != _check(marker):
-        raise _damaged(path, "its contents have changed")
-    return marker
+        data = np.memmap(path, np.uint8, "r")
+    except (OSError, ValueError) as e:  # of an empty file there is no map
+        raise UserError(f"{path} is damaged ({e}); {AGAIN}") from e
+    if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
+        raise UserError(f"{path} is damaged (its contents have changed); {AGAIN}")
+    return data[:-_END]
 
 
-def _check(marker: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(marker, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _checked(folder: Path, name: str) -> Path:
-    """The path of a file of the graph, if its contents are those that it is named after."""
-    path = folder / name
-    try:
-        intact = _digest(path) in name
-    except OSError as e:
-        raise _damaged(path, e.strerror) from e
-    if not intact:
-        raise _damaged(path, "its contents have changed")
-    return path
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()[:16]
-
-
-def _write_vectors(texts: pa.Table, encoder: Encoder, f: IO[bytes]) -> None:
+def _write_vectors(texts: pa.Array, encoder: Encoder, f: IO[bytes]) -> None:
     """A matrix in runs of CHUNK rows, so that no more than one run is in memory."""
     starts = range(0, len(texts), CHUNK)
-    runs = (encoder.encode(texts["text"][i : i + CHUNK].to_pylist()).astype("<f4") for i in starts)
+    runs = (encoder.encode(texts[i : i + CHUNK].to_pylist()).astype("<f4") for i in starts)
     first = next(runs)
     shape = (len(texts), first.shape[1])
     np.lib.format.write_array_header_1_0(f, {"descr": "<f4", "fortran_order": False, "shape": shape})
     for run in chain([first], runs):
         f.write(run.tobytes())
-
-
-def _load(folder: Path, marker: dict[str, Any]) -> PKG:
-    paths = [_checked(folder, marker["files"][name]) for name in ("nodes", "documents", "payloads")]
-    nodes, documents, texts = (pa.ipc.open_file(pa.memory_map(str(p))).read_all() for p in paths)
-    nodes = nodes.combine_chunks()
-    ids = [i.decode("utf8", "surrogatepass") for i in documents["id"].to_pylist()]
-    edges = edges_of(nodes["type"].to_numpy(), nodes["parent"].to_numpy())
-    return PKG(nodes, edges, texts, ids, [tuple(s) for s in marker["skipped"]], marker["meta"])

@@ -26,10 +26,11 @@ MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 toke
 FORMS = ("closed", "open")
 # A model family's tokens that are no text: prefix, suffix, middle, then what ends the middle.
 FIM = tuple[str, ...]
-_QWEN = "prefix suffix middle pad".split(), "endoftext im_end im_start file_sep repo_name cursor".split()
+_QWEN = "fim_prefix fim_suffix fim_middle fim_pad endoftext im_end im_start file_sep repo_name cursor"
+_STARCODER = "<fim_prefix> <fim_suffix> <fim_middle> <|endoftext|> <file_sep> <repo_name>"
 FAMILIES: dict[str, FIM] = {
-    "qwen2.5-coder": (*(f"<|fim_{t}|>" for t in _QWEN[0]), *(f"<|{t}|>" for t in _QWEN[1])),
-    "starcoder2": (*(f"<fim_{t}>" for t in _QWEN[0]), "<|endoftext|>", "<file_sep>", "<repo_name>"),
+    "qwen2.5-coder": tuple(f"<|{token}|>" for token in _QWEN.split()),
+    "starcoder2": tuple(_STARCODER.split()),
 }
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
 _CODE = re.compile(
@@ -78,7 +79,7 @@ class Hole:
 
 
 def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
-    """The syntax tree of an IMPL's payload; of an indented one, lines count one more. Raises Unfit."""
+    """The syntax tree of an IMPL's payload, which may be indented. Raises Unfit."""
     indented = payload[:1].isspace()
     try:
         with warnings.catch_warnings():
@@ -86,7 +87,8 @@ def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
             body = ast.parse("if 1:\n" + payload if indented else payload).body
     except UNPARSABLE as e:
         raise Unfit("does not parse") from e
-    body = body[0].body if indented and isinstance(body[0], ast.If) else body
+    if indented:
+        body = ast.increment_lineno(body[0], -1).body
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef):
         raise Unfit("more than one statement")
     return body[0]
@@ -102,10 +104,9 @@ def hole(payload: str) -> Hole:
     if any(token in payload for fim in FAMILIES.values() for token in fim):
         raise Unfit("holds a token of the model")
     lines, first = payload.split("\n"), function.body[0]
-    line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
-    row = line - 2 if payload[:1].isspace() else line - 1
+    row = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))]) - 1
     lead = ""  # what stands before the first statement on its line
-    if line == first.lineno:
+    if row == first.lineno - 1:
         lead = lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode()
     if lead.strip():  # `def f(): return 1` becomes three lines
         margin = _indent(lines[0])
@@ -128,14 +129,14 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _before_tokens(raw: str, fim: FIM) -> str:
-    """What stands before the first token that is no text."""
-    return re.split("|".join(map(re.escape, fim)), raw, maxsplit=1)[0]
+def _text(raw: str, fim: FIM) -> str:
+    """A model's text up to what ends a docstring: its closing quotes, or a token that is no text."""
+    return re.split("|".join(map(re.escape, ('"""', *fim))), raw, maxsplit=1)[0]
 
 
 def closed(raw: str, fim: FIM) -> bool:
     """Whether the docstring in a model's text has ended, so that nothing after it counts."""
-    return '"""' in raw or _before_tokens(raw, fim) != raw
+    return _text(raw, fim) != raw
 
 
 def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
@@ -144,7 +145,7 @@ def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     A text that ran into its length (`finish` "length") is cut back to its last whole line or sentence.
     """
     whole = closed(raw, fim) or finish != "length"
-    text = _before_tokens(raw, fim).partition('"""')[0]
+    text = _text(raw, fim)
     if not whole:
         text = text[: max(text.rfind("\n"), text.rfind(". ") + 1, 0)]
     if not re.search(r"[^\W\d_]{2}", text):

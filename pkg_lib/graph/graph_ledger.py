@@ -13,6 +13,7 @@ import io
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,8 +31,7 @@ _HOLDER = (ast.stmt, ast.excepthandler, ast.match_case)  # what can hold stateme
 
 @dataclass
 class Ledger:
-    """`skipped`, `lost`: reason -> how many sources, and `def` lines in them. `wrong`: what does not add
-    up."""
+    """`skipped`, `lost`: reason -> how many sources, and `def` lines in them; `wrong`: what is not right."""
 
     documents: int = 0
     functions: int = 0
@@ -59,77 +59,65 @@ class Ledger:
         ]
         return "\n".join(rows)
 
-    def count(self, document: Document, graph: PKG, nodes: range, skipped: Counter[tuple[str, str]]) -> None:
-        """Counts one document and its nodes, and takes its entries out of what the graph says it skipped."""
-        functions = blocks = 0
-        sources = sources_of(document)
-        if not sources:
-            self._skip(document, "no Python code", document.text, skipped)
-        for _, source in sources:
-            try:
-                in_source = _functions_and_blocks(source)
-            except UNPARSABLE as e:
-                self._skip(document, f"does not parse: {type(e).__name__}: {e}", source, skipped)
-            else:
-                functions, blocks = functions + in_source[0], blocks + in_source[1]
-        kinds = graph.type[nodes.start : nodes.stop]
-        held = int((kinds == IMPL).sum()), int((kinds == BLOCK).sum())
-        if held != (functions, blocks):
-            counted = f"{functions} functions and {blocks} blocks, but {held[0]} and {held[1]} nodes"
-            self.wrong.append(f"{document.id}: {counted}")
-        self.functions += functions
-        self.implementations += held[0]
-        self.blocks += held[1]
-        self.wrong += _other_texts(sources, graph, [v for v in nodes if graph.type[v] in (IMPL, BLOCK)])
-
-    def _skip(self, document: Document, why: str, source: str, skipped: Counter[tuple[str, str]]) -> None:
-        reason, lines = ":".join(why.split(":")[:2]), len(_DEF.findall(source))
-        self.skipped[reason] += 1
-        self.lost[reason] += lines
-        self.functions += lines
-        if not skipped[document.id, why]:
-            self.wrong.append(f"{document.id}: not named as skipped: {why}")
-        skipped[document.id, why] -= 1
-
 
 def ledger(documents: list[Document], graph: PKG) -> Ledger:
     """The ledger of a graph and the documents that it was built from. UserError for other documents."""
     if [d.id for d in documents] != graph.documents:
         raise UserError("the ledger needs the documents that the graph was built from, in the same order")
-    account = Ledger(len(documents))
-    bounds = np.searchsorted(graph.document, np.arange(len(documents) + 1))
-    skipped = Counter(graph.skipped)
+    account, unparsable = Ledger(len(documents)), Counter[tuple[str, str]]()
+    bounds = np.searchsorted(graph.document, np.arange(len(documents) + 1)).tolist()
     with paused_collector():
-        for i, document in enumerate(documents):
-            account.count(document, graph, range(bounds[i], bounds[i + 1]), skipped)
-    account.wrong += [f"{name}: skipped without need: {why}" for name, why in skipped.elements()]
+        for document, *span in zip(documents, bounds, bounds[1:], strict=False):
+            nodes = [v for v in range(*span) if graph.type[v] in (IMPL, BLOCK)]
+            counts = Counter(graph.type[nodes].tolist())
+            expected: Counter[int] = Counter()
+            sources = sources_of(document)
+            reasons = [] if sources else [("no Python code", document.text)]
+            for _, source in sources:
+                try:
+                    expected += _count(source)
+                except UNPARSABLE as e:
+                    reasons.append((f"does not parse: {type(e).__name__}: {e}", source))
+            if counts != expected:
+                words = f"{expected[IMPL]} functions and {expected[BLOCK]} blocks"
+                account.wrong.append(f"{document.id}: {words}, but {counts[IMPL]} and {counts[BLOCK]} nodes")
+            account.wrong += _other_texts(sources, graph, nodes)
+            account.functions += expected[IMPL]
+            account.implementations += counts[IMPL]
+            account.blocks += counts[BLOCK]
+            for why, source in reasons:
+                unparsable[document.id, why] += 1
+                reason, lines = ":".join(why.split(":")[:2]), len(_DEF.findall(source))
+                account.skipped[reason] += 1
+                account.lost[reason] += lines
+                account.functions += lines
+    named = Counter(graph.skipped)
+    account.wrong += [f"{d}: not named as skipped: {why}" for d, why in (unparsable - named).elements()]
+    account.wrong += [f"{d}: skipped without need: {why}" for d, why in (named - unparsable).elements()]
     return account
 
 
-def _functions_and_blocks(source: str) -> tuple[int, int]:
-    """How many of each a source has."""
+def _count(source: str) -> Counter[int]:
+    """How many functions and blocks a source has, under IMPL and BLOCK."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         stack: list[tuple[ast.AST, bool]] = [(ast.parse(source), False)]
-    functions = blocks = 0
+    counts: Counter[int] = Counter()
     while stack:
         node, inside = stack.pop()
         function = isinstance(node, _FUNCTION)
-        functions += function
-        blocks += inside and isinstance(node, ast.stmt) and (hasattr(node, "body") or hasattr(node, "cases"))
-        lists = (v for v in map(node.__dict__.get, node._fields) if isinstance(v, list))
-        stack += [(c, inside or function) for v in lists for c in v if isinstance(c, _HOLDER)]
-    return functions, blocks
+        suites = isinstance(node, ast.stmt) and (hasattr(node, "body") or hasattr(node, "cases"))
+        counts += {IMPL: function, BLOCK: inside and suites}
+        children = (c for c in ast.iter_child_nodes(node) if isinstance(c, _HOLDER))
+        stack += [(c, inside or function) for c in children]
+    return counts
 
 
-def _other_texts(sources: list[tuple[int, str]], graph: PKG, nodes: list[int]) -> list[str]:
+def _other_texts(sources: list[tuple[int, str]], graph: PKG, nodes: list[int]) -> Iterator[str]:
     """The nodes whose payload is not their lines of one of the document's sources."""
-    read = ((offset, io.StringIO(text, newline=None)) for offset, text in sources)
-    tables = [(offset, [line.rstrip("\n") for line in lines]) for offset, lines in read]
-    wrong = []
+    texts = [(offset, io.StringIO(text, newline=None).read().split("\n")) for offset, text in sources]
     for v, payload in zip(nodes, graph.payloads(nodes), strict=True):
         first, last = graph.first[v], graph.last[v]
-        spans = (lines[first - 1 - offset : last - offset] for offset, lines in tables if offset < first)
-        if not any("\n".join(span) == payload for span in spans):
-            wrong.append(f"{graph.where(v)}: the text is not these lines of the document")
-    return wrong
+        spans = (lines[first - 1 - offset : last - offset] for offset, lines in texts if offset < first)
+        if payload not in map("\n".join, spans):
+            yield f"{graph.where(v)}: the text is not these lines of the document"

@@ -1,112 +1,66 @@
-"""Documents -> node columns, in one process or in several.
-
-Nodes are numbered from 0 in document order: NAME, IMPL, then the BLOCKs of each function. A payload is stored
-once however many nodes carry it; `text` of a node is its row among the distinct payloads, in order of
-appearance.
+"""Documents -> rows of nodes, in one process or in several.
 
 This module loads neither numpy nor Arrow, so that a worker process is up in a tenth of a second.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from itertools import accumulate, groupby
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import ordered, paused_collector
-from pkg_lib.graph.code import Function, functions_of, sources_of, split_lines
+from pkg_lib.graph.code import functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
-CHUNK_CHARS = (
-    500_000  # of source for a worker at once: half a second of work, so that the last chunks end together
-)
+# Of source for a worker at once: half a second of work, so that the last chunks end together.
+CHUNK_CHARS = 500_000
+
+# Type, position of the node that this one refines among the rows of its document (-1: none), first and last
+# line (1-based, inclusive), payload.
+Row = tuple[int, int, int, int, str]
+# The rows of a document, parents before children, and why it or a part of it has none.
+Rows = tuple[list[Row], list[str]]
 
 
-class Columns:
-    """Nodes under construction, one array a column; `PKG.of` makes a graph of them, edges included.
-
-    `parent` is the node that this one refines (-1: none), `first` and `last` its 1-based inclusive lines.
-    """
-
-    def __init__(self) -> None:
-        self.type = array("b")
-        self.document, self.parent, self.first, self.last, self.text = (array("i") for _ in range(5))
-        self.texts: dict[str, int] = {}
-        self.skipped: list[tuple[str, str]] = []
-
-    def __len__(self) -> int:
-        return len(self.type)
-
-    def node(self, kind: int, document: int, parent: int, first: int, last: int, payload: str) -> int:
-        """Appends one node and returns its number. `PKG.of` refuses a payload with a lone surrogate."""
-        self.type.append(kind)
-        self.document.append(document)
-        self.parent.append(parent)
-        self.first.append(first)
-        self.last.append(last)
-        self.text.append(self.texts.setdefault(payload, len(self.texts)))
-        return len(self.type) - 1
-
-    def code(self, index: int, document: Document) -> None:
-        """The functions of a document, or why (part of) it has none in `skipped`."""
-        sources = sources_of(document)
-        if not sources:
-            self.skipped.append((document.id, "no Python code"))
-        for offset, source in sources:
-            try:
-                functions = functions_of(source)
-            except UNPARSABLE as e:
-                self.skipped.append((document.id, f"does not parse: {type(e).__name__}: {e}"))
-                continue
-            lines = split_lines(source)
-            for function in functions:
-                self._function(index, offset, lines, function)
-
-    def _function(self, document: int, offset: int, lines: list[str], function: Function) -> None:
-        span = (function.first + offset, function.last + offset)
-        name = self.node(NAME, document, -1, *span, function.name)
-        impl = self.node(IMPL, document, name, *span, "\n".join(lines[function.first - 1 : function.last]))
-        for b in function.blocks:
-            text = "\n".join(lines[b.first - 1 : b.last])
-            parent = impl + 1 + b.parent if b.parent >= 0 else impl
-            self.node(BLOCK, document, parent, b.first + offset, b.last + offset, text)
-
-    def extend(self, other: Columns, documents: int) -> None:
-        """Appends the columns of the documents that follow the first `documents`."""
-        nodes = len(self)
-        rows = [self.texts.setdefault(text, len(self.texts)) for text in other.texts]
-        self.type += other.type
-        self.document.extend(d + documents for d in other.document)
-        self.parent.extend(p + nodes if p >= 0 else -1 for p in other.parent)
-        self.first += other.first
-        self.last += other.last
-        self.text.extend(map(rows.__getitem__, other.text))
-        self.skipped += other.skipped
+def rows_of(document: Document) -> Rows:
+    """The functions of a document: NAME, IMPL, then the BLOCKs of each, in source order."""
+    rows: list[Row] = []
+    reasons: list[str] = []
+    sources = sources_of(document)
+    for offset, source in sources:
+        try:
+            functions = functions_of(source)
+        except UNPARSABLE as e:
+            reasons.append(f"does not parse: {type(e).__name__}: {e}")
+            continue
+        lines = split_lines(source)
+        for function in functions:
+            name, impl = len(rows), len(rows) + 1
+            rows.append((NAME, -1, function.first + offset, function.last + offset, function.name))
+            parts = [(IMPL, name, function), *((BLOCK, impl + 1 + b.parent, b) for b in function.blocks)]
+            for kind, parent, part in parts:
+                text = "\n".join(lines[part.first - 1 : part.last])
+                rows.append((kind, parent, part.first + offset, part.last + offset, text))
+    return rows, reasons if sources else ["no Python code"]
 
 
-def scan(documents: list[Document], processes: int = 1) -> Columns:
-    """The code columns of a corpus, the same from any number of processes. UserError when a worker dies."""
+def scan(documents: list[Document], processes: int = 1) -> Iterator[Rows]:
+    """The rows of each document, the same from any number of processes. UserError when a worker dies."""
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
     if processes == 1:
-        return _scan(documents)
-    whole, done, chunks = Columns(), 0, list(_chunks(documents))
-    with paused_collector():
-        for chunk, part in zip(chunks, ordered(_scan, chunks, processes), strict=True):
-            whole.extend(part, done)
-            done += len(chunk)
-    return whole
+        yield from map(rows_of, documents)
+    else:
+        for chunk in ordered(_scan, list(_chunks(documents)), processes):
+            yield from chunk
 
 
-def _scan(documents: list[Document]) -> Columns:
-    columns = Columns()
+def _scan(documents: list[Document]) -> list[Rows]:
     with paused_collector():
-        for index, document in enumerate(documents):
-            columns.code(index, document)
-    return columns
+        return [rows_of(document) for document in documents]
 
 
 def _chunks(documents: list[Document]) -> Iterator[list[Document]]:

@@ -39,7 +39,7 @@ class Augmented:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Function:
     """A NAME node with its IMPL node and the IMPL's text."""
 
@@ -59,7 +59,7 @@ class _Function:
     def at_top(self) -> bool:
         return not self.payload[:1].isspace()
 
-    @property
+    @cached_property
     def definition(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         tree = parsed(self.payload)
         first = tree.body[0] if tree and tree.body else None
@@ -74,10 +74,6 @@ class _Function:
 
     def holds(self, other: _Function) -> bool:
         return self.document == other.document and self.first <= other.first and other.last <= self.last
-
-    def takes(self, calls: list[ast.Call]) -> bool:
-        function = self.definition
-        return function is not None and all(takes(function.args, call) for call in calls)
 
 
 @dataclass
@@ -141,11 +137,7 @@ class Calls:
         for (name, method), calls in calls_of(tree).items():
             if not method and name in bound:
                 continue
-            here = [f for f in self._grouped.get(name, ()) if f.document == around[0].document]
-            if method:
-                candidates = [f for f in here if f.is_method]
-            else:
-                candidates = self._meant(name, here, around, calls)
+            candidates = self._meant(name, method, around, calls)
             distinct = {f.text: f for f in reversed(candidates or ())}
             if len(distinct) == 1:
                 called += distinct.values()
@@ -154,9 +146,12 @@ class Calls:
         return called
 
     def _meant(
-        self, name: str, here: list[_Function], around: list[_Function], calls: list[ast.Call]
+        self, name: str, method: bool, around: list[_Function], calls: list[ast.Call]
     ) -> list[_Function] | None:
-        """What a plain name may mean; None where it is bound to what is no function of the graph."""
+        """What a name may mean; None where it is bound to what is no function of the graph."""
+        here = [f for f in self._grouped.get(name, ()) if f.document == around[0].document]
+        if method:
+            return [f for f in here if f.is_method]
         for outer in around:
             local, others = bindings(outer.definition) if outer.definition else ((), ())
             if name in others:
@@ -166,7 +161,8 @@ class Calls:
         top = [f for f in here if f.at_top]
         if top or name in _BUILTINS:
             return top or None
-        return [f for f in self._grouped.get(name, ()) if f.at_top and f.takes(calls)]
+        others = [f for f in self._grouped.get(name, ()) if f.at_top and f.definition]
+        return [f for f in others if all(takes(f.definition.args, call) for call in calls)]
 
     def _around(self, node: int) -> list[_Function]:
         """The function that a node belongs to and the functions around that, innermost first."""
@@ -182,10 +178,8 @@ def parsed(text: str) -> ast.Module | None:
     """The syntax tree of a function's or a block's text by itself; None where it has none."""
     text = textwrap.dedent(text)
     # A block may start in the middle of an "if" chain; a string in column 0 keeps dedent from working.
-    sources = (
-        [text, f"if 1:\n{text}"] if text[:1].isspace() else [text[2:] if text.startswith("elif") else text]
-    )
-    for source in sources:
+    text = text.removeprefix("el") if text.startswith("elif") else text
+    for source in (text, f"if 1:\n{text}") if text[:1].isspace() else (text,):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
@@ -207,11 +201,11 @@ def bindings(tree: ast.AST) -> tuple[set[str], set[str]]:
                 others.add(name)
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 others |= {(a.asname or a.name).partition(".")[0] for a in names}
-            case ast.ClassDef(name=str(name)) | ast.ExceptHandler(name=str(name)):
-                others.add(name)
             case (
-                ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name))
+                ast.ClassDef(name=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name))
             ):
+                others.add(name)
+            case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                 others.add(name)
     return functions, others
 
@@ -220,9 +214,7 @@ def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
     """(name, whether it is a method of self or cls) -> its calls, in the order of the text."""
     named: dict[tuple[str, bool], list[ast.Call]] = defaultdict(list)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    for call in sorted(
-        calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno or 0, c.end_col_offset or 0)
-    ):
+    for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset, c.end_lineno, c.end_col_offset)):
         match call.func:
             case ast.Name(id=name):
                 named[name, False].append(call)
@@ -236,14 +228,13 @@ def takes(parameters: ast.arguments, call: ast.Call) -> bool:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return True
     positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
-    named = {k.arg for k in call.keywords}
-    if len(call.args) > len(positional) and not parameters.vararg:
-        return False
-    by_name = {a.arg for a in (*parameters.args, *parameters.kwonlyargs)}
-    if not named <= by_name and not parameters.kwarg:
+    named, by_name = (
+        {k.arg for k in call.keywords},
+        {a.arg for a in (*parameters.args, *parameters.kwonlyargs)},
+    )
+    too_many = len(call.args) > len(positional) and not parameters.vararg
+    if too_many or (not named <= by_name and not parameters.kwarg):
         return False
     required = positional[len(call.args) : len(positional) - len(parameters.defaults)]
-    required += [
-        a.arg for a, d in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if d is None
-    ]
-    return set(required) <= named
+    keywords = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+    return {*required, *(a.arg for a, default in keywords if default is None)} <= named

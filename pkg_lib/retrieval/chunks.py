@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 import numpy as np
 
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.core.registry import unknown
-from pkg_lib.retrieval.bm25 import BM25, tokenize
+from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import DEFAULT, EMBEDDERS, Embedder
 
 BM25_NAME = "BM25"
@@ -21,13 +22,8 @@ class BM25Ranker:
     name = BM25_NAME
 
     def scores(self, queries: list[str], chunks: list[Chunk]) -> np.ndarray:
-        index = BM25([c.text for c in chunks]).index
-        scores = np.zeros((len(queries), len(chunks)), np.float32)
-        for row, query in zip(scores, queries, strict=True):
-            words = [t for t in tokenize(query) if t in index.vocab_dict]
-            if words:
-                row[:] = index.get_scores(words)
-        return scores
+        index = BM25([c.text for c in chunks])
+        return np.stack([index.scores(query) for query in queries])
 
 
 class EmbeddingRanker:
@@ -75,7 +71,4 @@ def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tupl
 
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
     """The largest number up to `high` that fits, by halving; `low`, unasked, where none above it does."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    return low + bisect_right(range(low + 1, high + 1), False, key=lambda number: not fits(number))

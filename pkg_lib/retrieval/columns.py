@@ -35,11 +35,11 @@ class Column:
     needs: tuple[str, ...] = ()
 
 
-def _built_in(column: str) -> Callable[[Knowledge], Retriever]:
+def _built_in(name: str) -> Callable[[Knowledge], Retriever]:
     def make(knowledge: Knowledge) -> Retriever:
-        from pkg_lib.retrieval.retrievers import RETRIEVERS
+        from pkg_lib.retrieval import retrievers
 
-        return RETRIEVERS[column](knowledge)
+        return getattr(retrievers, name)(knowledge)
 
     return make
 
@@ -48,13 +48,13 @@ ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _built_in("None"), ANY),
-        Column("BM25", _built_in("BM25"), ROWS, "row"),
-        Column("Dense", _built_in("Dense"), ANY, "row", published_as="VoyageEmb"),
-        Column("Func-BM25", _built_in("Func-BM25"), unit="function"),
-        Column("Func-PKG", _built_in("Func-PKG"), unit="function"),
-        Column("Block-PKG", _built_in("Block-PKG"), unit="block"),
-        Column("JSON-PKG", _built_in("JSON-PKG"), ("text",), "path-value"),
+        Column("None", _built_in("NoRetrieval"), (*ANY, "repository")),
+        Column("BM25", _built_in("BM25Rows"), ROWS, "row"),
+        Column("Dense", _built_in("DenseRows"), ANY, "row", published_as="VoyageEmb"),
+        Column("Func-BM25", _built_in("FuncBM25"), unit="function"),
+        Column("Func-PKG", _built_in("FuncPKG"), unit="function"),
+        Column("Block-PKG", _built_in("BlockPKG"), unit="block"),
+        Column("JSON-PKG", _built_in("JsonPKG"), ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
     ),
@@ -76,8 +76,8 @@ class PublishedContexts:
         """One context a task, in order, empty where none was published. UserError for another task."""
         names = {t.id: published.context_id(self.column, t.id) for t in tasks}
         if absent := [task for task, name in names.items() if name not in self.texts]:
-            what = f"{self.column} context for {absent[0]}"
-            raise UserError(f"corpus published has no {what}; it is for humaneval and mbpp")
+            what = f"no {self.column} context for {absent[0]}"
+            raise UserError(f"corpus published has {what}; it is for humaneval and mbpp")
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
 
 

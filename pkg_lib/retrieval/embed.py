@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,21 +60,22 @@ class Embedder:
         instead = f"choose {DEFAULT}, which needs none"
         self.revision = hub.commit(HUB[name], f"embedder {name}", otherwise=instead) if name in HUB else None
         folder = f"{name}-{self.revision[:12]}" if self.revision else name
-        self.cache = VectorCache((cache or cache_dir() / "vectors") / folder)
+        self.cache = VectorCache((cache or cache_dir() / "vectors") / folder / "vectors.sqlite")
         self._model = None
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
         keys = [hashlib.sha256(t.encode("utf8", "surrogatepass")).digest()[:16] for t in texts]
-        new = {k: t for k, t in zip(keys, texts, strict=True) if k not in self.cache.place}
-        todo = sorted(new, key=lambda k: len(new[k]))
-        about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(todo) < CHUNK}
-        with tqdm(total=len(todo), **about) as bar:
-            for start in range(0, len(todo), CHUNK):
-                part = todo[start : start + CHUNK]
-                self.cache.add(part, self._compute([new[k] for k in part]))
+        text_of = dict(zip(keys, texts, strict=True))
+        self.cache.read(text_of)
+        new = sorted((k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k]))
+        about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(new) < CHUNK}
+        with tqdm(total=len(new), **about) as bar:
+            for start in range(0, len(new), CHUNK):
+                part = new[start : start + CHUNK]
+                self.cache.add(part, self._compute([text_of[k] for k in part]))
                 bar.update(len(part))
-        return self.cache.rows(keys)
+        return np.stack([self.cache.vectors[k] for k in keys]) if keys else np.zeros((0, 0), np.float32)
 
     def _compute(self, texts: list[str]) -> np.ndarray:
         if self._model is None:
@@ -92,58 +95,35 @@ class Embedder:
 
 
 class VectorCache:
-    """Append-only: `vectors.f32` [n, d] and `keys.bin` (16 bytes each), shared by processes through a lock.
+    """Text digest -> vector, in a file that processes share; `vectors` holds what was read or added here."""
 
-    Vectors are written first: what a crash leaves without a key is cut off at the next append.
-    """
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.vectors: dict[bytes, np.ndarray] = {}
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.place: dict[bytes, int] = {}
-        self.vectors: np.ndarray | None = None
-        self._load()
-
-    def _load(self) -> None:
-        """Reads the keys and maps the vectors; UserError when there are fewer vectors than keys."""
-        path = self.folder / "keys.bin"
-        keys = path.read_bytes() if path.exists() else b""
-        self.place = {keys[i : i + 16]: i // 16 for i in range(0, len(keys) - len(keys) % 16, 16)}
-        self.vectors = None
-        if not self.place:
-            return
-        try:
-            shape = (len(keys) // 16, int((self.folder / "dimension").read_text()))
-            self.vectors = np.memmap(self.folder / "vectors.f32", np.float32, "r", shape=shape)
-        except (OSError, ValueError) as e:
-            raise UserError(f"vector cache {self.folder} is damaged; delete the directory") from e
+    def read(self, keys: Iterable[bytes]) -> None:
+        """Fetches those of the keys that are stored."""
+        with self._opened() as database:
+            for key in (k for k in keys if k not in self.vectors):
+                for (data,) in database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)):
+                    self.vectors[key] = np.frombuffer(data, np.float32)
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        """Appends unit vectors [n, d]; UserError when that fails or the cache holds another dimension."""
+        """Stores one vector a key, all or none of them."""
+        vectors = np.ascontiguousarray(vectors, np.float32)
+        self.vectors |= zip(keys, vectors, strict=True)
+        rows = [(key, vector.tobytes()) for key, vector in zip(keys, vectors, strict=True)]
+        with self._opened() as database:
+            database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; UserError where the file cannot be read or written."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / "lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                self._load()
-                self._append(keys, vectors)
-                self._load()
-        except OSError as e:
-            advice = f"{e.strerror}; free space or set PKG_CACHE"
-            raise UserError(f"cannot write the vector cache {self.folder}: {advice}") from e
-
-    def _append(self, keys: list[bytes], vectors: np.ndarray) -> None:
-        have, dimension = (0, vectors.shape[1]) if self.vectors is None else self.vectors.shape
-        if dimension != vectors.shape[1]:
-            raise UserError(f"vector cache {self.folder} holds vectors of another model; delete it")
-        new = {k: i for i, k in enumerate(keys) if k not in self.place}
-        (self.folder / "dimension").write_text(str(dimension))
-        data = np.ascontiguousarray(vectors[list(new.values())], np.float32)
-        parts = ("vectors.f32", dimension * 4, data.tobytes()), ("keys.bin", 16, b"".join(new))
-        for name, width, part in parts:
-            with (self.folder / name).open("ab") as f:
-                f.truncate(have * width)
-                f.write(part)
-
-    def rows(self, keys: list[bytes]) -> np.ndarray:
-        if not keys or self.vectors is None:
-            return np.zeros((0, 0), np.float32)
-        return np.asarray(self.vectors[[self.place[k] for k in keys]])
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=60)) as database, database:
+                database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+                yield database
+        except (OSError, sqlite3.Error) as e:
+            advice = f"({e}); delete it, free space or set PKG_CACHE"
+            raise UserError(f"cannot use the vector cache {self.path} {advice}") from e

@@ -62,8 +62,14 @@ class HNSWIndex(FlatIndex):
     @classmethod
     def load(cls, path: Path, vectors: np.ndarray, ef_search: int = EF_SEARCH) -> HNSWIndex:
         """The saved links over the vectors they were made of; UserError when damaged or of another shape."""
+        try:
+            data = path.read_bytes()
+        except OSError as e:
+            raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
+        if data[:32] != hashlib.sha256(data[32:]).digest():
+            raise UserError(f"the index {path} is damaged; delete it and build it again")
         self = cls.__new__(cls)
-        self.index = faiss.deserialize_index(np.frombuffer(_contents(path), np.uint8))
+        self.index = faiss.deserialize_index(np.frombuffer(data[32:], np.uint8))
         if (self.index.ntotal, self.index.d) != vectors.shape:
             shapes = f"{self.index.ntotal} x {self.index.d} vectors, not {len(vectors)} x {vectors.shape[1]}"
             raise UserError(f"the index {path} was made of {shapes}; build it again")
@@ -71,16 +77,6 @@ class HNSWIndex(FlatIndex):
         self.index.storage = self.storage
         self.index.hnsw.efSearch = ef_search
         return self
-
-
-def _contents(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
-    if data[:32] != hashlib.sha256(data[32:]).digest():
-        raise UserError(f"the index {path} is damaged; delete it and build it again")
-    return data[32:]
 
 
 INDEXES: Registry[type[FlatIndex]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pkg_lib.core.types import Context, Document, Retriever, Task, UserError
+from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
 from pkg_lib.retrieval.augment import Augmented, Calls
@@ -52,21 +52,17 @@ class Knowledge:
         return Calls(self.graph)
 
 
-def _by_kind(documents: list[Document]) -> list[Structured]:
-    from pkg_lib.graph.text.structure import structured  # docutils is not needed for a corpus of code
-
-    return structured(documents)
-
-
 @dataclass
 class TextKnowledge(Knowledge):
-    """What the columns of a text corpus share. `structure` makes JSON of the documents."""
+    """The same of a text corpus. `structure` makes JSON of the documents; by default as their kind says."""
 
-    structure: Callable[[list[Document]], list[Structured]] = _by_kind
+    structure: Callable[[list[Document]], list[Structured]] | None = None
 
     def build(self) -> PKG:
         """The text-centric graph."""
-        return build_text(self.documents, self.structure(self.documents))
+        from pkg_lib.graph.text.structure import structured  # docutils is not needed for a corpus of code
+
+        return build_text(self.documents, (self.structure or structured)(self.documents))
 
 
 def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
@@ -160,15 +156,20 @@ class GraphNodes:
         self.knowledge, self.guarded, self.calls = knowledge, guarded, calls
         self.augmented: dict[str, Augmented] = {}
 
-    def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order; UserError for a corpus without such nodes."""
-        graph, embedder = self.knowledge.graph, self.knowledge.embedder
+    def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
+        """(nodes, cosines) of the k best for each query, one node a text; UserError where there is none."""
+        graph = self.knowledge.graph
         nodes = graph.first_of_each_text(self.kind)
         require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
-        queries = embedder.encode([t.prompt for t in tasks])
-        positions, scores = FlatIndex(embedder.encode(graph.payloads(nodes))).search(queries)
-        best = zip(tasks, queries, nodes[positions[:, 0]].tolist(), scores[:, 0].tolist(), strict=True)
-        return [self._context(*b) for b in best]
+        index = FlatIndex(self.knowledge.embedder.encode(graph.payloads(nodes)))
+        positions, cosines = index.search(queries, k)
+        return nodes[positions].tolist(), cosines.tolist()
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """One context a task, in order; UserError for a corpus without such nodes."""
+        queries = self.knowledge.embedder.encode([t.prompt for t in tasks])
+        best = zip(tasks, queries, *self.nearest(queries), strict=True)
+        return [self._context(task, query, *nodes, *cosines) for task, query, nodes, cosines in best]
 
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
         graph = self.knowledge.graph
@@ -195,29 +196,13 @@ class BlockPKG(GraphNodes):
     column, kind = "Block-PKG", BLOCK
 
 
-class JsonPKG:
-    """Equations 5 and 8 over PATHVALUE nodes: the payload of the leaf nearest to the task, unpruned."""
+class JsonPKG(GraphNodes):
+    """Equations 5 and 8 over PATHVALUE nodes: the nearest leaf, unpruned; `source` is document#path."""
 
-    column = "JSON-PKG"
+    column, kind = "JSON-PKG", PATHVALUE
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        self.knowledge = knowledge
-
-    def retrieve(self, tasks: list[Task]) -> list[Context]:
-        """One context a task, in order, `source` is document#path; UserError for a corpus without leaves."""
-        graph, embedder = self.knowledge.graph, self.knowledge.embedder
-        nodes = graph.of_type(PATHVALUE)
-        require(len(nodes), self.column, "PATHVALUE nodes")
-        index = FlatIndex(embedder.encode(graph.payloads(nodes)))
-        positions, scores = index.search(embedder.encode([t.prompt for t in tasks]))
-        contexts = []
-        for task, node, score in zip(tasks, nodes[positions[:, 0]], scores[:, 0].tolist(), strict=True):
-            payload = graph.payload(node)
-            source = f"{graph.documents[graph.document[node]]}#{deserialize(payload)[0]}"
-            text, truncated = cut(payload)
-            contexts.append(Context(task.id, self.column, text, source, score, truncated=truncated))
-        return contexts
-
-
-_ALL = (NoRetrieval, BM25Rows, DenseRows, FuncBM25, FuncPKG, BlockPKG, JsonPKG)
-RETRIEVERS: dict[str, Callable[[Knowledge], Retriever]] = {retriever.column: retriever for retriever in _ALL}
+    def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
+        graph, payload = self.knowledge.graph, self.knowledge.graph.payload(node)
+        source = f"{graph.documents[graph.document[node]]}#{deserialize(payload)[0]}"
+        text, truncated = cut(payload)
+        return Context(task.id, self.column, text, source, score, truncated=truncated)

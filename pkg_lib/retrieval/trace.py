@@ -6,7 +6,6 @@ digest again. Nothing is encoded.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,10 +17,8 @@ from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.prune import without
 from pkg_lib.retrieval.retrievers import cut
 
-KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK}
-LEAVES = "JSON-PKG"
+KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK, "JSON-PKG": PATHVALUE}
 Structure = Callable[[list[Document]], list[Structured]]
-_LINES = re.compile(r"(.+):(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +56,40 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
 
     `structure` makes JSON of text documents, as in `TextKnowledge`.
     """
-    if place := _LINES.fullmatch(context.source) if context.column in KINDS else None:
-        candidates = _nodes(context, _document(place[1], documents), (int(place[2]), int(place[3])))
-    elif context.column == LEAVES:
-        candidates = _leaves(context, documents, structure)
-    else:
-        text = _document(context.source, documents).text
-        candidates = iter([Traced(text), Traced(cut(text)[0])])
-    same = next((t for t in candidates if digest(t.text) == context.sha256), None)
-    if same is None:
-        raise UserError(f"{context.source} does not read here as it did: another version of the corpus")
-    return same
-
-
-def _document(name: str, documents: Mapping[str, Document]) -> Document:
+    name, source = context.source, context.source
+    kind = None if source in documents else KINDS.get(context.column)
+    if kind == PATHVALUE:  # document#path, and both may hold a # themselves
+        ends = (source[:i] for i, letter in enumerate(source) if letter == "#")
+        name = max((end for end in ends if end in documents), key=len, default=source.partition("#")[0])
+    elif kind is not None:
+        name = source.rpartition(":")[0]
     if name not in documents:
         raise UserError(f"the corpus at hand has no {name}")
-    return documents[name]
+    document = documents[name]
+    if kind is None:
+        candidates = (Traced(text) for text in (document.text, cut(document.text)[0]))
+    elif kind == PATHVALUE:
+        candidates = _leaves(context, build_text([document], structure([document])))
+    else:
+        candidates = _nodes(context, build([document]))
+    for traced in candidates:
+        if digest(traced.text) == context.sha256:
+            return traced
+    raise UserError(f"{source} does not read here as it did: another version of the corpus")
 
 
-def _nodes(context: Context, document: Document, lines: tuple[int, int]) -> Iterator[Traced]:
+def _nodes(context: Context, graph: PKG) -> Iterator[Traced]:
     """The nodes of these lines as the column cuts them; Func-BM25 leaves the indentation as it is."""
-    graph = build([document])
     for node in graph.of_type(KINDS[context.column]).tolist():
-        if (graph.first[node], graph.last[node]) != lines:
-            continue
-        children = {f"{graph.first[c]}-{graph.last[c]}": int(c) for c in graph.children(node)[::-1]}
-        branch = children.get(context.pruned, -1)
-        text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
-        text = text if context.column == "Func-BM25" else textwrap.dedent(text)
-        yield Traced(cut(text)[0], graph, node, branch)
+        if graph.where(node) == context.source:
+            children = {f"{graph.first[c]}-{graph.last[c]}": int(c) for c in graph.children(node)[::-1]}
+            branch = children.get(context.pruned, -1)
+            text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
+            text = text if context.column == "Func-BM25" else textwrap.dedent(text)
+            yield Traced(cut(text)[0], graph, node, branch)
 
 
-def _leaves(context: Context, documents: Mapping[str, Document], structure: Structure) -> Iterator[Traced]:
-    """The leaf at a path of a document's JSON; `source` is document#path, and ids may hold a # themselves."""
-    ends = [i for i, letter in enumerate(context.source) if letter == "#"] or [len(context.source)]
-    end = next((i for i in reversed(ends) if context.source[:i] in documents), ends[0])
-    name, path = context.source[:end], context.source[end + 1 :]
-    document = _document(name, documents)
-    graph = build_text([document], structure([document]))
+def _leaves(context: Context, graph: PKG) -> Iterator[Traced]:
     for node in graph.of_type(PATHVALUE).tolist():
-        if deserialize(graph.payload(node))[0] == path:
+        if f"{graph.documents[0]}#{deserialize(graph.payload(node))[0]}" == context.source:
             yield Traced(cut(graph.payload(node))[0], graph, node)

@@ -13,7 +13,8 @@ from checks import CODE
 from conftest import make_verdicts
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis import paper_map, report
+from pkg_lib.analysis import report
+from pkg_lib.analysis.contents import items
 from pkg_lib.analysis.figures import save_figure
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.tables import single
@@ -111,7 +112,7 @@ def test_the_first_page_shows_headline_table_figure_and_map_on_one_screen(browse
     for part in (".headline", "#experiments", "main svg"):
         assert browser.run(f"document.querySelectorAll('{part}').length") == 1
         assert browser.run(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 900
-    assert browser.run("document.querySelectorAll('.papers li').length") == len(paper_map.items())
+    assert browser.run("document.querySelectorAll('.papers li').length") == len(items())
     assert browser.run("document.querySelector('.papers').getBoundingClientRect().top") < 900
 
 

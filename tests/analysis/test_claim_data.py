@@ -1,5 +1,4 @@
-"""The claims as data: whole, known to the code, and true to the published tables; and what is printed of
-them."""
+"""The claims as data: whole, known to the code, true to the published tables; and what is printed of them."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from notebook_code import definitions
 
 from pkg_lib.analysis.tables import COLUMNS
 from pkg_lib.core.types import UserError
-from pkg_lib.papers.claims import claim_report, claim_tests, claims, paper_checks
-from pkg_lib.papers.claims.claims import NOT_ATTEMPTED
-from pkg_lib.papers.claims.paper_checks import CHECKS, table
-from pkg_lib.papers.claims.stored_runs import StoredRuns, columns_of
+from pkg_lib.papers.claims import claim_report, claim_tests, claims
+from pkg_lib.papers.claims.claims import NOT_ATTEMPTED, table
+from pkg_lib.papers.claims.stored_runs import StoredRuns
 
-CLAIMS, FIGURE = claims.load(), definitions("claims")
+CLAIMS, NOTEBOOK = claims.load(), definitions("claims")
+CHECKS = NOTEBOOK["CHECKS"]
 MODELS = ["qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"]
 NUMBERS = ("about", "at most", "at least", "equal", "scale")
 
@@ -25,7 +24,8 @@ NUMBERS = ("about", "at most", "at least", "equal", "scale")
 @pytest.fixture(scope="module")
 def unmeasured(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
-    return claim_tests.measure(StoredRuns(MODELS, ["humaneval", "mbpp"], ["published"], results), CLAIMS)
+    runs = StoredRuns(MODELS, ["humaneval", "mbpp"], ["published"], results)
+    return claim_tests.measure(runs, CLAIMS, CHECKS)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers(claim):
     assert claim.place and claim.says and claim.needs and len(claim.says) < 100
     assert (claim.test in CHECKS) != (claim.test in claim_tests.TESTS)
     assert claim.test == "unavailable" or claims.allowed(claim.relation, 0.0)
-    columns = columns_of(claim.args)
+    columns = claim.columns
     columns += [c for k in ("passed", "failed", "among") for c in claim.args.get(k, ())]
     assert claim.test in CHECKS or set(columns) <= set(COLUMNS)
     assert not (claim.relation in NUMBERS and math.isnan(claim_tests.claimed_by(claim).target))
@@ -79,7 +79,7 @@ def test_named_counts_and_gains_follow_from_the_tables():
 def test_nothing_is_reproduced_without_a_measurement(unmeasured):
     nothing = claims.judge(unmeasured)
     assert all((a.verdict == NOT_ATTEMPTED) == (a.claim.test in claim_tests.TESTS) for a in nothing)
-    assert not any("this study's models" in s for s in claim_report.findings(nothing))
+    assert not any("this study's models" in s for s in NOTEBOOK["findings"](nothing))
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
@@ -115,13 +115,13 @@ def test_unknown_names_are_mistakes_of_the_user(tmp_path, wrong):
 def test_what_the_papers_own_tables_give(id, numbers):
     """Worked out by hand from the printed tables."""
     claim = next(c for c in CLAIMS if c.id == id)
-    readings = CHECKS[claim.test](claim.args, claim.cells).values()
+    readings = CHECKS[claim.test](claim.args | {"cells": claim.cells}).values()
     assert [round(v, 2) for v in readings] == pytest.approx(numbers, abs=0.05)
 
 
 def test_a_wrong_average_is_seen():
     cells = [("1", "Avg.", "None", 49.0), ("1", "Avg.", "BM25", 35.8), ("2", "Avg.", "None", 45.4)]
-    assert list(paper_checks.averages_off({}, cells).values()) == [1, 0]
+    assert list(CHECKS["averages_off"]({"cells": cells}).values()) == [1, 0]
 
 
 def test_the_ledger_shows_every_claim_and_every_measurement(some):
@@ -135,12 +135,12 @@ def test_the_ledger_shows_every_claim_and_every_measurement(some):
 
 @pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
 def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benchmark, some):
-    assert legible(FIGURE["forest"]([], benchmark), 17)
-    figure = FIGURE["forest"](some, benchmark)
+    assert legible(NOTEBOOK["forest"]([], benchmark), 17)
+    figure = NOTEBOOK["forest"](some, benchmark)
     assert legible(figure, 17) and figure.get_figheight() < 9.7
     assert [a.get_title(loc="left") for a in figure.axes] == MODELS
-    evidence = [e for a in FIGURE["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
-    marks = [line for line in figure.axes[0].lines if line.get_marker() in FIGURE["SHAPES"]]
+    evidence = [e for a in NOTEBOOK["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
+    marks = [line for line in figure.axes[0].lines if line.get_marker() in NOTEBOOK["SHAPES"]]
     assert len(marks) == len(evidence)
-    assert {m.get_color() for m in marks} == {FIGURE["LOOK"][e.verdict][0] for e in evidence}
+    assert {m.get_color() for m in marks} == {NOTEBOOK["LOOK"][e.verdict][0] for e in evidence}
     assert len({m.get_marker() for m in marks}) == len({e.where for e in evidence})

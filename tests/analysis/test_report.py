@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -11,11 +12,13 @@ from checks import CODE
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib.analysis import report
-from pkg_lib.analysis.contents import Section, headline, matrix, pages
+from pkg_lib.analysis.contents import Section, pages
+from pkg_lib.analysis.tables import points
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.pkg.pass_tables import pass_table
 
-STEM = "m-0_5b.humaneval.textbook-stdlib.rq1_code_pkg"
+PAGE = "m-0_5b.humaneval.textbook-stdlib"
+STEM = f"{PAGE}.rq1_code_pkg"
 PROVENANCE = {
     "model": "m-0.5b",
     "benchmark": "humaneval",
@@ -100,49 +103,41 @@ def results(tmp_path, verdicts, controls):
     return tmp_path
 
 
-PAGE = "m-0_5b.humaneval.textbook-stdlib"
+def built(results):
+    """The first page, that of the experiment, and all pages, once the report is built."""
+    first = report.build_report(results)
+    return first, results / "site" / f"{PAGE}.html", sorted(results.rglob("*.html"))
 
 
-def test_every_link_of_every_page_leads_to_a_file(results, verdicts):
-    page = report.build_report(results)
-    assert page == results / "index.html"
-    built = {p.relative_to(results).as_posix(): p for p in results.rglob("*.html")}
-    assert {"index.html", f"site/{PAGE}.html", f"notebooks/{STEM}.html"} <= built.keys()
-    assert [broken(p) for p in built.values()] == [[]] * len(built)
-    section = built[f"site/{PAGE}.html"]
+def test_every_link_of_every_page_leads_to_a_file_of_these_results_and_a_broken_one_is_seen(
+    results, verdicts
+):
+    first, page, pages = built(results)
+    assert {first, page, results / "notebooks" / f"{STEM}.html"} <= set(pages)
+    assert [broken(p) for p in pages] == [[]] * len(pages)
     wanted = {f"../tables/{STEM}.{s}" for s in ("csv", "md", "tex")} | {f"../notebooks/{STEM}.html"}
     wanted |= {f"../figures/{STEM}.helped_hurt.{s}" for s in ("pdf", "png")}
-    assert wanted <= set(Links(section).references)
-    text, rate = section.read_text("utf8"), f"{100 * verdicts['BM25'].mean():.1f}"
+    assert wanted <= set(Links(page).references)
+    text, rate = page.read_text("utf8"), f"{100 * verdicts['BM25'].mean():.1f}"
     assert "never_drawn" not in text and "A remark." in text and "&#34;python&#34;: &#34;3.11&#34;" in text
-    assert rate in text and rate in page.read_text("utf8")
-
-
-def test_the_link_check_itself_sees_a_missing_file_and_a_missing_element(results):
-    report.build_report(results)
-    page = results / "site" / f"{PAGE}.html"
+    assert rate in text and rate in first.read_text("utf8")
+    for p in pages:
+        assert "http://" not in p.read_text("utf8") and "https://" not in p.read_text("utf8")
+        assert all(image.get("alt") for image in Links(p).images)
     (results / "tables" / f"{STEM}.tex").unlink()
     assert broken(page) == [f"../tables/{STEM}.tex"]
-    page.write_text(page.read_text("utf8").replace('id="rq1_code_pkg"', ""))
-    assert f"site/{PAGE}.html#rq1_code_pkg" in broken(results / "index.html")
-    report.build_report(results)
-    assert broken(page) == []
-
-
-def test_the_pages_need_no_network_and_describe_their_pictures(results):
-    report.build_report(results)
-    for page in results.rglob("*.html"):
-        assert "http://" not in page.read_text("utf8") and "https://" not in page.read_text("utf8")
-        assert all(image.get("alt") for image in Links(page).images)
+    page.write_text(text.replace('id="rq1_code_pkg"', ""))
+    assert f"site/{PAGE}.html#rq1_code_pkg" in broken(first)
+    assert broken(built(results)[1]) == []
 
 
 def test_building_twice_gives_the_same_bytes_and_leaves_no_old_page(results):
-    report.build_report(results)
+    built(results)
     first = {p: p.read_bytes() for p in results.rglob("*") if p.is_file()}
     for page in [*results.rglob("*.html"), results / "site" / "report.css"]:
         page.unlink()
     (results / "site" / "old.html").write_text("old")
-    report.build_report(results)
+    built(results)
     assert {p: p.read_bytes() for p in results.rglob("*") if p.is_file()} == first
 
 
@@ -150,7 +145,7 @@ def test_a_picture_that_lies_in_figures_is_linked_and_another_stands_in_the_page
     (results / "figures" / f"{STEM}.chart.png").write_bytes(base64.b64decode(PIXEL))
     save_notebook(results, STEM, picture("a chart"))
     save_notebook(results, "other", picture("a chart"))
-    report.build_report(results)
+    built(results)
     linked, whole = ((results / "notebooks" / f"{stem}.html").read_text("utf8") for stem in (STEM, "other"))
     assert PIXEL not in linked and f"../figures/{STEM}.chart.png" in linked and 'alt="a chart"' in linked
     assert PIXEL in whole
@@ -158,27 +153,27 @@ def test_a_picture_that_lies_in_figures_is_linked_and_another_stands_in_the_page
 
 def test_an_empty_results_directory_gives_a_page_that_says_what_to_do(tmp_path):
     page = report.build_report(tmp_path)
-    assert "./run_all.sh" in page.read_text("utf8")
-    assert broken(page) == []
+    assert "./run_all.sh" in page.read_text("utf8") and broken(page) == []
 
 
 def test_failed_notebooks_are_named_and_older_results_marked(results):
     error = new_output("error", ename="UserError", evalue="no model", traceback=["UserError: no model"])
     save_notebook(results, "other.rq1_code_pkg", error)
-    page, section = report.build_report(results), results / "site" / f"{PAGE}.html"
-    assert "stopped with an error" not in section.read_text("utf8")
+    first, page, _ = built(results)
+    assert "stopped with an error" not in page.read_text("utf8")
     save_notebook(results, STEM, error)
     for _ in range(2):  # rendered now, and left alone
-        report.build_report(results)
-        assert "stopped with an error" in section.read_text("utf8")
-    assert "notebooks/other.rq1_code_pkg.html" in Links(page).references
-    assert broken(page) == []
+        built(results)
+        assert "stopped with an error" in page.read_text("utf8")
+    assert "notebooks/other.rq1_code_pkg.html" in Links(first).references and broken(first) == []
 
 
 def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
     progress = new_output("stream", name="stderr", text="100%|####|")
-    page = report.render_notebook(save_notebook(tmp_path, "n", progress, picture("first chart")))
-    assert "first chart" in page.read_text("utf8") and "####" not in page.read_text("utf8")
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "50%|##|"}
+    outputs = (progress, new_output("display_data", widget), picture("first chart"))
+    page = report.render_notebook(save_notebook(tmp_path, "n", *outputs))
+    assert "first chart" in page.read_text("utf8") and "##" not in page.read_text("utf8")
     before = page.stat().st_mtime_ns
     assert report.render_notebook(page.with_suffix(".ipynb")).stat().st_mtime_ns == before
     save_notebook(tmp_path, "n", picture("second chart"))
@@ -187,18 +182,16 @@ def test_render_follows_the_notebook_and_leaves_out_progress_bars(tmp_path):
 
 def test_damaged_files_are_named_in_one_line_and_keep_no_other_from_the_report(results):
     old = json.loads((results / "tables" / f"{STEM}.json").read_text())
-    tables = {"w": "{", "x": '{"stem": 1}', "y": json.dumps(old | {"stem": "y", "summary": [["1.0", ""]]})}
-    for name, text in tables.items():
-        (results / "tables" / f"{name}.json").write_text(text)
-    for name, text in {"u": "{}", "v": '{"cel'}.items():
-        (results / "notebooks" / f"{name}.ipynb").write_text(text)
-    with pytest.raises(UserError, match=r"w\.json.*x\.json.*y\.json.*index\.html shows the rest") as error:
+    wrong = json.dumps(old | {"stem": "y", "summary": [["1.0", ""]]})
+    damaged = {"tables/w.json": "{", "tables/x.json": '{"stem": 1}', "tables/y.json": wrong}
+    damaged |= {"notebooks/u.ipynb": "{}", "notebooks/v.ipynb": '{"cel'}
+    for name, text in damaged.items():
+        (results / name).write_text(text)
+    with pytest.raises(UserError, match=r"index\.html shows the rest") as error:
         report.build_report(results)
-    page = results / "index.html"
-    names = [*(f"{n}.json" for n in tables), "u.ipynb", "v.ipynb"]
-    text = page.read_text("utf8")
-    assert f"site/{PAGE}.html" in text and all(n in text and n in str(error.value) for n in names)
-    assert "\n" not in str(error.value) and broken(page) == []
+    text = (results / "index.html").read_text("utf8")
+    assert f"site/{PAGE}.html" in text and all(n in text and n in str(error.value) for n in damaged)
+    assert "\n" not in str(error.value) and broken(results / "index.html") == []
 
 
 def section(model, benchmark, corpus, name="rq1", summary=None, about=None):
@@ -207,7 +200,7 @@ def section(model, benchmark, corpus, name="rq1", summary=None, about=None):
     return Section(f"{model}.{benchmark}.{corpus}.{name}", name, {}, [], {}, provenance, rates)
 
 
-def test_experiments_have_a_page_each_and_studies_too():
+def test_experiments_have_a_page_each_and_studies_too(tmp_path):
     rates = {"None": ("1.0", ""), "JSON-PKG": ("2.0 (n=9)", "#AABBCC")}
     sections = [
         section("b", "mbpp", "stdlib"),
@@ -217,37 +210,30 @@ def test_experiments_have_a_page_each_and_studies_too():
         section("a", "humaneval", "stdlib", summary=rates),
         section("a", "mbpp", "graphs", "build", {}, {"corpus": "stdlib"}),
     ]
-    site = pages(sections)
-    assert [(p.name, p.group, [s.stem for s in p.sections]) for p in site] == [
+    assert [(p.name, p.group, [s.stem for s in p.sections]) for p in pages(sections)] == [
         ("a.humaneval.stdlib", "HumanEval, a", ["a.humaneval.stdlib.rq1"]),
         ("b.humaneval.stdlib", "HumanEval, b", ["b.humaneval.stdlib.rq1", "b.humaneval.stdlib.errors"]),
         ("b.humaneval.stdlib.first5", "HumanEval, b", ["b.humaneval.stdlib.first5.rq1"]),
         ("b.mbpp.stdlib", "MBPP, b", ["b.mbpp.stdlib.rq1"]),
         ("a.mbpp.graphs.build", "Studies", ["a.mbpp.graphs.build"]),
     ]
-    columns, groups = matrix(site)
-    assert columns == ["None", "JSON-PKG"]
-    assert [(group, [r["page"].label for r in rows]) for group, rows in groups] == [
-        ("HumanEval, a", ["stdlib"]),
-        ("HumanEval, b", ["stdlib"]),
-        ("MBPP, b", ["stdlib"]),
-    ]
-    assert groups[0][1][0]["cells"] == [("1.0", "", ""), ("2.0", "9", "#AABBCC")]
-    assert groups[1][1][0]["cells"] == [("50.0", "", ""), ("", "", "")]
-
-
-def test_the_headline_counts_and_names_the_ends():
-    (page,) = pages([section("b", "mbpp", "stdlib")])
-    text = headline([(page, {"BM25": -4.0, "Dense": 1.5, "Func-PKG": -1.0, "Block-PKG": 0.0})])
-    assert "1 of 4 retrieval columns in 1 experiments" in text and "2 solve fewer" in text
-    assert "\N{MINUS SIGN}4.0 points of pass@1 (BM25; stdlib, MBPP, b)" in text and "+1.5 (Dense;" in text
-    assert headline([]) == ""
+    for part in sections:
+        report.save_section(tmp_path, part)
+    text = report.build_report(tmp_path).read_text("utf8").split("</table>")[0].split("<tbody>", 1)[1]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in text.split("</tr>")[:-1]]
+    cells = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
+    first, second, third = ["stdlib", "1.0", "2.0n"], ["stdlib", "50.0", ""], ["stdlib", "50.0", ""]
+    assert cells == [["HumanEval, a"], first, ["HumanEval, b"], second, ["MBPP, b"], third]
 
 
 def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_among_columns(results, verdicts):
     """Reranked and Ideal choose among the columns: they are no way to retrieve."""
     text = report.build_report(results).read_text("utf8")
-    rates = verdicts[[c for c in CODE if c not in ("None", "Reranked", "Ideal")]].mean()
-    above = int((rates > verdicts["None"].mean()).sum())
-    assert f"{above} of {len(rates)} retrieval columns in 1 experiments" in text
-    assert text.count("<circle") == len(rates)
+    columns = [c for c in CODE if c not in ("None", "Reranked", "Ideal")]
+    gaps = (verdicts[columns].mean() - verdicts["None"].mean()).astype(float).sort_values()
+    assert f"{(gaps > 0).sum()} of {len(gaps)} retrieval columns in 1 experiments solve more tasks" in text
+    assert (
+        f"{(gaps < 0).sum()} solve fewer: from {points(gaps.iloc[0])} points of pass@1 ({gaps.index[0]}; "
+        in text
+    )
+    assert text.count("<circle") == len(gaps)

@@ -1,23 +1,29 @@
-"""Topics: which rule speaks, what the embedding decides, and what agreement with the labels means."""
+"""Topics: which rule speaks, what the embedding decides; and rates by topic, from verdicts whose counts are
+known."""
 
 import random
 
 import numpy as np
 import pandas as pd
 import pytest
+from checks import legible
+from notebook_code import definitions
 from sklearn.metrics import cohen_kappa_score
 
-from pkg_lib.core.types import Task
+from pkg_lib.analysis.tables import DASH, MINUS
+from pkg_lib.core.types import Task, UserError
 from pkg_lib.papers.pkg import topics
 
 NAMES = list(topics.topics().index)
+COLUMNS = ["None", "BM25", "Block-PKG", "Reranked"]
 UNIT = np.eye(len(NAMES), dtype=np.float32)
+LABELS = pd.read_csv(topics.REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")["topic"]
+RADAR, MAPS = definitions("topics_radar"), definitions("umap_correctness")
 
 
-def task(number, text, solution="", benchmark="mbpp"):
-    return Task(
-        f"MBPP/{number}", benchmark, f"{text}\nTest: assert sort_string('a') == 'b'", "f", "", solution
-    )
+def task(number, text, solution=""):
+    prompt = f"{text}\nTest: assert sort_string('a') == 'b'"
+    return Task(f"MBPP/{number}", "mbpp", prompt, "f", "", solution)
 
 
 def assigned(*tasks, near=0):
@@ -27,38 +33,33 @@ def assigned(*tasks, near=0):
 @pytest.mark.parametrize(
     ("text", "topic"),
     [
-        ("Write a function to find the area of a hexagon.", "Geometry and Trigonometry"),
-        ("Write a function to sort a list of tuples by length.", "Sorting and Searching"),
-        (
-            "Write a function to convert a tuple of digits to an integer.",
-            "Data Conversion and Representation",
-        ),
-        ("Write a function to find the longest increasing subsequence.", "Optimization Techniques"),
-        ("Write a function to merge two tuples.", "Data Structures"),
-        ("Write a function to clear the lowest bit of a number.", "Bit Manipulation"),
-        ("Write a function to count vowels in a string.", "String Manipulation and Text Processing"),
-        ("Write a function to print even numbers of a list.", "Conditional and Loop Structures"),
-        ("Write a function to find the nth prime number.", "Mathematics and Number Theory"),
-        ("Write a function to count the number of ways to climb stairs.", "Algorithms"),
+        ("find the area of a hexagon", "Geometry and Trigonometry"),
+        ("sort a list of tuples by length", "Sorting and Searching"),
+        ("convert a tuple of digits to an integer", "Data Conversion and Representation"),
+        ("find the longest increasing subsequence", "Optimization Techniques"),
+        ("merge two tuples", "Data Structures"),
+        ("clear the lowest bit of a number", "Bit Manipulation"),
+        ("count vowels in a string", "String Manipulation and Text Processing"),
+        ("print even numbers of a list", "Conditional and Loop Structures"),
+        ("find the nth prime number", "Mathematics and Number Theory"),
+        ("count the number of ways to climb stairs", "Algorithms"),
     ],
 )
 def test_rules_find_each_topic(text, topic):
-    assert topics.by_rules(text).topic == topic
+    assert topics.by_rules(f"Write a function to {text}.").topic == topic
 
 
 def test_the_hint_that_a_prompt_adds_decides_nothing():
-    found = assigned(task(1, "Write a function to find the volume of a cone."))
+    topic = assigned(task(1, "Write a function to find the volume of a cone.")).loc["MBPP/1"]
     assert topics.statement(task(1, "Add.")) == "Add."
-    assert found.at["MBPP/1", "topic"] == "Geometry and Trigonometry" and found.at["MBPP/1", "by"] == "rule"
+    assert topic["topic"] == "Geometry and Trigonometry" and topic["by"] == "rule"
 
 
 def test_where_the_text_is_silent_the_solution_speaks_and_then_the_nearest_description():
-    vague = "Solve the riddle."
-    found = assigned(
-        task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=NAMES.index("Algorithms")
-    )
-    assert list(found["topic"]) == ["String Manipulation and Text Processing", "Algorithms"]
-    assert list(found["by"]) == ["rule", "embedding"] and found.at["MBPP/2", "category"] == topics.NEAREST
+    vague, near = "Solve the riddle.", NAMES.index("Algorithms")
+    frame = assigned(task(1, vague, "return re.sub('a', '', x)"), task(2, vague), near=near)
+    assert list(frame["topic"]) == ["String Manipulation and Text Processing", "Algorithms"]
+    assert list(frame["by"]) == ["rule", "embedding"] and frame.at["MBPP/2", "category"] == topics.NEAREST
 
 
 def test_statement_of_humaneval_is_the_docstring_without_examples():
@@ -76,17 +77,125 @@ def test_every_rule_leads_to_one_of_the_ten_topics():
 
 def test_labels_are_the_sample_that_they_say():
     drawn = sorted(random.Random(0).sample(range(11, 511), 100))
-    assert list(topics.reader_labels().index) == [f"MBPP/{i}" for i in drawn]
-    assert set(topics.reader_labels()) <= set(NAMES)
+    assert list(LABELS.index) == [f"MBPP/{i}" for i in drawn] and set(LABELS) <= set(NAMES)
 
 
 def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
-    hand = topics.reader_labels()
-    answer = hand.where(np.arange(100) % 4 > 0, "Algorithms")
-    value, low, high = topics.kappa(hand, answer)
-    assert value == pytest.approx(cohen_kappa_score(hand, answer)) and low < value < high
-    assert topics.kappa(hand, answer) == (value, low, high)
-    centre = (low + high) / 2
-    assert abs(centre - value) < 0.03 and 0.1 < high - low < 0.3
+    answer = LABELS.where(np.arange(100) % 4 > 0, "Algorithms")
+    value, low, high = RADAR["kappa"](LABELS, answer)
+    assert value == pytest.approx(cohen_kappa_score(LABELS, answer)) and low < value < high
+    assert abs((low + high) / 2 - value) < 0.03 and 0.1 < high - low < 0.3
     one = pd.Series(["Algorithms"] * 3)
-    assert np.isnan(topics.kappa(one, one)).all()
+    assert np.isnan(RADAR["kappa"](one, one)).all()
+
+
+def random_verdicts(n=200):
+    rng, ids = np.random.default_rng(3), [f"MBPP/{i}" for i in range(n)]
+    rates = zip(COLUMNS, (0.6, 0.4, 0.5, 0.7), strict=True)
+    frame = pd.DataFrame({c: rng.random(n) < rate for c, rate in rates}, ids)
+    return frame.astype("boolean"), pd.Series(rng.choice(NAMES, n, p=[0.2] * 3 + [0.4 / 7] * 7), ids)
+
+
+def two_topics():
+    """20 tasks of each of two topics: Block-PKG solves all strings and no geometry, None half of each."""
+    ids = [f"MBPP/{i}" for i in range(40)]
+    topic = pd.Series([NAMES[0]] * 20 + [NAMES[3]] * 20, ids)
+    frame = pd.DataFrame({"None": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids)
+    return frame.astype("boolean"), topic
+
+
+def test_rates_and_differences_are_those_of_the_topic():
+    rates = RADAR["by_topic"](*two_topics())
+    strings, geometry = rates.loc[(NAMES[0], "Block-PKG")], rates.loc[(NAMES[3], "Block-PKG")]
+    assert (strings["passed"], strings["measured"], strings["difference"]) == (20, 20, 0.5)
+    assert geometry["difference"] == -0.5 and geometry["d_low"] < -0.5 < geometry["d_high"] < 0
+    nothing = rates.loc[(NAMES[1], "Block-PKG")]
+    assert nothing["total"] == 0 and np.isnan(nothing["rate"])
+    everything = rates.loc[("all tasks", "Block-PKG")]
+    assert everything["difference"] == 0 and np.isnan(everything["p_holm"])
+    assert strings["p_holm"] == pytest.approx(2 * strings["p"])
+
+
+def test_not_measured_is_a_dash_and_lowers_n():
+    verdicts, topic = two_topics()
+    verdicts["Reranked"] = pd.array([pd.NA] * 40, dtype="boolean")
+    verdicts.iloc[0, 1] = pd.NA
+    rates = RADAR["by_topic"](verdicts, topic)
+    shown, against = (rates.apply(RADAR[f], axis=1) for f in ("rate_text", "difference_text"))
+    assert shown[NAMES[0], "Block-PKG"] == "100.0 (83.2 to 100.0, n=19)"
+    for texts in (shown, against):
+        assert (texts.xs("Reranked", level="column") == DASH).all()
+    assert shown[NAMES[1], "None"] == DASH
+    assert against[NAMES[3], "Block-PKG"].startswith(f"{MINUS}50.0 ({MINUS}")
+
+
+def test_columns_are_what_the_corpus_offers():
+    full = pd.DataFrame(columns=[*COLUMNS[:2], "Dense", "Func-BM25", "Func-PKG", *COLUMNS[2:], "Ideal"])
+    assert RADAR["columns_of"](full, "Func-PKG") == ["None", "BM25", "Func-PKG", "Reranked"]
+    without = full.drop(columns="BM25")
+    assert RADAR["columns_of"](without, "Block-PKG") == ["None", "Func-BM25", "Block-PKG", "Reranked"]
+    with pytest.raises(UserError, match=r"no column 'JSON-PKG'.*Block-PKG"):
+        RADAR["columns_of"](full, "JSON-PKG")
+
+
+def test_an_effect_that_topics_decide_is_told_from_one_that_they_do_not():
+    verdicts, topic = two_topics()
+    uneven, none = RADAR["uneven"], verdicts["None"]
+    spread, p = uneven(verdicts["Block-PKG"], none, topic)
+    assert spread == pytest.approx(0.5) and p < 0.001
+    mixed = pd.Series(np.tile([NAMES[0], NAMES[0], NAMES[3], NAMES[3]], 10), topic.index)
+    assert uneven(verdicts["Block-PKG"], none, mixed)[1] > 0.5
+    assert uneven(none, none, topic) is None
+
+
+def test_the_papers_statements():
+    RADAR["column"] = "Block-PKG"
+    here = RADAR["statements"](RADAR["by_topic"](*two_topics()))
+    assert here["topics with PKG above None"] == "1 of 2" and "topics with PKG above BM25" not in here
+    assert here[f"PKG minus None, {NAMES[0]}"] == "+50.0"
+    assert here["PKG minus None, Data Structures"] == DASH
+
+
+def drawings(verdicts, topic):
+    rates, title = RADAR["by_topic"](verdicts, topic), "qwen2.5-coder-0.5b-instruct, MBPP"
+    rng = np.random.default_rng(0)
+    points = pd.DataFrame(rng.random((len(verdicts), 2)), columns=["x", "y"], index=verdicts.index)
+    drawn = {name: RADAR[name](rates, title) for name in ("radar", "differences")}
+    return drawn | {"maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title)}
+
+
+@pytest.mark.parametrize("case", ["some not measured", "Reranked not measured", "few", "all solved"])
+def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(case):
+    verdicts, topic = random_verdicts(8 if case == "few" else 200)
+    if case == "some not measured":
+        verdicts.iloc[:60] = pd.NA
+    if case == "Reranked not measured":
+        verdicts["Reranked"] = pd.NA
+    if case == "all solved":
+        verdicts[:] = True
+    for name, figure in drawings(verdicts.astype("boolean"), topic).items():
+        legible(figure, 17 if name == "maps" else 8.5)
+
+
+def test_radar_has_a_line_for_each_measured_column_alone():
+    verdicts, topic = random_verdicts()
+    figures = drawings(verdicts.assign(Reranked=pd.array([pd.NA] * 200, dtype="boolean")), topic)
+    for name in ("radar", "differences"):
+        drawn = [t.get_text() for t in figures[name].legends[0].get_texts()]
+        assert drawn == [c for c in COLUMNS[:3] if name == "radar" or c != "None"]
+    line = figures["radar"].axes[0].lines[0].get_ydata()
+    strings = verdicts["None"][topic == NAMES[0]].mean()
+    assert len(line) == 11 and line[0] == line[-1] == pytest.approx(100 * strings)
+
+
+def test_maps_draw_every_task_once_and_count_them_in_one_legend():
+    verdicts, topic = random_verdicts()
+    verdicts.iloc[:5, 0] = pd.NA
+    figure = drawings(verdicts, topic)["maps"]
+    axes, solved = figure.axes[0], int(verdicts["None"].sum())
+    counts = [len(c.get_offsets()) for c in axes.collections]
+    assert (len(axes.lines[0].get_xdata()), *counts) == (5, 195 - solved, solved)
+    shares = [verdicts[c][topic == NAMES[0]].dropna() for c in ("None", "Reranked")]
+    outcomes, shapes = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
+    assert outcomes == ["solved", "not solved", "not measured"] and len(shapes) == 10
+    assert shapes[0] == f"Strings {', '.join(f'{int(s.sum())}/{len(s)}' for s in shares)}"

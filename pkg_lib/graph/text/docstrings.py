@@ -30,14 +30,12 @@ _FIELD = re.compile(
     r":(param|parameter|arg|key|keyword|raises?|except|exception|type|returns?|rtype|yields?|ivar|var)\b"
     r"([^:\n]*):"
 )
-# Titles and fields in small letters -> the section that they are.
-_TITLES = dict.fromkeys(("args", "arguments", "params"), "parameters")
-_TITLES |= dict.fromkeys(("keyword args", "keyword arguments"), "other parameters")
-_TITLES |= {word: f"{word}s" for word in ("return", "yield", "example", "note", "warning")}
-_FIELDS = dict.fromkeys(("param", "parameter", "arg", "key", "keyword", "type"), "parameters")
-_FIELDS |= dict.fromkeys(("raise", "raises", "except", "exception"), "raises")
-_FIELDS |= dict.fromkeys(("return", "returns", "rtype"), "returns")
-_FIELDS |= {"yield": "yields", "yields": "yields", "ivar": "attributes", "var": "attributes"}
+# The title of a section, in small letters, or a field of Sphinx style -> the section that it is.
+_SECTION = dict.fromkeys(("args", "arguments", "params", "param", "parameter", "arg", "key"), "parameters")
+_SECTION |= {"keyword": "parameters", "type": "parameters", "rtype": "returns", "ivar": "attributes"}
+_SECTION |= {"var": "attributes", "except": "raises", "exception": "raises", "raise": "raises"}
+_SECTION |= {"keyword args": "other parameters", "keyword arguments": "other parameters"}
+_SECTION |= {word: f"{word}s" for word in ("return", "yield", "example", "note", "warning")}
 _NAMED = {"parameters", "other parameters", "attributes", "methods", "receives"}
 _TYPED = {"returns", "yields", "raises", "warns"}
 _GOOGLE_ENTRY = re.compile(
@@ -59,27 +57,24 @@ def sections_of(document: Document) -> dict[str, Any]:
 
 def read(docstring: str) -> dict[str, Any]:
     """The sections of one docstring without its signature."""
-    sections: dict[str, Any] = {}
-    for title, lines in _split(docstring.expandtabs().split("\n")):
+    (_, opening), *others = _split(docstring.expandtabs().split("\n"))
+    sections = _opening("\n".join(opening))
+    for title, lines in others:
+        kind = _SECTION.get(title.lower(), title.lower())
         text = textwrap.dedent("\n".join(lines)).strip("\n")
-        if not title:
-            sections |= _opening(text)
-            continue
-        key = _TITLES.get(title.lower(), title.lower())
+        key = kind
         while key in sections:
             key += "'"
-        kind = key.rstrip("'")
-        if kind in _NAMED or kind in _TYPED:
-            sections[key] = _entries(lines, kind)
-        elif kind == "examples":
-            sections[key] = _examples(text)
+        if kind in _NAMED | _TYPED:
+            indented = next((x for x in lines if x.strip()), "x")[0].isspace()
+            sections[key] = _entries(text, kind, google=indented)
         else:
-            sections[key] = _prose(text)
+            sections[key] = _examples(text) if kind == "examples" else _prose(text)
     return sections
 
 
 def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
-    """(title, lines) of each section; the first, without a title, is summary and description."""
+    """(title, lines) of each section; the first, without a title, is summary, description and fields."""
     sections: list[tuple[str, list[str]]] = [("", [])]
     underline = False
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -98,12 +93,32 @@ def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 def _opening(text: str) -> dict[str, Any]:
     """Summary (the first paragraph), description (the other ones) and the fields of Sphinx style."""
-    prose, fields = _fields(text)
-    summary, _, description = prose.strip("\n").partition("\n\n")
-    opening: dict[str, Any] = {"summary": " ".join(summary.split())} if summary.strip() else {}
+    prose: list[str] = []
+    fields: list[tuple[str, str, list[str]]] = []
+    for line in textwrap.dedent(text).split("\n"):
+        if match := _FIELD.match(line):
+            fields.append((match[1], match[2].strip(), [line[match.end() :].strip()]))
+        elif fields and (line[:1].isspace() or not line.strip()):
+            fields[-1][2].append(line.strip())
+        else:
+            prose.append(line)
+    summary, _, description = "\n".join(prose).strip("\n").partition("\n\n")
+    sections: dict[str, Any] = {"summary": " ".join(summary.split())} if summary.strip() else {}
     if description.strip():
-        opening["description"] = _prose(description)
-    return opening | fields
+        sections["description"] = _prose(description)
+    for field, argument, lines in fields:
+        entries, body = sections.setdefault(_SECTION.get(field, field), []), "\n".join(lines).strip()
+        type_, _, name = argument.rpartition(" ")
+        same = [e for e in entries if field == "rtype" or e.get("name") == argument]
+        if field in ("type", "rtype") and same and "type" not in same[-1]:
+            same[-1]["type"] = body
+        elif field in ("type", "rtype"):
+            entries.append(_given(name=argument, type=body))
+        elif _SECTION.get(field, field) == "raises":
+            entries.append(_given(type=argument, description=body))
+        else:
+            entries.append(_given(name=name, type=type_, description=body))
+    return sections
 
 
 def _prose(text: str) -> Any:
@@ -114,24 +129,24 @@ def _examples(text: str) -> list[dict[str, str]]:
     """Each code block with the text since the one before; text at the end is an entry without code."""
     examples: list[dict[str, str]] = []
     words: list[str] = []
-    for event in rst.events(text):
-        if event.kind == "code":
-            examples.append(({"explanation": "\n\n".join(words)} if words else {}) | {"code": event.text})
+    for event in [*rst.events(text), rst.Event("code", "")]:
+        if event.kind != "code":
+            words += [event.text] if event.text else []
+        elif event.text or words:
+            explained = {"explanation": "\n\n".join(words)} if words else {}
+            examples.append(explained | ({"code": event.text} if event.text else {}))
             words = []
-        elif event.text:
-            words.append(event.text)
-    return examples + ([{"explanation": "\n\n".join(words)}] if words else [])
+    return examples
 
 
-def _entries(lines: list[str], kind: str) -> list[dict[str, str]]:
+def _entries(text: str, kind: str, google: bool) -> list[dict[str, str]]:
     """The entries of a list section: a line at the outer indentation starts one."""
     groups: list[list[str]] = []
-    for line in textwrap.dedent("\n".join(lines)).strip("\n").split("\n"):
+    for line in text.split("\n"):
         if groups and (not line.strip() or line[0].isspace()):
             groups[-1].append(line)
         elif line.strip():
             groups.append([line])
-    google = next((x for x in lines if x.strip()), "x")[0].isspace()
     return [_entry(head, textwrap.dedent("\n".join(rest)).strip(), kind, google) for head, *rest in groups]
 
 
@@ -151,34 +166,3 @@ def _entry(head: str, body: str, kind: str, google: bool) -> dict[str, str]:
 
 def _given(**parts: str) -> dict[str, str]:
     return {k: v.strip() for k, v in parts.items() if v.strip()}
-
-
-def _fields(text: str) -> tuple[str, dict[str, Any]]:
-    """Takes the fields of Sphinx style out of a text: (the rest, section -> entries)."""
-    rest: list[str] = []
-    fields: list[tuple[str, str, list[str]]] = []
-    for line in text.split("\n"):
-        if match := _FIELD.match(line):
-            fields.append((match[1], match[2].strip(), [line[match.end() :].strip()]))
-        elif fields and (line[:1].isspace() or not line.strip()):
-            fields[-1][2].append(line.strip())
-        else:
-            rest.append(line)
-    sections: dict[str, Any] = {}
-    for field, argument, lines in fields:
-        _put(sections.setdefault(_FIELDS[field], []), field, argument, "\n".join(lines).strip())
-    return "\n".join(rest), sections
-
-
-def _put(entries: list[dict[str, str]], field: str, argument: str, text: str) -> None:
-    if field in ("type", "rtype"):
-        same = [e for e in entries if field == "rtype" or e.get("name") == argument]
-        if same and "type" not in same[-1]:
-            same[-1]["type"] = text
-        else:
-            entries.append(_given(name=argument, type=text))
-    elif _FIELDS[field] == "raises":
-        entries.append(_given(type=argument, description=text))
-    else:
-        type_, _, name = argument.rpartition(" ")
-        entries.append(_given(name=name, type=type_, description=text))

@@ -1,14 +1,12 @@
 """JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
 
 One tree a document: every object or array is a PATH node (payload: its path, empty at the root), every
-primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the paper, which names strings,
-numbers and booleans: null is a primitive, and an empty object or array is a leaf, since no path would tell of
-it otherwise.
+primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the paper, null is a primitive,
+and an empty object or array a leaf, since no path would tell of it otherwise.
 
-Keys are joined by "/", positions stand in brackets: `Lists/examples[0]/code`. In a key "~" is written ~0, "/"
-~1, "[" ~2 and ";" ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. A value is its text as it is; a
-string that would read as another value (`true`, `12`) or starts with a quotation mark is written as a JSON
-string.
+Keys are joined by "/", positions stand in brackets: `Lists/examples[0]/code`. In a key "~", "/", "[" and ";"
+are written ~0 to ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. A value is its text as it is; a
+string that would read as another value (`true`, `12`) or starts with a quotation mark is a JSON string.
 """
 
 from __future__ import annotations
@@ -22,14 +20,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg_lib.core.types import Document
-from pkg_lib.graph.schema import PATH, PATHVALUE, PKG, Columns
+from pkg_lib.graph.nodes import PATH, PATHVALUE, Row, Rows
+from pkg_lib.graph.schema import PKG
 
-MAX_DEPTH = 200  # levels of objects and arrays; deeper JSON is rejected by name
+MAX_DEPTH = 200  # levels of objects and arrays
+TOO_DEEP = f"nested too deep: more than {MAX_DEPTH} levels"
 
 Step = str | int
 
-_ESCAPES = (("~", "~0"), ("/", "~1"), ("[", "~2"), (";", "~3"))
-_EMPTY = "~4"
+_PLAIN = ("~", "/", "[", ";", "")  # written ~0 to ~4
+_ESCAPED = str.maketrans({plain: f"~{i}" for i, plain in enumerate(_PLAIN[:-1])})
+_ESCAPE = re.compile("~([0-4])")
 _STEP = re.compile(r"\[(\d+)\]|/?([^/\[]+)")
 _PAYLOAD = re.compile(r"path = (.*?) ; value = (.*)", re.S)
 _LITERAL = re.compile(r'".*|true|false|null|\{\}|\[\]|-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?', re.S)
@@ -50,16 +51,6 @@ class Structured:
     attempts: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A row of a tree in source order: PATH or PATHVALUE, the parent's position (-1: none), path, payload."""
-
-    kind: int
-    parent: int
-    path: str
-    payload: str
-
-
 def parse_json(text: str) -> Any:
     """A JSON text's value. Raises Rejected for what is no strict JSON: duplicate keys and NaN included."""
     try:
@@ -67,10 +58,10 @@ def parse_json(text: str) -> Any:
     except json.JSONDecodeError as e:
         raise Rejected(f"no JSON: {e.msg} at line {e.lineno}, column {e.colno}") from e
     except RecursionError as e:
-        raise Rejected(f"nested too deep: more than {MAX_DEPTH} levels") from e
+        raise Rejected(TOO_DEEP) from e
     except ValueError as e:  # an integer of thousands of digits
         raise Rejected("number out of range") from e
-    check(value)
+    tree(value)
     return value
 
 
@@ -82,42 +73,21 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def check(value: Any) -> None:
-    """Raises Rejected unless a graph can hold the JSON: finite numbers, UTF-8 text, depth."""
-    stack = [(value, 0)]
-    while stack:
-        v, depth = stack.pop()
-        if isinstance(v, dict | list):
-            if depth >= MAX_DEPTH:
-                raise Rejected(f"nested too deep: more than {MAX_DEPTH} levels")
-            children = [*v, *v.values()] if isinstance(v, dict) else v
-            stack += [(child, depth + 1) for child in children]
-        elif isinstance(v, str) and _SURROGATE.search(v):
-            raise Rejected("half a surrogate pair in a text")
-        elif isinstance(v, float) and not math.isfinite(v):
-            raise Rejected(f"not a number: {json.dumps(v)}")
-
-
 def extend(path: str, step: Step) -> str:
     """Join(p) of Equation 3 with one more step: a key, or a position in an array."""
     if isinstance(step, int):
         return f"{path}[{step}]"
-    for plain, escaped in _ESCAPES:
-        step = step.replace(plain, escaped)
-    return f"{path}/{step or _EMPTY}" if path else step or _EMPTY
+    key = step.translate(_ESCAPED) or "~4"
+    return f"{path}/{key}" if path else key
 
 
 def steps(path: str) -> list[Step]:
     """The keys (str) and positions (int) of a path, from the root."""
-    return [int(m[1]) if m[1] else _key(m[2]) for m in _STEP.finditer(path)]
+    return [int(m[1]) if m[1] else _ESCAPE.sub(_plain, m[2]) for m in _STEP.finditer(path)]
 
 
-def _key(text: str) -> str:
-    if text == _EMPTY:
-        return ""
-    for plain, escaped in reversed(_ESCAPES):
-        text = text.replace(escaped, plain)
-    return text
+def _plain(escape: re.Match[str]) -> str:
+    return _PLAIN[int(escape[1])]
 
 
 def serialize(path: str, value: Any) -> str:
@@ -134,19 +104,27 @@ def deserialize(payload: str) -> tuple[str, Any]:
     return match[1], json.loads(match[2]) if _LITERAL.fullmatch(match[2]) else match[2]
 
 
-def tree(value: Any) -> list[Node]:
-    """The nodes of a JSON value, parents before children, in the text's order. Raises Rejected."""
-    check(value)
-    nodes: list[Node] = []
-    stack: list[tuple[Any, str, int]] = [(value, "", -1)]
+def tree(value: Any) -> list[Row]:
+    """The nodes of a JSON value in the text's order; JSON has no lines, so they are 0.
+
+    Raises Rejected for what a graph cannot hold: deep nesting, texts that are no UTF-8, infinite numbers.
+    """
+    rows: list[Row] = []
+    stack: list[tuple[Any, str, int, int]] = [(value, "", -1, 0)]
     while stack:
-        v, path, parent = stack.pop()
+        v, path, parent, depth = stack.pop()
+        if isinstance(v, dict | list) and depth >= MAX_DEPTH:
+            raise Rejected(TOO_DEEP)
+        if isinstance(v, float) and not math.isfinite(v):
+            raise Rejected(f"not a number: {json.dumps(v)}")
         items = v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ()
-        children = [(child, extend(path, step), len(nodes)) for step, child in items]
+        children = [(child, extend(path, step), len(rows), depth + 1) for step, child in items]
         kind, payload = (PATH, path) if children else (PATHVALUE, serialize(path, v))
-        nodes.append(Node(kind, parent, path, payload))
+        if _SURROGATE.search(payload):
+            raise Rejected("half a surrogate pair in a text")
+        rows.append((kind, parent, 0, 0, payload))
         stack += reversed(children)
-    return nodes
+    return rows
 
 
 def build_text(
@@ -154,26 +132,20 @@ def build_text(
 ) -> PKG:
     """The text-centric PKG: a tree a document. Documents without JSON are named in `skipped`.
 
-    `structured` may come in any order and may leave documents out ("not structured"). JSON has no lines:
-    first and last are 0. Edges are JSON_CHILD, from each PATH node to its children.
+    `structured` may come in any order and may leave documents out ("not structured").
     """
-    columns = Columns()
     by_document = {s.document: s for s in structured}
-    for index, document in enumerate(documents):
-        result = by_document.get(document.id, Structured(document.id, None))
-        try:
-            if not result.value:
-                raise Rejected(
-                    result.reason or ("not structured" if result.value is None else "nothing in it")
-                )
-            nodes = tree(result.value)
-        except Rejected as e:
-            columns.skipped.append((document.id, str(e)))
-            continue
-        start = len(columns)
-        for n in nodes:
-            columns.node(n.kind, index, start + n.parent if n.parent >= 0 else -1, 0, 0, n.payload)
-    return PKG.of(columns, [d.id for d in documents], meta)
+    results = (by_document.get(d.id, Structured(d.id, None, "not structured")) for d in documents)
+    return PKG.of(documents, map(_rows_of, results), meta)
+
+
+def _rows_of(result: Structured) -> Rows:
+    if not result.value:
+        return [], [result.reason or "nothing in it"]
+    try:
+        return tree(result.value), []
+    except Rejected as e:
+        return [], [str(e)]
 
 
 def reasons(skipped: Iterable[tuple[str, str]]) -> dict[str, int]:

@@ -13,9 +13,9 @@ from typing import Any
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Document
-from pkg_lib.graph.text import docstrings
 from pkg_lib.graph.text.compose import compose
-from pkg_lib.graph.text.documents import Rejected, Structured, check
+from pkg_lib.graph.text.docstrings import sections_of
+from pkg_lib.graph.text.documents import Rejected, Structured, tree
 from pkg_lib.graph.text.sections import READERS, events
 
 
@@ -27,7 +27,7 @@ def _by_headings(document: Document) -> dict[str, Any]:
 
 
 STRUCTURERS: Registry[Callable[[Document], dict[str, Any]]] = Registry(
-    "structurer", {"headings": _by_headings, "docstrings": docstrings.sections_of}
+    "structurer", {"headings": _by_headings, "docstrings": sections_of}
 )
 
 
@@ -39,9 +39,9 @@ def structured(documents: list[Document], name: str = "") -> list[Structured]:
 def _one(document: Document, name: str) -> Structured:
     try:
         value = STRUCTURERS.get_or_fail(name)(document)
-        check(value)
+        tree(value)
     except Rejected as e:
         return Structured(document.id, None, str(e))
     except RecursionError:
         return Structured(document.id, None, "nested too deep: more than the parser takes")
-    return Structured(document.id, value) if value else Structured(document.id, None, "nothing in it")
+    return Structured(document.id, value or None, "" if value else "nothing in it")

@@ -1,28 +1,25 @@
-"""What measures a claim, from stored runs alone: a test takes the runs and a claim, and gives evidence.
-
-The checks of paper_checks.py need no run; `measure` gives their readings as evidence too.
-"""
+"""What measures a claim, from stored runs alone: a test takes the runs, a claim and what it names, and gives
+evidence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp
 
 from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
 from pkg_lib.analysis.tables import kind
 from pkg_lib.core.store import read_json
+from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence
-from pkg_lib.papers.claims.paper_checks import CHECKS, table
-from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns, columns_of
+from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
+from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 from pkg_lib.papers.pkg import replays
-from pkg_lib.papers.pkg.topic_rates import share_above
-from pkg_lib.papers.pkg.topics import stored_topics, topics
+from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
 MBPP_TASKS = 500
@@ -30,6 +27,8 @@ UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences")
 UNITS |= {"share": "percent", "topic_share": "percent", "tokens": "tokens"}
 # The published tables of HumanEval and of MBPP that a claim's columns stand in.
 TABLES = {"code": ("1", "2"), "text": ("3", "4"), "replayed": ("5", "6"), "tokens": ("9", "9")}
+# Of the paper beside its own tables: args and printed `cells` -> how a sentence is read -> the number.
+Checks = Mapping[str, Callable[[dict[str, Any]], Mapping[str, float]]]
 
 
 def published_effects(claim: Claim) -> pd.Series:
@@ -42,9 +41,9 @@ def published_effects(claim: Claim) -> pd.Series:
         return pd.Series(gaps) / MBPP_TASKS
     if test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return pd.Series(dtype=float)
-    which = args.get("kind", kind(columns_of(args))) if test == "paired" else test
+    which = args.get("kind", kind(claim.columns)) if test == "paired" else test
     rates = table(TABLES[which][args["benchmark"] == "mbpp"])
-    a, b = (rates[COLUMNS[args[k]].published_as or args[k]] for k in ("column", "against"))
+    a, b = (rates[COLUMNS[c].published_as or c] for c in claim.columns)
     gaps = (a - b) / (1 if test == "tokens" else 100)
     return gaps.rename(str.lower)[lambda g: g.index.isin(args.get("models", g.index))]
 
@@ -63,40 +62,33 @@ def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
 
 
 def _difference(
-    measured: Measured,
-    claim: Claim,
-    claimed: Evidence,
-    pair: str = "",
-    family: str = "",
-    **columns: pd.Series,
+    claim: Claim, claimed: Evidence, measured: Measured, a: pd.Series, b: pd.Series, **more: str
 ) -> Iterator[Evidence]:
-    """The claim's two columns, or the given `ours` and `base`, on the tasks measured in both.
+    """`a` minus `b`, on the tasks measured in both.
 
-    The interval is a bootstrap's; a part of the run or a rare event (`pair` names it) gets a score interval.
+    The interval is a bootstrap's; a part of the run or a rare event (`pair` in `more`) gets a score interval.
     """
-    names = [claim.args["column"], claim.args.get("against", "None")]
-    ours, base = columns.values() if columns else (measured.verdicts[c] for c in names)
-    found = (paired_score if pair else paired_bootstrap)(ours, base)
+    found = (paired_score if "pair" in more else paired_bootstrap)(a, b)
     if found is not None:
-        more = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
-        more |= {"pair": pair or " and ".join(sorted(names)), "family": family or measured.family}
-        more |= {"p": found.p if claim.relation in DIRECTED else math.nan}
-        yield measured.evidence(claimed, found.n, found.value, **more)
+        numbers = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
+        numbers |= {"p": found.p} if claim.relation in DIRECTED else {}
+        names = {"pair": " and ".join(sorted(claim.columns)), "family": measured.family}
+        yield measured.evidence(claimed, found.n, found.value, **numbers, **names | more)
 
 
 def paired(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """pass@1 of `column` minus that of `against`, on each run that has both (Tables 1 to 4)."""
-    for measured in runs.of(claim.args, columns_of(claim.args)):
-        yield from _difference(measured, claim, claimed)
+    for measured in runs.of(claim, claim.columns):
+        yield from _difference(claim, claimed, measured, *(measured.verdicts[c] for c in claim.columns))
 
 
 def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
     """`paired` on the authors' completions, beside each model's own number (Tables 5, 6)."""
     effects = published_effects(claim)
-    for measured in runs.replays(claim.args["benchmark"]):
+    for measured in runs.replays.get(claim.args["benchmark"], []):
         if measured.subject in claim.args.get("models", [measured.subject]):
             claimed = claimed_by(claim, effects[effects.index == measured.subject])
-            yield from _difference(measured, claim, claimed)
+            yield from _difference(claim, claimed, measured, *(measured.verdicts[c] for c in claim.columns))
 
 
 def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -106,7 +98,7 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
     """
     passed, failed, among = (claim.args.get(k, []) for k in ("passed", "failed", "among"))
     columns = list(dict.fromkeys([*passed, *failed, *among]))
-    for measured in runs.of(claim.args, columns):
+    for measured in runs.of(claim, columns):
         known = measured.verdicts[columns].dropna().astype(bool)
         known = known[known[among].all(axis=1)]
         hits = int((known[passed].all(axis=1) & ~known[failed].any(axis=1)).sum())
@@ -117,15 +109,14 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
 def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """Share of tasks whose solution ends in `error` with the column minus that without (Table 7)."""
     error, column = claim.args["error"], claim.args["column"]
-    for measured in runs.of(claim.args, [column, "None"]):
-        ended = {name: _ended_in(measured, c, error) for name, c in (("ours", column), ("base", "None"))}
-        yield from _difference(measured, claim, claimed, f"{error} with {column}", **ended)
 
+    def ends_so(outcome: Outcome) -> bool | None:
+        return None if outcome.status == "not_measured" else outcome.error == error
 
-def _ended_in(measured: Measured, column: str, error: str) -> pd.Series:
-    outcomes = measured.run.outcomes(column)
-    values = [pd.NA if o.status == "not_measured" else o.error == error for o in outcomes.values()]
-    return pd.Series(values, list(outcomes), dtype="boolean")
+    for measured in runs.of(claim, [column, "None"]):
+        ended = (pd.Series(measured.run.outcomes(c)).map(ends_so) for c in (column, "None"))
+        both = (values.astype("boolean") for values in ended)
+        yield from _difference(claim, claimed, measured, *both, pair=f"{error} with {column}")
 
 
 def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -133,58 +124,61 @@ def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Eviden
 
     Both prompts hold the task and the same words around the context, so the difference is the contexts'.
     """
-    columns = columns_of(claim.args)
-    for measured in runs.of(claim.args, columns):
-        lengths = [{t: g.prompt_tokens for t, g in measured.run.completions(c).items()} for c in columns]
-        a, b = (np.array([by_task[t] for t in lengths[0] if t in lengths[1]], float) for by_task in lengths)
-        if len(a) < 2:
-            continue
-        test = ttest_rel(a, b)
-        more = {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(columns))}
-        bounds, same = test.confidence_interval(CONFIDENCE), not (a - b).std()
-        low, high = ((a - b).mean(),) * 2 if same else bounds
-        p = float((a - b).mean() == 0) if same else float(test.pvalue)
-        yield measured.evidence(claimed, len(a), (a - b).mean(), low=low, high=high, p=p, **more)
+    for measured in runs.of(claim, claim.columns):
+        stored = [measured.run.completions(c) for c in claim.columns]
+        lengths = pd.DataFrame([{t: g.prompt_tokens for t, g in s.items()} for s in stored]).dropna(axis=1)
+        gaps = -lengths.diff().iloc[1].to_numpy(float)
+        if len(gaps) > 1 and gaps.std():
+            test = ttest_1samp(gaps, 0)
+            low, high = test.confidence_interval(CONFIDENCE)
+            more = {"family": f"tokens, {measured.family}", "pair": " and ".join(sorted(claim.columns))}
+            more |= {"low": low, "high": high, "p": float(test.pvalue)}
+            yield measured.evidence(claimed, len(gaps), gaps.mean(), **more)
 
 
 def topic_differences(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """`paired` on the tasks of each topic, or of the claim's `topics`, corrected together (Section 6.2)."""
-    pair = " and ".join(sorted(columns_of(claim.args)))
+    pair = " and ".join(sorted(claim.columns))
     for measured, topic in _with_topics(runs, claim):
         for name in claim.args.get("topics", topics().index):
-            place = f"{measured.where}, {topics().at[name, 'short']}"
-            part = replace(measured, where=place, verdicts=measured.verdicts[topic == name])
-            yield from _difference(part, claim, claimed, f"{pair}, {name}", f"{measured.family}, topics")
+            part = replace(measured, where=f"{measured.where}, {topics().at[name, 'short']}")
+            columns = (measured.verdicts.loc[topic == name, c] for c in claim.columns)
+            about = {"pair": f"{pair}, {name}", "family": f"{measured.family}, topics"}
+            yield from _difference(claim, claimed, part, *columns, **about)
 
 
 def topic_share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """Share of the topics in which `column` solves more than `against`, or than each of several."""
-    column, *against = columns_of(claim.args)
+    column, *against = claim.columns
     for measured, topic in _with_topics(runs, claim):
-        if seen := share_above(measured.verdicts[column], measured.verdicts[against], topic):
-            n, effect, low, high = seen
+        if shares := share_above(measured.verdicts[column], measured.verdicts[against], topic):
+            n, effect, low, high = shares
             yield measured.evidence(claimed, n, effect, low=low, high=high)
 
 
 def _with_topics(runs: StoredRuns, claim: Claim) -> Iterator[tuple[Measured, pd.Series]]:
     """Every run and replayed model that has the claim's columns, and the topic of each of its tasks."""
-    assigned, columns = stored_topics(runs.results, claim.args["benchmark"]), columns_of(claim.args)
+    benchmark = claim.args["benchmark"]
+    assigned = stored_topics(runs.results, benchmark)
     if assigned is not None:
-        for measured in [*runs.of(claim.args, columns), *runs.replays(claim.args["benchmark"])]:
-            if {*columns} <= {*measured.verdicts}:
+        for measured in [*runs.of(claim, claim.columns), *runs.replays.get(benchmark, [])]:
+            if {*claim.columns} <= {*measured.verdicts}:
                 yield measured, assigned["topic"].reindex(measured.verdicts.index)
 
 
 def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """How many printed cells of each replayed model differ from what its completions score here."""
-    if runs.limit:  # The cells are of all tasks.
-        return
     benchmark = claim.args["benchmark"]
-    cells = replays.agreement({r.subject: r.verdicts for r in runs.replays(benchmark)}, benchmark)
-    about = {"where": f"{title_of(benchmark)}, printed cells that differ", "source": REPLAYED, "exact": True}
-    for model, equal in cells.groupby("model", sort=True)["equal"]:
-        off = float((~equal.astype(bool)).sum())
-        yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
+    if runs.limit is None:  # the cells are of all tasks
+        frames = {m.subject: m.verdicts for m in runs.replays.get(benchmark, [])}
+        about = {
+            "where": f"{title_of(benchmark)}, printed cells that differ",
+            "source": REPLAYED,
+            "exact": True,
+        }
+        for model, equal in replays.agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
+            off = float((~equal.astype(bool)).sum())
+            yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
 
 
 def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
@@ -203,20 +197,21 @@ def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
         yield replace(claimed, n=run["functions"], effect=figures[claim.args["what"]], **about)
 
 
-Test = Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]
-MEASURES = (paired, share, error_shift, tokens, topic_differences, topic_share)
-MEASURES += (replayed, replayed_cells, graph)
-TESTS: dict[str, Test] = {f.__name__: f for f in MEASURES} | {"unavailable": lambda *_: iter(())}
+TESTS: dict[str, Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]]
+TESTS = {f.__name__: f for f in (paired, replayed, share, error_shift, tokens, topic_differences)}
+TESTS |= {f.__name__: f for f in (topic_share, replayed_cells, graph)}
+TESTS |= {"unavailable": lambda *_: iter(())}
 
 
-def measure(runs: StoredRuns, claims: Iterable[Claim]) -> list[tuple[Claim, list[Evidence]]]:
+def measure(runs: StoredRuns, claims: Iterable[Claim], checks: Checks) -> list[tuple[Claim, list[Evidence]]]:
     """What each claim's test or check gives on these runs; empty where nothing was measured."""
-    return [
-        (c, [*_checked(c)] if c.test in CHECKS else [*TESTS[c.test](runs, c, claimed_by(c))]) for c in claims
-    ]
 
+    def evidence(claim: Claim) -> Iterator[Evidence]:
+        claimed = claimed_by(claim)
+        if claim.test not in checks:
+            return TESTS[claim.test](runs, claim, claimed)
+        about = {"subject": "the paper's tables", "n": 1, "exact": True, "source": PRINTED}
+        readings = checks[claim.test](claim.args | {"cells": claim.cells})
+        return (replace(claimed, where=where, effect=float(v), **about) for where, v in readings.items())
 
-def _checked(claim: Claim) -> Iterator[Evidence]:
-    about = {"subject": "the paper's tables", "n": 1, "exact": True, "source": PRINTED}
-    for reading, value in CHECKS[claim.test](claim.args, claim.cells).items():
-        yield replace(claimed_by(claim), where=reading, effect=float(value), **about)
+    return [(claim, list(evidence(claim))) for claim in claims]

@@ -1,6 +1,6 @@
 """The claim ledger: every checkable claim of the PKG paper, what was measured for it, a verdict by one rule.
 
-Claims are data (reference/claims.toml); a test of claim_tests.py or a check of paper_checks.py measures each.
+Claims are data (reference/claims.toml); a test of claim_tests.py or a check of the notebook measures each.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import math
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
+import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -24,6 +26,13 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclu
 MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
 OVERALL = (REPRODUCED, CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED)
 DIRECTED = ("above", "below")
+PASS_RATES = ("model", "method", "pass_at_1_percent")
+# What the rows, columns and cells are of the tables that are not of pass@1.
+LAYOUTS = {
+    "7": ("setting", "error_type", "count"),
+    "8": ("method", "step", "value"),
+    "9": ("tokenizer", "method", "avg_tokens"),
+}
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
 
@@ -38,12 +47,19 @@ class Claim:
     says: str
     test: str
     needs: str
-    args: dict[str, Any] = field(default_factory=dict, hash=False)
-    cells: tuple[tuple[Any, ...], ...] = ()
+    args: dict[str, Any] = field(default_factory=dict)
+    cells: list[list[Any]] = field(default_factory=list)
 
     @property
     def relation(self) -> str:
         return str(self.args.get("relation", ""))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it compares: its `column`, and `against` which it stands, one or several."""
+        against = self.args.get("against", [])
+        others = [against] if isinstance(against, str) else against
+        return [*([self.args["column"]] if "column" in self.args else []), *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +113,33 @@ class Assessed:
 
 def load() -> list[Claim]:
     """The claims in the order of their file."""
-    rows = tomllib.loads((HERE / "reference" / "claims.toml").read_text("utf8"))["claim"]
-    return [Claim(**row | {"cells": tuple(map(tuple, row.get("cells", ())))}) for row in rows]
+    text = (HERE / "reference" / "claims.toml").read_text("utf8")
+    return [Claim(**row) for row in tomllib.loads(text)["claim"]]
+
+
+@cache
+def table(number: str, version: str = "second") -> pd.DataFrame:
+    """A published table, row x column, in printed order; NaN where it has no such cell."""
+    (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
+    row, column, value = LAYOUTS.get(number, PASS_RATES)
+    cells = pd.read_csv(path, keep_default_na=False)
+    wide = cells.pivot(index=row, columns=column, values=value).astype(float)
+    wide = wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    for r, c, v in first_version(number) if version == "first" else ():
+        wide.loc[r, c] = v
+    return wide
+
+
+def first_version(number: str) -> list[tuple[str, str, float]]:
+    """(row, column, value) of the cells of a table that stand only so in the first version."""
+    cells = pd.read_csv(HERE / "reference" / "pkg_first_version.csv", dtype={"table": str, "value": float})
+    return list(cells.loc[cells["table"] == number, ["row", "column", "value"]].itertuples(False, None))
 
 
 def allowed(relation: str, target: float) -> tuple[float, float]:
-    """The numbers that bear a claim out, the same for every claim; ValueError for an unknown relation."""
+    """The numbers that bear a claim out, the same for every claim."""
     half_digit = 0.5 * 10.0 ** -len(f"{target:.10g}".partition(".")[2]) + 1e-9  # 0.5 for 14, 0.05 for 14.2
-    ranges = {
+    return {
         "above": (0.0, math.inf),
         "below": (-math.inf, 0.0),
         "about": (target - MARGIN, target + MARGIN),
@@ -113,10 +148,7 @@ def allowed(relation: str, target: float) -> tuple[float, float]:
         "positive": (math.ulp(0.0), math.inf),
         "equal": (target - half_digit, target + half_digit),
         "scale": (target / FACTOR, target * FACTOR),
-    }
-    if relation not in ranges:
-        raise ValueError(f"unknown relation {relation!r}; known are {', '.join(ranges)}")
-    return ranges[relation]
+    }[relation]
 
 
 def decide(relation: str, e: Evidence) -> str:
@@ -141,20 +173,19 @@ def overall(verdicts: Iterable[str]) -> str:
     return known.pop() if len(known) == 1 else MIXED if known else NOT_ATTEMPTED
 
 
-def detectable(n: int, discordant: float, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The smallest difference of two columns that McNemar's test on `n` tasks shows with this power.
+def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
+    """The smallest difference of two columns that McNemar's test on `n` tasks shows with POWER.
 
     Connor (1987), at the observed share of discordant tasks s: d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power)
     sqrt(s - d^2). NaN where even d = s would not be enough: no effect could have been shown.
     """
-    if not n or not discordant > 0:
-        return math.nan
-    a, b = norm.ppf(1 - alpha / 2), norm.ppf(power)
+    a, b = norm.ppf(1 - alpha / 2), norm.ppf(POWER)
 
     def shown(d: float) -> float:
         return d * math.sqrt(n) - a * math.sqrt(discordant) - b * math.sqrt(max(discordant - d * d, 0.0))
 
-    return float(brentq(shown, 0.0, discordant)) if shown(discordant) >= 0 else math.nan
+    possible = n and discordant > 0 and shown(discordant) >= 0
+    return float(brentq(shown, 0.0, discordant)) if possible else math.nan
 
 
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:

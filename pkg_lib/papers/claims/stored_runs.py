@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -16,17 +15,8 @@ from pkg_lib.core.types import BenchmarkMissing
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import is_text
 from pkg_lib.experiment.run import Run
-from pkg_lib.papers.claims.claims import REPLAYED, RUNS, Evidence
+from pkg_lib.papers.claims.claims import REPLAYED, RUNS, Claim, Evidence
 from pkg_lib.papers.pkg import replays
-
-Args = Mapping[str, Any]
-
-
-def columns_of(args: Args) -> list[str]:
-    """The columns that a claim compares: its `column`, and `against` which it stands, one or several."""
-    against = args.get("against", [])
-    others = [against] if isinstance(against, str) else against
-    return [*([args["column"]] if "column" in args else []), *others]
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,6 @@ class StoredRuns:
     corpora: list[str]
     results: Path
     limit: int | None = None
-    _replays: dict[str, list[Measured]] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> list[Measured]:
@@ -78,23 +67,25 @@ class StoredRuns:
                 runs.append(Measured(model, f"{run.rules.title}, {corpus}", verdicts, run))
         return runs
 
-    def of(self, args: Args, columns: list[str]) -> list[Measured]:
+    def of(self, claim: Claim, columns: list[str]) -> list[Measured]:
         """Runs on the claim's benchmark with the columns, on its `corpora` or on those of its `kind`."""
-        wanted, runs = args.get("kind", kind(columns_of(args))), []
-        for stored in self.runs:
-            benchmark, corpus = stored.run.benchmark, stored.run.corpus
-            fits = benchmark == args["benchmark"] and corpus in args.get("corpora", [corpus])
-            same = wanted == ("text" if is_text(corpus) else "code")
-            runs += [stored] if fits and same and {*columns} <= {*stored.verdicts} else []
-        return runs
 
-    def replays(self, benchmark: str) -> list[Measured]:
-        """The models whose published completions are in the results."""
-        if benchmark not in self._replays and benchmark in self.benchmarks:
-            where, runs = f"{title_of(benchmark)}, published completions", []
-            for name in sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir()):
-                if outcomes := replays.replayed(self.results, name, benchmark):
-                    frame = replays.verdict_frame(outcomes, self.limit)
-                    runs.append(Measured(name, where, frame, source=REPLAYED))
-            self._replays[benchmark] = runs
-        return self._replays.get(benchmark, [])
+        def fits(run: Run) -> bool:
+            about_text = claim.args.get("kind", kind(claim.columns)) == "text"
+            corpora = claim.args.get("corpora", [run.corpus])
+            same = run.benchmark == claim.args["benchmark"] and run.corpus in corpora
+            return same and about_text == is_text(run.corpus)
+
+        return [m for m in self.runs if fits(m.run) and {*columns} <= {*m.verdicts}]
+
+    @cached_property
+    def replays(self) -> dict[str, list[Measured]]:
+        """benchmark -> the models whose published completions are in the results."""
+        runs: dict[str, list[Measured]] = {b: [] for b in self.benchmarks}
+        names = sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir())
+        for benchmark, name in product(self.benchmarks, names):
+            if outcomes := replays.replayed(self.results, name, benchmark):
+                where = f"{title_of(benchmark)}, published completions"
+                frame = replays.verdict_frame(outcomes, self.limit)
+                runs[benchmark].append(Measured(name, where, frame, source=REPLAYED))
+        return runs

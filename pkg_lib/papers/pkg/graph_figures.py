@@ -8,13 +8,11 @@ from collections.abc import Collection
 
 import matplotlib.style
 import networkx as nx
-import numpy as np
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis.figures import COLOURS, INK, QUIET, STYLE, hex_colour, legend_below, styled
 from pkg_lib.analysis.tables import LOWER
-from pkg_lib.core.types import UserError
-from pkg_lib.graph.schema import BLOCK, IMPL, NAME, PATH, PATHVALUE, PKG
+from pkg_lib.graph.schema import BLOCK, IMPL, NAME, PATHVALUE, PKG
 from pkg_lib.graph.text.documents import deserialize, steps
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.trace import Traced
@@ -32,34 +30,7 @@ EDGES = {"HAS_IMPL": (":", INK), "HAS_BLOCK": ("--", BLUE), "PARENT": ("-", INK)
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 7, "va": "center_baseline", "parse_math": False}
 LETTER = 7 * 0.602  # points: the width of a letter of it
 STEP, WIDTH, ROW = 13.0, 3.35 * 72 - 6, 0.165  # points: one level to the right, the drawing; inches: one row
-DEEP, MOST = 4, 40  # levels of an example; nodes that are drawn
-SIZES = {NAME: (6, 9), PATH: (9, 16)}  # nodes of an example
-
-
-def depths(graph: PKG) -> tuple[np.ndarray, np.ndarray]:
-    """(levels below its root, root) of each node; 0 and itself for a NAME or a whole document."""
-    depth, root = np.zeros(len(graph), np.int32), np.arange(len(graph))
-    above = graph.parent.copy()
-    while (inner := above >= 0).any():
-        depth += inner
-        root = np.where(inner, above, root)
-        above = np.where(inner, graph.parent[above], -1)
-    return depth, root
-
-
-def example(graph: PKG) -> int:
-    """The root of the tree to draw: of a fair size, then deep (to DEEP levels), large, short, first."""
-    if not len(graph):
-        raise UserError("a graph without nodes cannot be drawn; choose one with functions or documents")
-    depth, root = depths(graph)
-    roots = np.flatnonzero(graph.parent < 0)
-    low, high = SIZES[int(graph.type[roots[0]])]
-    size = np.bincount(root, minlength=len(graph))[roots]
-    deepest = np.zeros(len(graph), np.int32)
-    np.maximum.at(deepest, root, depth)
-    outside = np.maximum(low - size, 0) + np.maximum(size - high, 0)
-    lines = (graph.last - graph.first)[roots]
-    return int(roots[np.lexsort((roots, lines, -size, -np.minimum(deepest[roots], DEEP), outside))[0]])
+MOST = 40  # nodes that are drawn
 
 
 def label(graph: PKG, node: int) -> str:

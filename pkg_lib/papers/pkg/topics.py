@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import math
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -18,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import cohen_kappa_score
 
-from pkg_lib.analysis.stats import CONFIDENCE, RESAMPLES
+from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE
 from pkg_lib.core.store import slug
 from pkg_lib.core.types import Task, UserError, digest
@@ -28,7 +26,6 @@ from pkg_lib.core.types import Task, UserError, digest
 REFERENCE = HERE / "reference"
 HINT = re.compile(r"\n(Test|Function): .*\Z", re.DOTALL)
 NEAREST = "nearest description"
-SILENT = "no rule speaks"
 
 
 class Rule(NamedTuple):
@@ -108,24 +105,22 @@ def made_from(tasks: Sequence[Task], embedder: str) -> str:
     return digest(embedder, *files, *(part for t in tasks for part in (t.id, statement(t), t.solution)))
 
 
-@cache
-def reader_labels() -> pd.Series:
-    """task id -> topic of the 100 tasks of MBPP that were read one by one."""
-    return pd.read_csv(REFERENCE / "topics_labels.csv", comment="#", index_col="task_id")["topic"]
+def share_above(
+    column: pd.Series, others: pd.DataFrame, topic: pd.Series
+) -> tuple[int, float, float, float] | None:
+    """(tasks, share of the topics in which `column` solves more than each of `others`, low, high), or None.
 
-
-def kappa(labels: pd.Series, answer: pd.Series, resamples: int = RESAMPLES) -> tuple[float, float, float]:
-    """Cohen's kappa and its percentile bootstrap interval over tasks; NaN with one label alone."""
-    names = [*topics().index, SILENT]
-    a, b = (np.asarray(pd.Categorical(s, names).codes) for s in (labels, answer))
-    if len({*a, *b}) < 2:  # chance alone would agree always, and kappa be 0 / 0
-        return (math.nan,) * 3
-    draws = np.random.default_rng(0).integers(len(a), size=(resamples, len(a)))
-    # The same formula as sklearn's, over all resamples at once: one by one they would take minutes.
-    agree = (a == b)[draws].mean(axis=1)
-    each = range(len(names))
-    chance = sum((a[draws] == k).mean(axis=1) * (b[draws] == k).mean(axis=1) for k in each)
-    known = chance < 1
-    bounds = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
-    low, high = np.quantile((agree[known] - chance[known]) / (1 - chance[known]), bounds)
-    return float(cohen_kappa_score(a, b)), float(low), float(high)
+    The 95 % bounds: at least the topics in which it is shown to solve more than each, at most all but those
+    in which it is shown to solve fewer than one (McNemar, Holm over topics and others). A bootstrap would
+    repeat the sign of small differences, which is a coin's. None without a task that all have.
+    """
+    known = column.notna() & others.notna().all(axis=1) & topic.notna()
+    if not known.any():
+        return None
+    change = others[known].astype(int).rsub(column[known].astype(int), axis=0)
+    helped, hurt = ((change * sign > 0).groupby(topic[known]).sum().to_numpy() for sign in (1, -1))
+    p = [mcnemar(a, b) for a, b in zip(helped.ravel().tolist(), hurt.ravel().tolist(), strict=True)]
+    shown = np.reshape(holm(p), helped.shape) < 1 - CONFIDENCE
+    more, fewer = helped > hurt, helped < hurt
+    low, high = (shown & more).all(axis=1).mean(), 1 - (shown & fewer).any(axis=1).mean()
+    return int(known.sum()), float(more.all(axis=1).mean()), float(low), float(high)
