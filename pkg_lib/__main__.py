@@ -6,8 +6,7 @@ import sys
 
 
 def main() -> int:
-    # Ctrl-C while the imports below run ends as quietly as later on.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # Ctrl-C while the import below runs
     from pkg_lib import cli
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from pkg_lib.core.models import MODELS
-from pkg_lib.core.registry import load_plugins
+from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -26,25 +27,34 @@ from pkg_lib.retrieval.columns import retrieved
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-HELP = """Programming knowledge graphs for code generation.
-
-Options without a command, or nothing at all, are those of `run`."""
 STOPPED = "stopped; completions are kept: run the same command again, without --fresh, to go on with the rest"
-app = typer.Typer(add_completion=False, help=HELP, rich_markup_mode=None)
-Many = list[str] | None
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Programming knowledge graphs for code generation.\n\n"
+    "Options without a command, or nothing at all, are those of `run`.",
+)
 
 
 def arg(about: str) -> Any:
     return typer.Argument(help=about)
 
 
-def opt(about: str, *names: str, least: int | None = None) -> Any:
-    return typer.Option(*names, help=about, min=least)
+def opt(about: str, *names: str, least: float = 1) -> Any:
+    return typer.Option(*names, help=about, min=least)  # typer looks at `min` for numbers only
 
 
 def say(lines: Iterable[object]) -> None:
     for line in lines:
         typer.echo(line)
+
+
+Many = list[str] | None
+Model = Annotated[str, opt("A model of `list`.")]
+Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
+Processes = Annotated[int, opt("How many work at once.")]
+First = Annotated[int | None, opt("Only the first N.")]
+Output = Annotated[Path | None, opt("Where to write it.")]
 
 
 @app.command()
@@ -56,20 +66,12 @@ def run(
     notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
     parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
     limit: Annotated[int | None, opt("Only the first N tasks.")] = None,
-    fresh: Annotated[
-        bool, opt("Retrieve, generate and execute all again, whatever is stored.", "--fresh")
-    ] = False,
+    fresh: Annotated[bool, opt("Retrieve, generate and execute all again.", "--fresh")] = False,
     rerun: Annotated[bool, opt("Execute all notebooks again, from what is stored.", "--rerun")] = False,
-    jobs: Annotated[
-        int | None, opt("Notebooks at once; else one a core, 1.5 GB of free memory each.")
-    ] = None,
+    jobs: Annotated[int | None, opt("Notebooks at once; else as cores and memory allow.")] = None,
     dry_run: Annotated[bool, opt("Only say what would run, and what it would cost.", "--dry-run")] = False,
-    tokens_per_second: Annotated[
-        float | None, opt("For --dry-run: new tokens a second, where known.")
-    ] = None,
-    prices: Annotated[
-        Path | None, opt("For --dry-run: a CSV as notebooks/prices.csv, a sample, is one.")
-    ] = None,
+    tokens_per_second: Annotated[float | None, opt("For --dry-run: where known.", least=0.001)] = None,
+    prices: Annotated[Path | None, opt("For --dry-run: a CSV such as notebooks/prices.csv.")] = None,
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report.
 
@@ -77,41 +79,33 @@ def run(
     notebook whose source, parameters, program and stored inputs are as they were when its tables and figures
     were made is not executed again (--rerun does, and rebuilds every table and figure).
     """
-    chosen = study.parts(benchmark or [], [_absolute(c) for c in corpus or []], column or [], model or [])
-    parameters = dict(_parameter(p) for p in parameter or [])
-    study.check_choice(
-        notebook or [], {"model": model, "benchmark": benchmark, "corpus": corpus, "column": column}
-    )
-    asked = (chosen, notebook or [], limit, fresh, parameters)
+    corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
+    named = (model or (), benchmark or (), [*corpora], column or (), notebook or ())
+    choice = study.Choice(*named, values, limit, fresh)
     if dry_run:
-        _dry_run(asked, fresh or rerun, tokens_per_second, prices)
+        from pkg_lib.analysis.prices import read_prices
+        from pkg_lib.experiment import batch, forecast
+
+        rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
+        say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
         return
-    if tokens_per_second is not None or prices is not None:
+    if tokens_per_second or prices:
         raise UserError(
             "--tokens-per-second and --prices go with --dry-run, which computes and writes nothing"
         )
     typer.echo("reading what is stored ...")
     from pkg_lib.analysis.report import render_notebook
-    from pkg_lib.experiment import batch
+    from pkg_lib.experiment import batch, kernel
 
-    done = batch.run(*asked, typer.echo, jobs, rerun, render_notebook)
-    code, lines = batch.told(done)
-    for line in lines:
+    work = batch.Batch(typer.echo, kernel.workers(jobs), fresh or rerun, render_notebook)
+    work.run(study.plan(choice))
+    code, errors = work.outcome()
+    for line in errors:
         typer.echo(f"error: {line}", err=True)
-    if done.reported:
+    if work.reported:
         report()
     if code:
         raise typer.Exit(code)
-
-
-def _dry_run(asked: Any, again: bool, tokens_per_second: float | None, prices: Path | None) -> None:
-    if tokens_per_second is not None and not 0 < tokens_per_second < float("inf"):
-        raise UserError(f"--tokens-per-second {tokens_per_second:g}: a speed above 0 is needed")
-    from pkg_lib.analysis.prices import read_prices
-    from pkg_lib.experiment import batch, forecast
-
-    rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
-    say(batch.dry_run(study.plan(*asked), again, rates))
 
 
 def prices_of(table: Any) -> dict[str, tuple[float, float]]:
@@ -120,23 +114,23 @@ def prices_of(table: Any) -> dict[str, tuple[float, float]]:
 
 
 def _parameter(text: str) -> tuple[str, object]:
-    """NAME=VALUE as a Python literal where it is one, else as text."""
+    """NAME=VALUE as a Python literal where it is one, else as text; a file's or corpus' place is absolute."""
     name, equals, value = text.partition("=")
     if not (equals and name.isidentifier()):
         raise UserError(f"--parameter {text}: write NAME=VALUE")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        path = str(Path(value).expanduser().resolve()) if name == "prices" and value else value
-        return name, _absolute(value) if name.endswith("corpus") else path
+        if name == "prices" and value:
+            return name, str(Path(value).expanduser().resolve())
+        return name, _absolute(value) if name.endswith("corpus") else value
 
 
 def _absolute(corpus: str) -> str:
-    """A source:DIR with its directory made absolute, since notebooks run in another directory than the
-    caller."""
-    parts = (part.partition("source:") for part in corpus.split("+"))
-    whole = (f"source:{Path(d).expanduser().resolve()}" if not b and d else b + s + d for b, s, d in parts)
-    return "+".join(whole)
+    """source:DIR with an absolute directory: notebooks run elsewhere, and it names what is stored."""
+    return re.sub(
+        r"(^|\+)source:([^+]+)", lambda m: f"{m[1]}source:{Path(m[2]).expanduser().resolve()}", corpus
+    )
 
 
 @app.command()
@@ -167,11 +161,11 @@ def fetch(model: Annotated[str, arg("A model of `list`.")]) -> None:
 
 @app.command("verify-cache")
 def verify_cache(
-    model: Annotated[str, opt("Whose completions.")] = study.MODEL,
+    model: Model = study.MODEL,
     sample: Annotated[int, opt("How many cached prompts to complete again.")] = 8,
-    seed: Annotated[int, opt("Which ones.")] = 0,
+    seed: Annotated[int, opt("Which ones.", least=0)] = 0,
 ) -> None:
-    """Completes cached prompts again, live, and compares the tokens."""
+    """Completes cached prompts of a model again, live, and compares the tokens."""
     from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)
@@ -183,7 +177,7 @@ def verify_cache(
 @app.command()
 def graph(
     corpus: Annotated[str, arg("A corpus of `list`, parts joined by '+'.")],
-    processes: Annotated[int, opt("How many build at once (code only).")] = 1,
+    processes: Processes = 1,
     output: Annotated[Path | None, opt("A directory to save the graph in.")] = None,
 ) -> None:
     """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
@@ -205,7 +199,7 @@ def search(
     query: Annotated[str, arg("What the code should do.")],
     unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
     index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
-    top: Annotated[int, opt("How many nodes.", least=1)] = 10,
+    top: Annotated[int, opt("How many nodes.")] = 10,
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
     from pkg_lib.retrieval import search as searching
@@ -216,27 +210,28 @@ def search(
 
 @app.command()
 def enhance(
-    corpus: Annotated[str, opt("A corpus of code.")] = DEFAULT,
-    model: Annotated[str, opt("A model that fills in the middle.")] = study.MODEL,
-    count: Annotated[int, opt("How many functions without a docstring.", least=1)] = 500,
+    corpus: Corpus = DEFAULT,
+    model: Model = study.MODEL,
+    count: Annotated[int, opt("How many functions without a docstring.")] = 500,
     benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
-    """Lets a model write docstrings for functions that have none; a stopped run goes on where it was."""
+    """Lets a fill-in-the-middle model write docstrings for functions of code; a stopped run goes on."""
     from pkg_lib.papers.pkg import enhancer
 
+    corpus, results = _absolute(corpus), results_dir()
     if benchmark:
         load_benchmark(benchmark)  # a mistake in its name costs no hours
-    say(_figures(enhancer.enhance(_absolute(corpus), model, count, results_dir())))
+    say(_figures(enhancer.enhance(corpus, model, count, results)))
     if benchmark:
-        say(_figures(enhancer.measure_change(_absolute(corpus), model, benchmark, results_dir())))
+        say(_figures(enhancer.measure_change(corpus, model, benchmark, results)))
 
 
 @app.command()
 def structure(
-    corpus: Annotated[str, opt("A corpus of text.")] = "python-docs",
+    corpus: Corpus = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
+    limit: First = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
@@ -245,14 +240,11 @@ def structure(
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:
-    """The figures of a log, one a line, without what it was made with."""
-    hidden = ("versions", "decoding", "by_form", "not_asked", "corpus_digest", "embedder")
+    """The figures of a log, one a line; of its tables, those of what was rejected."""
     for name, value in log.items():
-        if name in hidden:
-            continue
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name.startswith("rejected"):
             value = ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
-        if value is not None:
+        if isinstance(value, str | int | float) and "digest" not in name:
             yield f"{name.replace('_', ' ')}: {value}"
 
 
@@ -267,14 +259,16 @@ def replay(
 
     from pkg_lib.papers.pkg import replay as replaying
 
+    name = folder.resolve().name
     with tqdm(unit="sample") as bar:
 
         def progress(method: str, done: int) -> None:
-            bar.set_description(f"{folder.resolve().name} {method}", refresh=False)
+            bar.set_description(f"{name} {method}", refresh=False)
             bar.update(1 if done else 0)
 
-        target = results_dir() / "replay" / slug(folder.resolve().name)
-        replayed = replaying.replay(folder, target, protocol, progress=progress)
+        replayed = replaying.replay(
+            folder, results_dir() / "replay" / slug(name), protocol, progress=progress
+        )
     say(f"problem: {problem}" for problem in replayed.problems)
     for row in replayed.disagreements.itertuples():
         where = f"{row.benchmark} {row.method} {row.task_id}"
@@ -292,13 +286,10 @@ def chunk(
     max_size: Annotated[int, opt("The limit of a chunk in characters that are no white space.")] = 2000,
     lines: Annotated[int, opt("The lines of a fixed-size chunk.")] = 60,
     language: Annotated[str, opt("Of a file whose suffix does not say it.")] = "",
-    processes: Annotated[int, opt("How many cut the files of a tree at once.")] = 1,
-    join: Annotated[
-        bool, opt("Write the bytes of the chunks that come in on standard input.", "--join")
-    ] = False,
+    processes: Processes = 1,
+    join: Annotated[bool, opt("Write the bytes of the chunks on standard input.", "--join")] = False,
 ) -> None:
-    """Cuts source files into chunks, one JSON line each on standard output; what is kept and lost on standard
-    error."""
+    """Cuts source files into chunks, one JSON line each; says on standard error what is kept and lost."""
     from pkg_lib.chunking import stream
     from pkg_lib.chunking.chunker import Chunker
 
@@ -313,24 +304,17 @@ def chunk(
 
 @app.command("repo-tasks")
 def repo_tasks(
-    steps: Annotated[Many, arg("tasks, chunks, retrieval, completions, verdicts; all if none.")] = None,
-    model: Annotated[str, opt("A chat model of `list`.")] = study.MODEL,
-    column: Annotated[Many, opt("A column, such as 'cast, BM25'; repeatable.")] = None,
-    limit: Annotated[
-        int | None, opt("Complete only the first N tasks of each package, or of RepoEval.")
-    ] = None,
-    benchmark: Annotated[
-        str, opt("repoeval, from its directory; for retrieval alone also swebench-lite.")
-    ] = "",
+    steps: Annotated[Many, arg("tasks, chunks, retrieval; all if none.")] = None,
+    benchmark: Annotated[str, opt("For retrieval alone: packages, repoeval or swebench-lite.")] = "",
     ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
-    """Functions of packages without their bodies: chooses them, measures chunks and retrieval, completes and
-    judges."""
+    """Functions of packages without their bodies: chooses them, and measures chunks and retrieval.
+
+    Completions and verdicts: `run --benchmark packages`.
+    """
     from pkg_lib.papers.cast import cast_steps
 
-    cast_steps.run(
-        results_dir(), typer.echo, steps or [], model, column or [], limit, benchmark, ranker or []
-    )
+    cast_steps.run(results_dir() / "repo_tasks", typer.echo, steps or [], benchmark, ranker or [])
 
 
 @app.command()
@@ -338,8 +322,7 @@ def crosscodeeval(
     completions: Annotated[Path, arg("A file with task_id and completion a line.")],
     language: Annotated[str, opt("python, java, csharp or typescript.")] = "python",
 ) -> None:
-    """Measures completions from elsewhere of CrossCodeEval's tasks: exact match, edit similarity,
-    identifiers."""
+    """Measures completions of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
     from pkg_lib.data import crosscodeeval as records
 
     say(records.report(completions, language))
@@ -348,14 +331,13 @@ def crosscodeeval(
 @app.command("make-tasks")
 def make_tasks(
     directory: Annotated[Path, arg("Where the package and its tests lie, as they are imported.")],
-    source: Annotated[list[str], opt("A package or file below it whose functions are masked; repeatable.")],
-    tests: Annotated[list[str], opt("A directory or file of tests below it; repeatable.")],
+    source: Annotated[list[str], opt("A package or file whose functions are masked; repeatable.")],
+    tests: Annotated[list[str], opt("A directory or file of tests; repeatable.")],
     output: Annotated[Path, opt("The file to write, records of RepoEval's form.")],
     library: Annotated[Many, opt("An installed package that it needs; repeatable.")] = None,
-    limit: Annotated[int, opt("How many tasks at most.", least=1)] = 24,
+    limit: Annotated[int, opt("How many tasks at most.")] = 24,
 ) -> None:
-    """Makes repository tasks from any Python package with tests. Its code and tests are executed: name code
-    that you trust."""
+    """Makes repository tasks from a Python package, whose tests are executed: name code that you trust."""
     from pkg_lib.data import packages
     from pkg_lib.papers.cast import cast_steps
 
@@ -371,8 +353,7 @@ def show(
     column: Annotated[str, opt("A column of `list`; the corpus' own graph column if not given.")] = "",
     output: Annotated[Path | None, opt("The file to write, instead of one in results/shown.")] = None,
 ) -> None:
-    """Writes one page about one task: prompt, context, subgraph, completions and verdicts without and with a
-    column."""
+    """Writes a page about one task: prompt, contexts, completions, verdicts without and with a column."""
     typer.echo(f"reading what is stored of {task} ...")
     from pkg_lib.papers.pkg import cases
 
@@ -383,15 +364,11 @@ def show(
 def typegraph(
     directory: Annotated[Path, arg("A directory, or a zip archive such as src.zip, of Java source.")],
     mode: Annotated[
-        str, opt("resolved (names by Java's scopes) or as-published (by simple name).")
+        str, opt("resolved (names by Java's scopes) or as-published (simple names).")
     ] = "resolved",
-    processes: Annotated[int, opt("How many parse at once.")] = 2,
-    store: Annotated[
-        Path | None, opt("A file that keeps what was parsed; then only changed files are.")
-    ] = None,
-    edges: Annotated[
-        Many, opt("Edges that the paper lacks: arguments (of supertypes), beans (@Bean).")
-    ] = None,
+    processes: Processes = 2,
+    store: Annotated[Path | None, opt("A file that keeps what was parsed, for the next time.")] = None,
+    edges: Annotated[Many, opt("More edges: arguments (of supertypes), beans (@Bean); repeatable.")] = None,
     output: Annotated[Path | None, opt("A file for the graph as JSON (node-link).")] = None,
     record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
@@ -416,7 +393,7 @@ def repo_qa(
     repository: Annotated[str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
     questions: Annotated[Path, opt("A YAML file of questions with the types that they need.")],
     model: Annotated[str, opt("Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
-    retries: Annotated[int, opt("How often LLM-KB asks again for files that were skipped.")] = 0,
+    retries: Annotated[int, opt("How often LLM-KB asks again for skipped files.", least=0)] = 0,
     record: Annotated[bool, opt("Measure the seconds of indexing and of a query again.", "--record")] = False,
 ) -> None:
     """Says how many of the types that questions need reach the contexts of No-Graph, DKB, LLM-KB."""
@@ -440,25 +417,17 @@ def lab(context: typer.Context) -> None:
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
-    rows = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
-    say(f"{name}: {', '.join(values)}" for name, values in (rows | {"notebooks": study.notebooks()}).items())
-
-
-def _make_places_absolute() -> None:
-    """Directories in PKG_ variables, where they are relative to the caller's: notebooks run in another
-    one."""
-    endings = ("_RESULTS", "_CACHE", "_DIR", "_DOCS", "_SOURCE")
-    for name, value in os.environ.items():
-        if name.startswith("PKG_") and name.endswith(endings) and value:
-            os.environ[name] = str(Path(value).expanduser().resolve())
-    plugins = filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep))
-    os.environ["PKG_PLUGINS"] = os.pathsep.join(str(Path(p).expanduser().resolve()) for p in plugins)
+    names = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
+    say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 
 
 def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    _make_places_absolute()
+    for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
+        if value and re.fullmatch(r"PKG_.*_(RESULTS|CACHE|DIR|DOCS|SOURCE)|PKG_(RESULTS|CACHE)", name):
+            os.environ[name] = str(Path(value).expanduser().resolve())
+    os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]
     if not words or (words[0].startswith("-") and words[0] != "--help"):
         words = ["run", *words]

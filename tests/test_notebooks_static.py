@@ -1,5 +1,4 @@
-"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one
-machine."""
+"""The notebooks as stored: no outputs, one commented parameters cell, short cells, no paths of one machine."""
 
 import ast
 import re
@@ -9,6 +8,7 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda p: p.stem)
@@ -18,49 +18,27 @@ def cells(request):
     return notebook.cells
 
 
-def code(cells):
-    return [c for c in cells if c.cell_type == "code"]
-
-
-def test_there_are_notebooks():
-    assert NOTEBOOKS
-
-
-def test_stored_without_outputs(cells):
-    assert all(c.outputs == [] and c.execution_count is None for c in code(cells))
-
-
 def test_one_parameters_cell_in_which_every_parameter_has_a_comment(cells):
-    tagged = [c for c in cells if "parameters" in c.metadata.get("tags", [])]
-    assert len(tagged) == 1
-    lines = tagged[0].source.splitlines()
+    (cell,) = (c for c in cells if "parameters" in c.metadata.get("tags", []))
+    lines = cell.source.splitlines()
     assert lines[0].startswith("# ")
-    for statement in ast.parse(tagged[0].source).body:
+    for statement in ast.parse(cell.source).body:
         assert isinstance(statement, ast.Assign)
         ast.literal_eval(statement.value)
         assert re.search(r"#\s*\w", lines[statement.end_lineno - 1]), lines[statement.lineno - 1]
 
 
-def test_code_cells_are_short_and_parse(cells):
-    for cell in code(cells):
-        assert len(cell.source.splitlines()) <= 15, cell.source
-        ast.parse(cell.source)
-
-
-def test_imports_stand_in_the_first_code_cell(cells):
-    first, *rest = code(cells)
-    assert all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in ast.parse(first.source).body)
-    later = [n for c in rest for n in ast.walk(ast.parse(c.source))]
-    assert not [n for n in later if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Try))]
-
-
-def test_no_absolute_path_and_no_change_of_the_import_path(cells):
-    for cell in code(cells):
-        assert "sys.path" not in cell.source
-        constants = [n.value for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.Constant)]
-        assert not [s for s in constants if isinstance(s, str) and re.match(r"/\w|~|[A-Za-z]:\\", s)]
-
-
-def test_every_question_is_told_before_code_answers_it(cells):
+def test_code_cells_are_short_without_outputs_and_import_in_the_first(cells):
+    code = [c for c in cells if c.cell_type == "code"]
+    assert all(c.outputs == [] and c.execution_count is None for c in code)
+    assert all(len(c.source.splitlines()) <= 15 for c in code)
+    first, *rest = [ast.parse(c.source) for c in code]
+    assert all(isinstance(s, IMPORTS) for s in first.body)
+    later = [n for tree in rest for n in ast.walk(tree)]
+    assert not [n for n in later if isinstance(n, (*IMPORTS, ast.ClassDef, ast.Try))]
+    assert not any("sys.path" in c.source for c in code)
+    texts = [n.value for n in later if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    assert not [s for s in texts if re.match(r"/\w|~|[A-Za-z]:\\", s)]
+    # Every question is told before code answers it.
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
-    assert sum(c.cell_type == "markdown" for c in cells) >= len(code(cells)) / 2
+    assert len(cells) - len(code) >= len(code) / 2

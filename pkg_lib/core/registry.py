@@ -1,6 +1,7 @@
 """What can be chosen by name: models, corpora, columns, benchmarks and the like.
 
-PKG_PLUGINS names Python files of the user's own, joined by ":"; each registers entries, and is loaded once.
+PAPERS are modules of the papers' folders that register entries, as do the Python files of the user's own that
+PKG_PLUGINS names, joined by ":". Each is loaded once.
 """
 
 from __future__ import annotations
@@ -9,17 +10,25 @@ import os
 import runpy
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
+PAPERS = ("pkg_lib.papers.cast.function_bodies",)  # by name: nothing here imports what stands above it
 
 
 def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:
     """The error for a name that is none of the choices."""
-    return UserError(f"unknown {kind} '{name}'; choose from: {', '.join(map(str, choices))}")
+    return UserError(f"unknown {kind} '{name}'; choose from: {joined(map(str, choices))}")
+
+
+def joined(names: Iterable[str]) -> str:
+    """Names in a line, also where one of them holds a comma."""
+    names = list(names)
+    return ("; " if any("," in n for n in names) else ", ").join(names)
 
 
 class Registry(dict[str, Entry]):
@@ -55,7 +64,9 @@ def plugins() -> list[Path]:
 
 
 def load_plugins() -> None:
-    """Runs the user's files, each once. Raises UserError for one that is not there."""
+    """Loads the papers' entries and the user's files, each once. UserError for a file that is not there."""
+    for module in PAPERS:
+        import_module(module)
     for path in plugins():
         _load(path)
 

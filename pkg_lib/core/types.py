@@ -84,7 +84,8 @@ class Context:
 
     `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut the
     text; `defines_task`: it defines the very function that is asked for (None: not looked at). A stored
-    context of a corpus that may not be copied has `text` None; `sha256` still identifies it.
+    context of a corpus that may not be copied has `text` None; `sha256` still identifies it. Where prompts
+    are measured in the model's tokens: `tokens` of the text, and which prompt it stood in.
     """
 
     task_id: str
@@ -96,6 +97,8 @@ class Context:
     truncated: bool = False
     defines_task: bool | None = None
     sha256: str = ""
+    tokens: int | None = None
+    prompt_sha256: str = ""
 
     def __post_init__(self) -> None:
         if self.text is not None:
@@ -149,4 +152,4 @@ class Outcome:
     @classmethod
     def of(cls, row: dict[str, Any]) -> Outcome:
         """The outcome in a stored row, whatever else the row holds."""
-        return cls(**{k: row[k] for k in cls.__slots__})
+        return cls(**{k: row[k] for k in cls.__slots__ if k in row})

@@ -18,6 +18,11 @@ INDEX, NPM = "https://pypi.org/simple", "https://registry.npmjs.org"
 TIMEOUT_S = 60
 
 
+def is_unpacked(archive: str) -> bool:
+    """Whether the archive is here and whole."""
+    return (cache_dir() / "packages" / f"{archive}.d" / ".complete").exists()
+
+
 def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
     """Where the archive of a PyPI project, or of a path of the npm registry, is unpacked.
 
@@ -25,7 +30,7 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
     """
     home = cache_dir() / "packages"
     folder, file = home / f"{archive}.d", home / archive
-    if (folder / ".complete").exists():
+    if is_unpacked(archive):
         return folder
     try:
         home.mkdir(parents=True, exist_ok=True)

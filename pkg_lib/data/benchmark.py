@@ -1,25 +1,28 @@
-"""What a benchmark is: tasks, the prompt, the solution in a model's text, and the job that judges it."""
+"""What a benchmark is: tasks, prompts, how a model is asked, the solution in its text, and what judges it."""
 
 from __future__ import annotations
 
 import ast
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from pkg_lib.core.types import Task, UserError, digest
-from pkg_lib.execution.sandbox import Job
+from pkg_lib.core.types import Outcome, Task, UserError, digest
+from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract
+from pkg_lib.generation.generator import Decoding
 from pkg_lib.generation.prompts import TEMPLATES
 
 # How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own
 # way.
 PROTOCOLS = ("pkg-paper", "standard")
-CONTROLS = ("return None", "canonical solution")  # rows that must solve no task, and every task
+# Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
+DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
 
 
 class Benchmark(ABC):
-    """Tasks that ask for one Python function. A new one is a subclass in a file of its own, registered in
-    BENCHMARKS.
+    """Tasks that ask for Python code. A new one is a subclass in a file of its own, registered in BENCHMARKS.
 
     `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same
     prompt to the same task id, so that they share completions. `seconds` limits one test process; stored
@@ -27,6 +30,9 @@ class Benchmark(ABC):
 
     A model may answer with the whole function. Where `program` puts it after the prompt, the prompt must be
     Python by itself: the function's head with a docstring.
+
+    A benchmark whose tasks have a `corpus` of their own is shown in a `notebook` of its own. `in_tokens`: its
+    prompts are measured in the model's tokens, within `budgets`, so that contexts are one model's.
     """
 
     name: str
@@ -35,7 +41,15 @@ class Benchmark(ABC):
     seconds: float
     copyable = False
     home = ""  # where the tasks come from, in words for `doctor`
-    asks_hub = False  # whether `tasks` would ask the hub here
+    asks_hub = False  # whether `tasks` would ask the hub or another registry here
+    corpus = ""  # the only one that it goes with; "": any
+    columns: tuple[str, ...] = ()  # those completed where none is named; (): all that the corpus offers
+    notebook = ""
+    in_tokens = False
+    budgets: Mapping[str, int] = {}
+    selects = True  # whether Reranked and Ideal choose among its solutions
+    # Rows of solutions that must pass every task, or none: else the harness is broken.
+    controls: Mapping[str, bool] = {"return None": False, "canonical solution": True}
 
     @abstractmethod
     def tasks(self) -> list[Task]:
@@ -49,30 +63,53 @@ class Benchmark(ABC):
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         """The tests, one text a process."""
 
-    def prompt(self, task: Task, context: str, style: str) -> str:
-        """Format(q, C(q)), Equation 10, before the model's own chat template."""
+    def first(self, tasks: list[Task], limit: int) -> list[Task]:
+        """The tasks of a run that is limited to so many."""
+        return tasks[:limit]
+
+    def knowledge(self, measure: Callable[[str], int]) -> Any:
+        """What the columns of its own corpus retrieve from."""
+        raise NotImplementedError
+
+    def decoding(self, style: str) -> Decoding:
+        """How a model of a prompt style is asked."""
+        return Decoding(DECODING | {"style": style})
+
+    def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
+        """Format(q, C(q)), Equation 10, before the model's own chat template.
+
+        `measure` counts a text's tokens.
+        """
         return TEMPLATES[style](task.prompt, context)
 
     def solution(self, task: Task, raw: str) -> str:
         """The solution in a model's text."""
         return extract(raw, task.entry_point)
 
-    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job:
-        """The job that judges a solution; UserError for an unknown protocol."""
+    def limits(self, task: Task) -> Limits:
+        """What the process of a job of the task may use."""
+        return Limits()
+
+    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+        """The job that judges a solution, or the verdict where there is nothing to execute.
+
+        UserError for an unknown protocol.
+        """
         if protocol not in PROTOCOLS:
             raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
         tests = self.tests(task, protocol)
         return Job(task.id, self.program(task, solution), tests, task.entry_point, self.seconds)
 
-    def control(self, task: Task, name: str) -> str:
-        """What a control row answers, as a model's text."""
-        return (
-            "```python\n    return None\n```"
-            if name == "return None"
-            else f"```python\n{task.solution.rstrip()}\n```"
-        )
+    def measures(self, task: Task, solution: str) -> dict[str, float]:
+        """How far a solution is the reference's; nothing where only verdicts count."""
+        return {}
 
-    def control_job(self, task: Task, solution: str, protocol: str) -> Job:
+    def control(self, task: Task, name: str) -> str:
+        """The solution of a control row, through the same extraction as a model's text."""
+        code = "    return None" if name == "return None" else task.solution.rstrip()
+        return self.solution(task, f"```python\n{code}\n```")
+
+    def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
         """The job of a control row's solution; a benchmark may need another protocol than for a model's."""
         return self.job(task, solution, protocol)
 

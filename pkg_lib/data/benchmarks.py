@@ -29,4 +29,5 @@ def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
     below 1."""
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, not {limit}")
-    return BENCHMARKS.get_or_fail(name).tasks()[:limit]
+    benchmark = BENCHMARKS.get_or_fail(name)
+    return benchmark.first(benchmark.tasks(), limit) if limit else benchmark.tasks()

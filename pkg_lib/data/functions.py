@@ -83,7 +83,8 @@ def as_task(package: Package, function: MaskableFunction, text: str, tests: tupl
     prompt = "".join(line + "\n" for line in lines[start : first - 1])
     body = "\n".join(lines[first - 1 : last])
     path = (package.name, *Path(function.path).parts)
-    return RepoTask(name, prompt, body, path, start, first - 1, function.name, function.first - 1, tests)
+    texts = (name, "packages", prompt, function.name, "\n".join(tests), body)
+    return RepoTask(*texts, path, start, first - 1, function.first - 1)
 
 
 def replaced(task: RepoTask, text: str, body: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core import hub
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmark import Benchmark, without_copies
 from pkg_lib.execution.sandbox import Job
 
@@ -70,7 +70,7 @@ class MBPP(Benchmark):
             return tuple(assertions)
         return ("\n".join([*([setup] if setup else []), *assertions]),)
 
-    def control_job(self, task: Task, solution: str, protocol: str) -> Job:
+    def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
         """With setup code where the tests need it: no solution, not even the reference, could pass
         without."""
         needs_setup = task.test.split(SEPARATOR)[0].strip()

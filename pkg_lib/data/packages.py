@@ -10,7 +10,7 @@ from typing import Any
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
-from pkg_lib.data.archives import unpacked
+from pkg_lib.data.archives import is_unpacked, unpacked
 from pkg_lib.data.records import read_tree
 
 PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8"))
@@ -33,6 +33,11 @@ class Package:
     @property
     def label(self) -> str:
         return f"{self.name} {self.version}".rstrip()
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether its sources are here already."""
+        return self.root is not None or is_unpacked(self.archive)
 
     @property
     def tree(self) -> Path:

@@ -7,34 +7,37 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core.types import Task
 from pkg_lib.data.records import benchmark_file, read_records
 
 WINDOW_LINES = 20  # RepoCoder's window: the query is what stands in it before the hole
+NAME = "repoeval"
+PLACES = ("fpath_tuple", "context_start_lineno", "lineno", "def_lineno")
 VARIABLE, REPOEVAL = "PKG_REPOEVAL_DIR", "function_level_completion_2k_context_codex.test.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class RepoTask:
+class RepoTask(Task):
     """One function to complete; line numbers count from 0, as RepoEval's do.
 
     `fpath_tuple` is (repository, *path); `prompt` starts at `context_start_lineno`, the body at `lineno`, the
-    function with its decorators at `def_lineno` (-1: not known). `tests` decide; RepoEval names none.
+    function with its decorators at `def_lineno` (-1: not known). `test` names a test a line; RepoEval none.
     """
 
-    id: str
-    prompt: str
-    ground_truth: str
     fpath_tuple: tuple[str, ...]
     context_start_lineno: int
     lineno: int
-    function_name: str
     def_lineno: int = -1
-    tests: tuple[str, ...] = ()
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The tests that decide."""
+        return tuple(self.test.splitlines())
 
     @property
     def repository(self) -> str:
@@ -48,7 +51,7 @@ class RepoTask:
     @property
     def gold(self) -> tuple[int, int]:
         """First and last line of the body in the original file, from 1."""
-        return self.lineno + 1, self.lineno + len(self.ground_truth.rstrip("\n").split("\n"))
+        return self.lineno + 1, self.lineno + len(self.solution.rstrip("\n").split("\n"))
 
     @property
     def span(self) -> tuple[str, int, int]:
@@ -63,13 +66,14 @@ class RepoTask:
     @property
     def indent(self) -> str:
         """What stands before the body's first statement."""
-        first = self.ground_truth.split("\n", 1)[0]
+        first = self.solution.split("\n", 1)[0]
         return first[: len(first) - len(first.lstrip())]
 
     def record(self) -> dict[str, Any]:
         """The task in RepoEval's form, with what that lacks beside."""
-        about = asdict(self)
-        return {"prompt": about.pop("prompt"), "metadata": {"task_id": about.pop("id"), **about}}
+        about = {name: getattr(self, name) for name in PLACES}
+        about |= {"task_id": self.id, "ground_truth": self.solution, "function_name": self.entry_point}
+        return {"prompt": self.prompt, "metadata": about | {"tests": self.tests}}
 
 
 def read_repoeval(path: Path) -> list[RepoTask]:
@@ -97,8 +101,8 @@ def _task(row: dict[str, Any]) -> RepoTask:
     prompt, name, start = str(row["prompt"]), str(about["function_name"]), int(about["context_start_lineno"])
     head = about["def_lineno"] if "def_lineno" in about else _head(prompt, name, start)
     place, line = tuple(map(str, about["fpath_tuple"])), int(about["lineno"])
-    texts = (str(about["task_id"]), prompt, str(about["ground_truth"]))
-    return RepoTask(*texts, place, start, line, name, int(head), tuple(about.get("tests", ())))
+    body, tests = str(about["ground_truth"]), "\n".join(about.get("tests", ()))
+    return RepoTask(str(about["task_id"]), NAME, prompt, name, tests, body, place, start, line, int(head))
 
 
 def _head(prompt: str, function: str, start: int) -> int:

@@ -1,89 +1,129 @@
-"""A run of the study: experiments are prepared one after the other, notebooks execute in parallel, each
-result is told."""
+"""A plan carried out: runs are prepared one after the other, notebooks execute in parallel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import NotAtHand, UserError
-from pkg_lib.experiment import forecast, freshness, kernel, processes, study
+from pkg_lib.experiment import forecast, kernel
+from pkg_lib.experiment.freshness import Records
 from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.study import label
+from pkg_lib.experiment.study import NotebookJob, Plan, read_notebook
 
-Work = list[tuple[Run | None, study.NotebookJob]]
 PageOf = Callable[[Path], Path]  # an executed notebook -> the page that shows it
 
 
-@dataclass
-class Done:
-    """What became of a run's notebooks, by label: the error of those that failed, what those that were
-    skipped lack.
+class Batch:
+    """Executes notebooks, `at_once` at a time; those that are unchanged only where `again` says so.
 
-    `executed` counts the others; `reported` says whether one of them is a part of the report.
+    `page_of` renders a notebook with parameters of the user's own, which is no part of the report. `failed`
+    and `skipped` are errors by label, `executed` counts the other notebooks, `reported` says whether the
+    report changes.
     """
 
-    failed: dict[str, str] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    executed: int = 0
-    reported: bool = False
+    def __init__(
+        self, say: Callable[[str], None], at_once: int, again: bool = False, page_of: PageOf | None = None
+    ) -> None:
+        self.say, self.at_once, self.again, self.page_of = say, at_once, again, page_of
+        self.failed: dict[str, Exception] = {}
+        self.skipped: dict[str, Exception] = {}
+        self.executed, self.reported = 0, False
+
+    def run(self, plan: Plan) -> None:
+        """Prepares what is missing, and executes the notebooks.
+
+        They run together once no more completions are being written: before the next run that lacks some, and
+        at the end. What cannot be had here is left out by name, as long as something remains.
+        """
+        results_dir()  # made here, or refused before anything is computed
+        ready: list[NotebookJob] = []
+        for line in plan.left_out:
+            self.say(f"left out: {line}")
+        lacking = []
+        for step in plan.steps:
+            if step.preparer and ready and _missing(step.preparer, step.columns):
+                self.execute(ready)
+                ready = []
+            try:
+                if step.preparer:
+                    self.say(prepare(step.preparer, step.columns))
+            except NotAtHand as e:
+                lacking.append(e)
+                run = step.preparer.run
+                self.say(f"left out: {run.model} | {run.benchmark} | {run.corpus}: {e}")
+                continue
+            except UserError:
+                self.execute(ready)  # what is complete is shown all the same
+                raise
+            ready += [job for job in step.jobs if job.stem not in {r.stem for r in ready}]
+        if lacking and not ready:
+            raise lacking[0]
+        self.execute(ready)
+        if self.failed:
+            of = self.executed + len(self.failed)
+            self.say(f"{len(self.failed)} of {of} notebooks failed: {'; '.join(self.failed)}")
+
+    def execute(self, jobs: list[NotebookJob]) -> None:
+        """Executes those notebooks that are not as they would be made now."""
+        records, due = Records(results_dir()), []
+        for job in jobs:
+            if records.unchanged(job) and not self.again:
+                self._succeeded(job, "unchanged")
+            else:
+                due.append(job)
+
+        def done(job: NotebookJob, error: Exception | None, seconds: float) -> None:
+            if error is None:
+                records.keep(job)
+                self._succeeded(job, f"{seconds:.0f} s")
+                return
+            skipped = isinstance(error, NotAtHand)
+            self.reported |= not job.own
+            (self.skipped if skipped else self.failed)[job.label] = error
+            if not isinstance(error, UserError):  # what a mistake left as it was may still be unchanged
+                records.forget(job)
+            self.say(f"  {job.label}: {'skipped, ' if skipped else ''}{error}")
+
+        if due:
+            self.say(
+                f"executing {len(due)} notebook{'s' * (len(due) > 1)}, {min(self.at_once, len(due))} at once"
+            )
+        for job in due:
+            _warm(job)
+        kernel.run_jobs(due, self.at_once, done)
+
+    def _succeeded(self, job: NotebookJob, how: str) -> None:
+        self.executed += 1
+        self.reported |= not job.own
+        page = f", {self.page_of(job.target)}" if job.own and self.page_of else ""
+        self.say(f"  {job.label}: {how}{page}")
+
+    def outcome(self) -> tuple[int, list[str]]:
+        """The exit code and a line about each notebook that went wrong.
+
+        0: none; 1: one failed; 2: all that failed did by a user's mistake, or all were skipped.
+        """
+        wrong = self.failed or ({} if self.executed else self.skipped)
+        mistakes = all(isinstance(e, UserError) for e in wrong.values())
+        code = (2 if mistakes else 1) if wrong else 0
+        return code, [" ".join(f"{label}: {error}".split()) for label, error in wrong.items()]
 
 
-def run(
-    chosen: list[study.Part],
-    names: list[str],
-    limit: int | None,
-    fresh: bool,
-    parameters: dict[str, Any],
-    say: Callable[[str], None],
-    jobs: int | None = None,
-    rerun: bool = False,
-    page_of: PageOf | None = None,
-) -> Done:
-    """Prepares what is missing, and executes the notebooks, `jobs` at once.
+def _missing(preparer: Preparer, columns: list[str]) -> bool:
+    return any(True for c in columns for _ in preparer.missing(c))
 
-    Experiments are prepared one after the other, and their notebooks run together once no more completions
-    are being written: before the next experiment that lacks some, and at the end. `rerun` (and `fresh`)
-    execute those that are unchanged, too. What cannot be had here is left out by name, as long as something
-    remains. `page_of` renders a notebook with parameters of the user's own, which is no part of the report.
-    """
-    at_once, plan = processes.workers(jobs), study.plan(chosen, names, limit, fresh, parameters)
-    for line in plan.left_out:
-        say(f"left out: {line}")
-    results_dir()  # made here, or refused before anything is computed
-    ready: Work = []
-    done, lacking = Done(), []
 
-    def flush() -> None:
-        _execute(ready, at_once, fresh or rerun, say, done, page_of)
-        ready.clear()
+def _warm(job: NotebookJob) -> None:
+    """Encodes here, with a progress bar, what the notebook would encode out of sight."""
+    if job.notebook == "explore":
+        from pkg_lib.retrieval.explain import explain, knowledge_of_code
 
-    for preparer, part in plan.experiments:
-        columns, experiment = list(part.columns or preparer.run.retrievers), preparer.run
-        if ready and any(True for c in columns for _ in preparer.missing(c)):
-            flush()
-        try:
-            say(prepare(preparer, columns))
-        except NotAtHand as e:
-            lacking.append(e)
-            say(f"left out: {experiment.model} | {experiment.benchmark} | {experiment.corpus}: {e}")
-            continue
-        except UserError:
-            flush()  # what is complete is shown all the same
-            raise
-        ready += [(e, c) for e, c in plan.notebooks if e is experiment]
-    ready += [(e, c) for e, c in plan.notebooks if e is None]
-    if lacking and not ready:
-        raise lacking[0]
-    flush()
-    if done.failed:
-        of = done.executed + len(done.failed)
-        say(f"{len(done.failed)} of {of} notebooks failed: {'; '.join(done.failed)}")
-    return done
+        asked = read_notebook(job.notebook).defaults | job.parameters
+        with suppress(UserError):  # the notebook tells of it
+            explain(knowledge_of_code(asked.pop("corpus")), **asked)
 
 
 def prepare(preparer: Preparer, columns: list[str]) -> str:
@@ -99,75 +139,19 @@ def prepare(preparer: Preparer, columns: list[str]) -> str:
     return "\n".join(lines)
 
 
-def told(done: Done) -> tuple[int, list[str]]:
-    """The exit code and a line about each notebook that went wrong.
-
-    0: none; 1: one failed; 2: all that failed did by a user's mistake, or all were skipped.
-    """
-    wrong = done.failed or ({} if done.executed else done.skipped)
-    lines = [" ".join(f"{name}: {kernel.mistake(error) or error}".split()) for name, error in wrong.items()]
-    return (0 if not wrong else 2 if all(map(kernel.mistake, wrong.values())) else 1), lines
-
-
-def dry_run(plan: study.Plan, again: bool, rates: forecast.Rates) -> list[str]:
+def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
     """What `run` would do with this plan, in lines; nothing is loaded, retrieved or written."""
-    results, files, counted = results_path(), freshness.Files(), set[str]()
     lines = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
     lines += [f"left out: {line}" for line in plan.left_out]
-    incomplete, costs = set(), []
-    for preparer, part in plan.experiments:
-        columns = forecast.forecast(preparer, list(part.columns or preparer.run.retrievers), counted)
-        lines += forecast.lines(preparer.run, columns, rates)
-        costs.append(forecast.cost(preparer.run, columns, rates))
-        incomplete |= {id(preparer.run)} if costs[-1].todo else set()
-    due = []
-    for experiment, cell in plan.notebooks:
-        now = freshness.made_from(cell.source, cell.parameters, results, files)
-        same = not again and id(experiment) not in incomplete and freshness.unchanged(results, cell.stem, now)
-        due += [] if same else [f"  {label(experiment, cell)}"]
+    records, counted, costs, due = Records(results_path()), set[str](), [], []
+    for step in plan.steps:
+        incomplete = False
+        if step.preparer:
+            columns, run = forecast.forecast(step.preparer, step.columns, counted), step.preparer.run
+            lines += forecast.lines(run, columns, rates)
+            costs.append(forecast.cost(run, columns, rates))
+            incomplete = bool(costs[-1].todo)
+        due += [f"  {j.label}" for j in step.jobs if again or incomplete or not records.unchanged(j)]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
-    return [*lines, f"notebooks: {len(due)} to execute, {len(plan.notebooks) - len(due)} unchanged", *due]
-
-
-def _execute(
-    work: Work, at_once: int, again: bool, say: Callable[[str], None], done: Done, page_of: PageOf | None
-) -> None:
-    """Executes those notebooks that are not as they would be made now, and adds to `done` what became of
-    them."""
-    results, files = results_dir(), freshness.Files()
-    todo: dict[study.NotebookJob, str] = {}  # the label of each
-    now: dict[study.NotebookJob, str] = {}
-
-    def page(cell: study.NotebookJob) -> str:
-        return f", {page_of(cell.target)}" if cell.own and page_of else ""
-
-    for experiment, cell in work:
-        now[cell] = freshness.made_from(cell.source, cell.parameters, results, files)
-        if not again and freshness.unchanged(results, cell.stem, now[cell]):
-            done.executed += 1
-            done.reported |= not cell.own
-            say(f"  {label(experiment, cell)}: unchanged{page(cell)}")
-        else:
-            todo[cell] = label(experiment, cell)
-
-    def finished(cell: study.NotebookJob, error: str, seconds: float) -> None:
-        done.reported |= not cell.own
-        if lack := kernel.not_at_hand(error):
-            done.skipped[todo[cell]] = error
-            say(f"  {todo[cell]}: skipped, {lack}")
-        elif error:
-            done.failed[todo[cell]] = error
-            if not kernel.mistake(error):  # what a mistake left as it was may still be unchanged
-                freshness.forget(results, cell.stem)
-            say(f"  {todo[cell]}: {error}")
-        else:
-            done.executed += 1
-            freshness.keep(results, cell.stem, now[cell])
-            say(f"  {todo[cell]}: {seconds:.0f} s{page(cell)}")
-
-    if todo:
-        say(f"executing {len(todo)} notebook{'s' * (len(todo) > 1)}, {min(at_once, len(todo))} at once")
-    for cell in todo:
-        study.warm(cell)
-    processes.run_jobs(todo, at_once, finished)
+    return [*lines, f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged", *due]

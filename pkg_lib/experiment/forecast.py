@@ -10,14 +10,13 @@ from pathlib import Path
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import DECODING, Run
+from pkg_lib.experiment.run import Run
 from pkg_lib.generation.cache import read_jsonl
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 CHARS_PER_TOKEN = (
     3  # of code and English; tokenizers make longer tokens, so this counts too many rather than too few
 )
-MOST = int(DECODING["max_new_tokens"])
 SPEED = Path("benchmarks", "generation.json")
 
 
@@ -82,21 +81,27 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
         if run.generator.key(text) not in counted:
             counted.add(run.generator.key(text))
             lengths.append(len(text))
+    most = _most(run)
     if stored := _stored_tokens(run, name):
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked
     else:
         longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + CONTEXT_CHARS
-        tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, MOST
+        tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, most
     have = len(run.completions(name))
     return ColumnForecast(name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored))
+
+
+def _most(run: Run) -> int:
+    return int(run.generator.decoding.parameters["max_new_tokens"])
 
 
 def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     """(prompt tokens, new tokens) of the model's completions of this column: with this corpus, any, or any
     column."""
+    file = run.file("generations", column).name
     folder = run.results / "generations" / run.model / run.benchmark
-    for pattern in (f"{slug(run.corpus)}/{slug(column)}.jsonl", f"*/{slug(column)}.jsonl", "*/*.jsonl"):
+    for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
         rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]
         if rows:
             return [(int(r["prompt_tokens"]), len(r["tokens"])) for r in rows]
@@ -129,7 +134,7 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
         return [*table, "  to complete: nothing"]
     table += [f"  to complete: {price}"]
     if not all(c.stored for c in due):
-        table.append(f"  tokens: at most, {MOST} new ones where no completion is stored")
+        table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
     if rates.prices and price.dollars is None:
         table.append("  price: unknown, the table does not have this model")

@@ -15,12 +15,12 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.store import read_json, read_rows, versions, write_json, write_jsonl
-from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Request, Task, UserError
+from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Request, Task, UserError, digest
 from pkg_lib.data import corpora
-from pkg_lib.data.benchmark import CONTROLS, tasks_digest
+from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.execution.sandbox import Job, run_jobs
-from pkg_lib.experiment.run import VERDICT, Run, natural_order
+from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+from pkg_lib.experiment.run import VERDICT, Run
 from pkg_lib.experiment.select import Candidate, rerank
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Prompt
@@ -54,8 +54,9 @@ class Preparer:
         count = self.generate(columns)
         for column in self.run.retrievers:
             self._judge(self.run.file("evaluations", column), self.run.solutions(column), self.run.rules.job)
-        self._rerank()
-        for name in CONTROLS:
+        if self.run.rules.selects:
+            self._rerank()
+        for name in self.run.rules.controls:
             solutions = self.run.control_solutions(name)
             self._judge(self.run.control_file(name), solutions, self.run.rules.control_job)
         self.fresh = False  # from here on what is stored is what was made now
@@ -114,10 +115,16 @@ class Preparer:
     def _retrieve(self, column: str) -> list[Context]:
         tasks = self.run.tasks
         retriever = self.run.retrievers[column](self.run.knowledge if column != "None" else None)
-        contexts = [
-            replace(c, defines_task=defines(c.text, t.entry_point))
-            for c, t in zip(retriever.retrieve(tasks), tasks, strict=True)
-        ]
+        contexts = []
+        for task, context in zip(tasks, retriever.retrieve(tasks), strict=True):
+            if context.defines_task is None:
+                context = replace(context, defines_task=defines(context.text, task.entry_point))
+            if self.run.rules.in_tokens:
+                prompt = self.run.prompt(task, context)
+                context = replace(
+                    context, prompt_sha256=digest(prompt), tokens=self.run.generator.measure(context.text)
+                )
+            contexts.append(context)
         self._store(column, contexts)
         self._retrieved[column] = self.run._contexts[column] = contexts
         return contexts
@@ -144,6 +151,8 @@ class Preparer:
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
+            if not self.run.rules.in_tokens:
+                del row["tokens"], row["prompt_sha256"]
             rows[c.task_id] = row if with_text or not c.text else row | {"text": None}
         write_jsonl(path, rows.values())
         write_json(meta, about)
@@ -151,7 +160,9 @@ class Preparer:
     def _provenance(self, column: str) -> dict[str, Any]:
         whole = tasks_digest(load_benchmark(self.run.benchmark))
         about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
-        if column == "None":
+        if self.run.rules.in_tokens:
+            about |= {"revision": self.run.revision, "budgets": dict(self.run.rules.budgets)}
+        if column == "None" or self.run.rules.corpus:
             return about
         documents = self.run.knowledge.documents
         about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
@@ -163,7 +174,9 @@ class Preparer:
 
     # Verdicts
 
-    def _judge(self, path: Path, solutions: dict[str, str], job: Callable[[Task, str, str], Job]) -> None:
+    def _judge(
+        self, path: Path, solutions: dict[str, str], job: Callable[[Task, str, str], Job | Outcome]
+    ) -> None:
         """Executes the solutions whose verdicts do not stand in the file, and stores them there."""
         run = self.run
         # A fault of the harness is no verdict: it is tried again at the next run.
@@ -173,16 +186,32 @@ class Preparer:
         if not todo:
             return
         rows = {r["task_id"]: r for r in (read_rows(path, VERDICT) if path.exists() else [])}
-        outcomes = self._execute(path.stem, [job(t, solutions[t.id], run.protocol) for t in todo])
+        outcomes = self._execute(path.stem, [(t, job(t, solutions[t.id], run.protocol)) for t in todo])
         for task, outcome in zip(todo, outcomes, strict=True):
             row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
+            row |= {k: round(v, 6) for k, v in run.rules.measures(task, solutions[task.id]).items()}
             mark = run.verdict_mark(task, solutions[task.id])
             rows[task.id] = row | {"task_id": task.id, "solution": solutions[task.id], "sha256": mark}
-        write_jsonl(path, (rows[i] for i in sorted(rows, key=natural_order)))
+        self._write(path, rows)
 
-    def _execute(self, what: str, jobs: list[Job]) -> list[Outcome]:
+    def _write(self, path: Path, rows: dict[str, dict[str, Any]]) -> None:
+        """Writes rows by task id, in the order of this run's tasks, then those of others."""
+        order = [t.id for t in self.run.tasks if t.id in rows]
+        write_jsonl(path, (rows[i] for i in dict.fromkeys([*order, *rows])))
+
+    def _execute(self, what: str, jobs: list[tuple[Task, Job | Outcome]]) -> list[Outcome]:
+        """The outcomes in order; jobs of the same limits run together."""
+        outcomes = [job for _, job in jobs]
+        by_limits: dict[Limits, list[int]] = {}
+        for place, (task, job) in enumerate(jobs):
+            if isinstance(job, Job):
+                by_limits.setdefault(self.run.rules.limits(task), []).append(place)
         with tqdm(total=len(jobs), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
-            return list(run_jobs(jobs, self.run.limits, progress=lambda done: bar.update(done - bar.n)))
+            for limits, places in by_limits.items():
+                judged = run_jobs([outcomes[p] for p in places], limits, progress=lambda _: bar.update())
+                for place, outcome in zip(places, judged, strict=True):
+                    outcomes[place] = outcome
+        return outcomes
 
     def _rerank(self) -> None:
         """Chooses where the solutions are others than when it was last chosen."""
@@ -194,15 +223,8 @@ class Preparer:
             write_json(file, {"columns": candidates})
         if not todo:
             return
-        rows = run._rows("evaluations", "reranked", ()) | {
-            r["task_id"]: r for r in self._chosen(todo, candidates)
-        }
-        # In the order of this run's tasks, then those of others.
-        order = {t.id: number for number, t in enumerate(run.tasks)}
-        write_jsonl(
-            run.file("evaluations", "reranked"),
-            sorted(rows.values(), key=lambda r: order.get(r["task_id"], len(order))),
-        )
+        chosen = {r["task_id"]: r for r in self._chosen(todo, candidates)}
+        self._write(run.file("evaluations", "reranked"), run._rows("evaluations", "reranked", ()) | chosen)
 
     def _chosen(
         self, todo: dict[str, tuple[Task, dict[str, str], str]], candidates: list[str]
@@ -229,7 +251,7 @@ class Preparer:
     def _runs_through(self, todo: dict[str, tuple[Task, dict[str, str], str]]) -> dict[tuple[str, str], bool]:
         """R(c) of every distinct solution: whether the program without its tests runs through."""
         distinct = {
-            (t.id, s): self.run.rules.sanity_job(t, s)
+            (t.id, s): (t, self.run.rules.sanity_job(t, s))
             for t, solutions, _ in todo.values()
             for s in solutions.values()
         }

@@ -36,20 +36,16 @@ from pkg_lib.core.types import (
     digest,
 )
 from pkg_lib.data import corpora
-from pkg_lib.data.benchmark import CONTROLS
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.execution.sandbox import Limits
 from pkg_lib.experiment.select import SELECTED, ideal, selection_mark
 from pkg_lib.experiment.waterfall import TaskRecord, record
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import extract
-from pkg_lib.generation.generator import Decoding, Generator
+from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import columns_of, knowledge_of
-from pkg_lib.retrieval.retrievers import Knowledge
 
-# Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
-DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
-VERDICT = ("task_id", "sha256", *Outcome.__slots__)
+VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
+NO_VERDICT = "no stored verdict"
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 
 
@@ -61,23 +57,27 @@ class Run:
     hand.
     """
 
-    limits = Limits()
     protocol = "pkg-paper"
 
     def __init__(
         self,
         model: str,
         benchmark: str = "humaneval",
-        corpus: str = corpora.DEFAULT,
+        corpus: str = "",
         limit: int | None = None,
         results: Path | None = None,
     ) -> None:
         load_plugins()
-        self.model, self.benchmark, self.corpus, self.limit = model, benchmark, corpus, limit
-        self.results = results or results_dir()
         self.rules = BENCHMARKS.get_or_fail(benchmark)
-        corpora.check_name(corpus)
-        self.retrievers = columns_of(corpus)
+        self.model, self.benchmark, self.limit = model, benchmark, limit
+        self.corpus = corpus or self.rules.corpus or corpora.DEFAULT
+        self.results = results or results_dir()
+        corpora.check_name(self.corpus)
+        self.retrievers = columns_of(self.corpus)
+        if self.corpus != self.rules.corpus and corpora.REPOSITORY in (self.corpus, self.rules.corpus):
+            fitting = [b.name for b in BENCHMARKS.values() if b.corpus == corpora.REPOSITORY]
+            goes = f"{corpora.REPOSITORY} goes with {', '.join(fitting)}, and they with it"
+            raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}: {goes}")
         self.tasks_absent = ""
         self._contexts: dict[str, list[Context]] = {}
         model_spec(model)  # an unknown model is told before anything is read
@@ -92,16 +92,15 @@ class Run:
             if not (self.results / "evaluations" / slug(self.model) / slug(self.benchmark)).is_dir():
                 raise
             self.tasks_absent = str(e)
-        ids = sorted(self._rows("evaluations", "None", VERDICT), key=natural_order)
+        ids = list(self._rows("evaluations", "None", VERDICT))
         return [Task(i, self.benchmark, "", "", "", "") for i in ids][: self.limit]
 
     @cached_property
     def generator(self) -> Generator:
         """The model with its cache, by whose keys completions are found."""
-        decoding = Decoding(DECODING | {"style": model_spec(self.model).style})
-        return Generator(
-            self.model, decoding, GenerationCache(self.results / "generations" / self.model), self.results
-        )
+        decoding = self.rules.decoding(model_spec(self.model).style)
+        cache = GenerationCache(self.results / "generations" / self.model, self.benchmark)
+        return Generator(self.model, decoding, cache, self.results)
 
     @property
     def cache(self) -> GenerationCache:
@@ -128,14 +127,21 @@ class Run:
         return f"{self.model}\n{self.rules.title}, corpus {self.corpus}"
 
     @cached_property
-    def knowledge(self) -> Knowledge:
+    def knowledge(self) -> Any:
+        """What the columns retrieve from."""
+        if self.rules.corpus:
+            return self.rules.knowledge(self.generator.measure)
         return knowledge_of(self.corpus)
 
     def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:
         """The file of a stage's column."""
         corpus = "none" if column == "None" else slug(self.corpus)
-        model = () if stage == "contexts" else (self.model,)
-        return self.results.joinpath(stage, *model, self.benchmark, corpus, slug(column) + suffix)
+        place, model = (self.benchmark, corpus), (self.model,)
+        if stage != "contexts":
+            place = model + place
+        elif self.rules.in_tokens:
+            place += model
+        return self.results.joinpath(stage, *place, slug(column.replace(", ", ".")) + suffix)
 
     def control_file(self, name: str) -> Path:
         """Where the verdicts of a control row lie."""
@@ -188,12 +194,16 @@ class Run:
 
     def prompt(self, task: Task, context: Context) -> str:
         """Format(q, C(q)), Equation 10, before the model's own chat template."""
-        return self.rules.prompt(task, context.text or "", self.generator.spec.style)
+        style, measure = self.generator.spec.style, self.generator.measure
+        return self.rules.prompt(task, context.text or "", style, measure)
 
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> completion; a task without one is absent."""
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
+        if self.rules.in_tokens:
+            by_prompt = self._by_prompt()
+            return {c.task_id: by_prompt[c.prompt_sha256] for c in contexts if c.prompt_sha256 in by_prompt}
         by_context = self._by_context() if self.tasks_absent or any(c.text is None for c in contexts) else {}
         solutions = self.solutions(column) if self.tasks_absent else {}
         completions = {}
@@ -209,6 +219,12 @@ class Run:
             if answer is not None:
                 completions[c.task_id] = answer
         return completions
+
+    def _by_prompt(self) -> dict[str, Generation]:
+        """Completions by the digest of their prompt, for benchmarks whose prompts reading cannot make."""
+        settings = self.generator.key("")
+        same = (g for g in self.cache.rows.values() if g.meta.get("settings", settings) == settings)
+        return {g.meta.get("prompt_sha256", ""): g for g in same}
 
     def _by_context(self) -> dict[tuple[str, str], Generation]:
         """Completions by task and digest of the context, for contexts whose text is not stored.
@@ -250,7 +266,7 @@ class Run:
         verdicts = self.current_verdicts(
             self.file("evaluations", column), None if self.tasks_absent else self.solutions(column)
         )
-        absent = Outcome("not_measured", detail="no stored verdict")
+        absent = Outcome("not_measured", detail=NO_VERDICT)
         return {t.id: verdicts.get(t.id, absent) for t in self.tasks}
 
     def current_verdicts(self, path: Path, solutions: dict[str, str] | None) -> dict[str, Outcome]:
@@ -265,7 +281,7 @@ class Run:
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Identifies what a verdict is on."""
-        return digest(self.rules.mark(task, solution), self.protocol, self.limits.packages)
+        return digest(self.rules.mark(task, solution), self.protocol, self.rules.limits(task).packages)
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
         """Boolean frame [task, column]: True passed, False failed, <NA> not measured.
@@ -273,9 +289,9 @@ class Run:
         The columns are those that the corpus offers, Reranked and Ideal last. One with verdicts on fewer than
         LEAST of the tasks counts as not measured.
         """
-        offered = [*self.retrievers, *SELECTED]
+        offered = [*self.retrievers, *(SELECTED if self.rules.selects else ())]
         wanted = columns or offered
-        candidates = self.candidates if set(SELECTED) & set(wanted) else []
+        candidates = self.candidates if set(SELECTED) & set(offered) & set(wanted) else []
         needed = [c for c in self.retrievers if c in wanted or c in candidates]
         frame = _without_sparse(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
         if candidates:
@@ -369,21 +385,29 @@ class Run:
         ended = [r.task_id for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
         return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
 
-    def controls(self) -> dict[str, pd.Series]:
-        """Verdicts of the control rows, through the same extraction and execution as a model's text.
+    def measures(self, column: str) -> pd.DataFrame:
+        """[task, measure]: how far the judged solutions are the references; no rows where there are none."""
+        rows = self._rows("evaluations", column, VERDICT)
+        judged = self.outcomes(column)  # of these very solutions
+        about = {*VERDICT, *Outcome.__slots__}
+        values = {
+            i: {name: value for name, value in rows[i].items() if name not in about}
+            for i, outcome in judged.items()
+            if i in rows and outcome.detail != NO_VERDICT
+        }
+        return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
-        Anything but 0 % for `return None` and 100 % for the canonical solution means that the harness is
-        broken.
-        """
+    def controls(self) -> dict[str, pd.Series]:
+        """Verdicts of the control rows, through the same execution as a model's text."""
         series = {}
-        for name in CONTROLS:
+        for name in self.rules.controls:
             solutions = None if self.tasks_absent else self.control_solutions(name)
             verdicts = self.current_verdicts(self.control_file(name), solutions)
             series[name] = verdict_series({t.id: verdicts[t.id] for t in self.tasks if t.id in verdicts})
         return series
 
     def control_solutions(self, name: str) -> dict[str, str]:
-        return {t.id: self.rules.solution(t, self.rules.control(t, name)) for t in self.tasks}
+        return {t.id: self.rules.control(t, name) for t in self.tasks}
 
     def provenance(self) -> dict[str, Any]:
         """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox,
@@ -397,12 +421,12 @@ class Run:
         return {
             "model": self.model,
             "revision": self.revision,
-            "decoding": DECODING,
+            "decoding": self.generator.decoding.parameters,
             "benchmark": self.benchmark,
             "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
             "tasks": len(self.tasks),
             "protocol": self.protocol,
-            "packages": self.limits.packages,
+            "packages": ", ".join(sorted({self.rules.limits(t).packages for t in self.tasks})),
             "corpus": self.corpus,
             "corpus_digest": sorted({m["corpus_digest"] for m in retrieved.values() if "corpus_digest" in m}),
             "retrieved_with": [m.get("versions") for m in retrieved.values()][-1:],
@@ -430,9 +454,3 @@ def verdict_series(outcomes: dict[str, Outcome]) -> pd.Series:
 def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The same without the verdicts of columns that are measured on too few tasks to say anything."""
     return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))
-
-
-def natural_order(task_id: str) -> tuple[str, int]:
-    """Sorts HumanEval/2 before HumanEval/10."""
-    name, _, number = task_id.rpartition("/")
-    return name, int(number) if number.isdigit() else 0

@@ -1,21 +1,19 @@
-"""The study: which notebooks run for which model, benchmark and corpus, and what a run will do before it does
-anything."""
+"""The study: what a user's choice means, and which notebooks run for which model, benchmark and corpus."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from contextlib import suppress
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
-from pkg_lib.data.corpora import is_text
-from pkg_lib.experiment import kernel
+from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import REPOSITORY, kind_of
 from pkg_lib.retrieval.columns import COLUMNS, retrieved
 
 if TYPE_CHECKING:
@@ -47,39 +45,118 @@ class Part:
     model: str = MODEL
 
 
+TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
     Part("humaneval", "textbook+stdlib"),
     Part("humaneval", "pkg-contexts", (), ("rq1_code_pkg", "rq3_representation", "error_types", "cost")),
-    Part(
-        "humaneval",
-        "published",
-        (),
-        ("rq1_code_pkg", "rq3_representation", "overlap", "umap_correctness", "cost"),
-    ),
-    Part("humaneval", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
+    Part("humaneval", "published", (), ("rq1_code_pkg", "rq3_representation", "umap_correctness", *TEXT[1:])),
+    Part("humaneval", "python-docs", (), TEXT),
     Part("mbpp", "pkg-contexts", ("None", "Block-PKG"), ("rq1_code_pkg", "error_types")),
     Part("mbpp", "published"),
-    Part("mbpp", "python-docs", (), ("rq2_text_pkg", "overlap", "cost")),
-    Part(
-        "humaneval",
-        "published",
-        ("None", "Func-BM25", *PKG),
-        ("rq1_code_pkg", "error_types", "overlap"),
-        LARGER,
-    ),
-    Part("mbpp", "published", ("None", *PKG), ("rq1_code_pkg", "error_types", "topics_radar"), LARGER),
+    Part("mbpp", "python-docs", (), TEXT),
+    Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
+    Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
 )
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """What a user asks for; where nothing is named it is as in STUDY."""
+
+    models: Sequence[str] = ()
+    benchmarks: Sequence[str] = ()
+    corpora: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    notebooks: Sequence[str] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+    fresh: bool = False
+
+
+def parts(choice: Choice) -> list[Part]:
+    """The parts of the study that are chosen. UserError: unknown column.
+
+    A model that STUDY does not have on a benchmark takes the parts of MODEL there, with all columns.
+    """
+    if strange := [c for c in choice.columns if c not in retrieved()]:
+        raise unknown("column", strange[0], retrieved())
+    models, benchmarks, chosen = choice.models, choice.benchmarks, []
+    if choice.corpora:
+        models, benchmarks = models or [MODEL], benchmarks or [STUDY[0].benchmark]
+    of_benchmarks = dict.fromkeys(p.model for p in STUDY if p.benchmark in benchmarks or not benchmarks)
+    for model in models or of_benchmarks or [MODEL]:
+        of_model = [p for p in STUDY if p.model == model]
+        for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in of_model or STUDY):
+            first = [replace(p, columns=()) for p in STUDY if (p.model, p.benchmark) == (MODEL, benchmark)]
+            chosen += (
+                [Part(benchmark, corpus, model=model) for corpus in choice.corpora]
+                or [p for p in of_model if p.benchmark == benchmark]
+                or [replace(p, model=model) for p in first or [_part_of(benchmark)]]
+            )
+    return [replace(p, columns=tuple(choice.columns) or p.columns) for p in chosen]
+
+
+def _part_of(benchmark: str) -> Part:
+    """A benchmark with its own corpus and columns, or the study's first corpus."""
+    known = BENCHMARKS.get(benchmark)
+    corpus = known.corpus if known else ""
+    return Part(benchmark, corpus or STUDY[0].corpus, known.columns if known else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """A notebook as it is stored: its parameters with their defaults, and what its metadata says it is for.
+
+    `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; without one it is for both,
+    and without `benchmarks` for all. A notebook without a parameter `model` is about none and runs once; one
+    of the kind repository shows all benchmarks of repositories together, of its `generator`.
+    """
+
+    name: str
+    defaults: dict[str, Any]
+    kind: str = ""
+    benchmarks: tuple[str, ...] = ()
+
+    @property
+    def about_model(self) -> bool:
+        return "model" in self.defaults
+
+    @property
+    def shows_runs(self) -> bool:
+        return self.about_model or self.kind == REPOSITORY
+
+    def fits(self, part: Part) -> bool:
+        """Whether it is for this part's kind of corpus and its benchmark."""
+        kind = kind_of(part.corpus)
+        kinds = (kind,) if kind == REPOSITORY else ("", "text" if kind == "text" else "code")
+        return self.kind in kinds and part.benchmark in (self.benchmarks or [part.benchmark])
+
+
+def notebooks() -> list[str]:
+    """Names of the notebooks that a batch run executes."""
+    return sorted(p.stem for p in NOTEBOOKS.glob("*.ipynb"))
+
+
+def read_notebook(name: str) -> Notebook:
+    """A notebook by name. UserError for an unknown one."""
+    if name not in notebooks():
+        raise unknown("notebook", name, notebooks())
+    stored = json.loads((NOTEBOOKS / f"{name}.ipynb").read_bytes())
+    tagged = [c["source"] for c in stored["cells"] if "parameters" in c["metadata"].get("tags", [])]
+    body = ast.parse("".join(line for source in tagged for line in source)).body
+    defaults = {s.targets[0].id: ast.literal_eval(s.value) for s in body if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
+    return Notebook(name, defaults, **stored["metadata"].get("pkg_lib", {}))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NotebookJob:
-    """One notebook with its parameters: of model, benchmark, corpus and limit those that it declares, and its
-    own."""
+    """One notebook to execute: the values of its parameters, its run, and what its files start with."""
 
     notebook: str
-    parameters: dict[str, Any] = field(hash=False)
+    parameters: dict[str, Any]
     stem: str
+    run: Run | None = None
 
     @property
     def own(self) -> bool:
@@ -94,295 +171,147 @@ class NotebookJob:
     def target(self) -> Path:
         return results_dir() / "notebooks" / f"{self.stem}.ipynb"
 
+    @property
+    def label(self) -> str:
+        """What progress lines call it."""
+        run = self.run
+        return " | ".join([self.notebook, *([run.model, run.benchmark, run.corpus] if run else [])])
 
-def notebooks() -> list[str]:
-    """Names of the notebooks that a batch run executes."""
-    return sorted(p.stem for p in NOTEBOOKS.glob("*.ipynb"))
 
+def stem_of(notebook: str, run: Run | None, **parameters: Any) -> str:
+    """What a notebook's files start with: its run, and those of its own parameters that are not the defaults.
 
-def parts(
-    benchmarks: list[str], corpora: list[str], columns: list[str], models: Sequence[str] = ()
-) -> list[Part]:
-    """The parts of the study that a user's choice names; what is not chosen is as in STUDY. UserError:
-    unknown column.
-
-    A model that STUDY does not have, or not on a benchmark that is named, takes the parts of MODEL, with all
-    columns.
+    With such parameters they stand in a folder `own`. A limit is no such parameter: it makes another run.
     """
-    if strange := [c for c in columns if c not in retrieved()]:
-        raise unknown("column", strange[0], retrieved())
-    if corpora:
-        named = benchmarks or [STUDY[0].benchmark]
-        chosen = [Part(b, c, model=m) for m in models or [MODEL] for b in named for c in corpora]
-    elif models or benchmarks:
-        of_benchmarks = list(dict.fromkeys(p.model for p in STUDY if p.benchmark in benchmarks))
-        chosen = [p for m in models or of_benchmarks or [MODEL] for p in _parts_of(m, benchmarks)]
-    else:
-        chosen = list(STUDY)
-    return [replace(p, columns=tuple(columns)) for p in chosen] if columns else chosen
-
-
-def _parts_of(model: str, benchmarks: list[str]) -> list[Part]:
-    of_model = [p for p in STUDY if p.model == model]
-    chosen: list[Part] = []
-    for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in of_model or STUDY):
-        first = [p for p in STUDY if (p.model, p.benchmark) == (MODEL, benchmark)]
-        others = [replace(p, model=model, columns=()) for p in first or [Part(benchmark, STUDY[0].corpus)]]
-        chosen += [p for p in of_model if p.benchmark == benchmark] or others
-    return chosen
-
-
-# Notebooks and their parameters
-
-
-@cache
-def _read(path: Path, changed: int) -> Any:
-    import nbformat
-
-    return nbformat.read(path, as_version=4)
-
-
-def _notebook(path: Path) -> Any:
-    return _read(path, path.stat().st_mtime_ns)
-
-
-def declared_parameters(notebook: Path) -> dict[str, Any]:
-    """name -> default of the notebook's parameters cell."""
-    tagged = [c for c in _notebook(notebook).cells if "parameters" in c.metadata.get("tags", [])]
-    body = ast.parse("\n".join(c.source for c in tagged)).body
-    return {s.targets[0].id: ast.literal_eval(s.value) for s in body if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
-
-
-def _declared(names: list[str]) -> dict[str, dict[str, Any]]:
-    """notebook -> name -> default; of all notebooks where none is named. UserError for an unknown one."""
-    if strange := [n for n in names if n not in notebooks()]:
-        raise unknown("notebook", strange[0], notebooks())
-    return {n: declared_parameters(NOTEBOOKS / f"{n}.ipynb") for n in names or notebooks()}
-
-
-def check_parameters(notebook: Path, parameters: dict[str, Any]) -> None:
-    """UserError for a parameter that the notebook's parameters cell does not declare (papermill only
-    warns)."""
-    known = declared_parameters(notebook)
-    if strange := [p for p in parameters if p not in known]:
-        raise UserError(
-            f"notebook {notebook.stem} has no parameter '{strange[0]}'; it takes: {', '.join(known)}"
-        )
-
-
-def _check_own(name: str, value: Any, declared: dict[str, dict[str, Any]]) -> None:
-    """UserError for a parameter that no notebook declares, or that is of another type than the default
-    there."""
-    takers = {n: known[name] for n, known in declared.items() if name in known}
-    if name in SHARED and takers and all("model" in declared[n] for n in takers):
-        raise UserError(f"--parameter {name}: a model's experiment takes it as --{name}")
-    if not takers:
-        known = sorted({p for names in declared.values() for p in names})
-        raise UserError(
-            f"no notebook of {', '.join(declared)} has a parameter '{name}'; they take: {', '.join(known)}"
-        )
-    for notebook, default in takers.items():
-        if default is not None and type(value) is not type(default):
-            kind = type(default).__name__
-            raise UserError(f"parameter {name} of notebook {notebook} must be {kind}, as {default!r} is")
-
-
-def needs_experiments(names: list[str]) -> bool:
-    """Whether any of these notebooks (all where none is named) is about a model. UserError for an unknown
-    one."""
-    return any("model" in known for known in _declared(names).values())
-
-
-def check_choice(names: list[str], chosen: dict[str, Any]) -> None:
-    """UserError for a choice of model, benchmark, corpus or column where none of the notebooks is about a
-    model."""
-    given = [option for option, value in chosen.items() if value]
-    if given and not needs_experiments(names):
-        raise UserError(
-            f"--{given[0]} is for notebooks about a model, and {', '.join(names)} is not; "
-            "use --parameter NAME=VALUE"
-        )
-
-
-def fits(notebook: str, experiment: Run | Part | None) -> bool:
-    """Whether the notebook is for the experiment (None: for the study as a whole), as its metadata says.
-
-    `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; `benchmarks` names those that
-    it is for.
-    """
-    alone = "model" not in declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
-    if experiment is None or alone:
-        return experiment is None and alone
-    about, kind = _metadata(notebook), "text" if is_text(experiment.corpus) else "code"
-    return kind == about.get("kind", kind) and experiment.benchmark in about.get(
-        "benchmarks", [experiment.benchmark]
-    )
-
-
-def _metadata(notebook: str) -> dict[str, Any]:
-    return dict(_notebook(NOTEBOOKS / f"{notebook}.ipynb").metadata.get("pkg_lib", {}))
-
-
-def stem_of(notebook: str, experiment: Run | None, **parameters: Any) -> str:
-    """What a notebook's files start with: its experiment, and those of its own parameters that are not the
-    defaults.
-
-    With such parameters they stand in a folder `own`. A limit is no such parameter: it makes another
-    experiment.
-    """
-    defaults = declared_parameters(NOTEBOOKS / f"{notebook}.ipynb")
+    defaults = read_notebook(notebook).defaults
     changed = {n: v for n, v in parameters.items() if v != defaults[n]}
     named = [slug(f"{n}-{v}").replace(".", "_") for n, v in changed.items()]
     if sum(map(len, named)) > LONGEST:
         named = [f"parameters-{digest(*named)[:8]}"]
     folder = OWN if changed.keys() - {"limit"} else ""
-    return folder + ".".join([*([experiment.stem] if experiment else []), *named, notebook])
+    return folder + ".".join([*([run.stem] if run else []), *named, notebook])
 
 
-def cells(
-    names: list[str],
-    planned: list[tuple[Run, Part]],
-    parameters: dict[str, Any],
-    limit: int | None = None,
-    alone: bool = True,
-) -> list[tuple[Run | None, NotebookJob]]:
-    """The notebooks in the order in which they run, each with the experiment that it shows.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A run to prepare, its columns, and the notebooks that show it; those about no model have no run."""
 
-    An experiment is shown by those of its part's notebooks, or of the named ones, that are for its kind of
-    corpus and its benchmark. A notebook that declares no model is about none and runs once (experiment None);
-    it takes what is SHARED by the others, a corpus for instance, as a parameter of its own; without `alone`
-    those run only where they are named. UserError for an unknown notebook, one that is for no experiment
-    chosen, or a parameter that none has.
-    """
-    declared = _declared(names)
-    for name, value in parameters.items():
-        _check_own(name, value, declared)
-    work: list[tuple[Run | None, NotebookJob]] = []
-    for experiment, part in [*planned, (None, Part("", ""))]:
-        wanted = names or part.notebooks or (tuple(declared) if experiment or alone else ())
-        fitting = [n for n in declared if n in wanted and fits(n, experiment)]
-        work += [(experiment, _cell(n, declared[n], experiment, parameters, limit)) for n in fitting]
-    shown = {c.notebook for _, c in work}
-    if idle := next((n for n in names if n not in shown), None):
-        about = _metadata(idle)
-        kinds = f"corpora of {about['kind']}" if "kind" in about else "any corpus"
-        fitting = " and ".join([kinds, *([", ".join(about["benchmarks"])] if "benchmarks" in about else [])])
-        raise UserError(
-            f"notebook {idle} is for {fitting}, and no such experiment is chosen; "
-            "use --benchmark and --corpus"
-        )
-    return work
-
-
-def _cell(
-    notebook: str, known: dict[str, Any], run: Run | None, given: dict[str, Any], limit: int | None
-) -> NotebookJob:
-    shared = {n: getattr(run, n) for n in SHARED} if run else {"limit": limit}
-    named = {n: v for n, v in given.items() if not (run and n in SHARED)}
-    parameters = ({} if run else shared) | named
-    stem = stem_of(notebook, run, **{n: v for n, v in parameters.items() if n in known})
-    return NotebookJob(notebook, {n: v for n, v in (shared | parameters).items() if n in known}, stem)
-
-
-# The plan of a run
+    preparer: Preparer | None
+    columns: list[str]
+    jobs: list[NotebookJob]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The experiments of a run, its notebooks, and one line for each experiment or notebook that is left
-    out."""
+    """The steps in their order, and one line for each run or notebook that is left out."""
 
-    experiments: list[tuple[Preparer, Part]]
-    notebooks: list[tuple[Run | None, NotebookJob]]
+    steps: list[Step]
     left_out: list[str]
 
+    @property
+    def jobs(self) -> list[NotebookJob]:
+        return [job for step in self.steps for job in step.jobs]
 
-def plan(
-    chosen: list[Part], names: list[str], limit: int | None, fresh: bool, parameters: dict[str, Any]
-) -> Plan:
+
+def plan(choice: Choice) -> Plan:
     """What a run will do. A mistake in the last name is found before the first hours are spent.
 
-    Left out are experiments whose benchmark cannot be had here and notebooks about a column that an
-    experiment does not measure. UserError where nothing remains.
+    Left out are runs whose benchmark cannot be had here, and notebooks about a column that a run does not
+    measure. Notebooks about no model run with the whole study, or where they are named. UserError where
+    nothing remains.
     """
-    opened, left_out = _opened(chosen if needs_experiments(names) else [], limit, fresh)
-    if left_out and not opened:
-        raise BenchmarkMissing(*left_out)
-    planned = [(preparer.run, part) for preparer, part in opened]
-    beyond = bool(planned) and all(
-        run.limit is None for run, _ in planned
-    )  # a limit that takes every task is none
-    whole = [(p.model, p.benchmark, p.corpus) for p in chosen] == [
-        (p.model, p.benchmark, p.corpus) for p in STUDY
-    ]
-    work = cells(names, planned, parameters, None if beyond else limit, alone=whole)
-    for _, cell in work:
-        check_parameters(cell.source, cell.parameters)
-    columns = {id(run): measured_columns(run, part) for run, part in planned}
-    lacking = [lacks(cell, columns[id(run)]) if run else "" for run, cell in work]
-    left_out += [f"{label(*w)}: {why}" for w, why in zip(work, lacking, strict=True) if why]
-    work = [w for w, why in zip(work, lacking, strict=True) if not why]
-    if not work:
-        raise UserError(*(f"nothing to show of {line}" for line in left_out))
-    shown = {id(run) for run, _ in work}
-    return Plan([(preparer, part) for preparer, part in opened if id(preparer.run) in shown], work, left_out)
-
-
-def _opened(
-    chosen: list[Part], limit: int | None, fresh: bool
-) -> tuple[list[tuple[Preparer, Part]], list[str]]:
-    """The experiments whose tasks are here or whose verdicts are stored; a line about each other one."""
     from pkg_lib.experiment.prepare import Preparer
     from pkg_lib.experiment.run import Run
 
-    opened, left_out = [], []
-    for part in chosen:
+    chosen = [read_notebook(name) for name in choice.notebooks or notebooks()]
+    _check(choice, chosen)
+    steps: list[Step] = []
+    left_out: list[str] = []
+    limits = set()
+    for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
-            run = Run(part.model, part.benchmark, part.corpus, limit, results_path())
-            opened.append((Preparer(run, fresh), part))
+            run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path())
+            preparer = Preparer(run, choice.fresh)
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")
-    return opened, list(dict.fromkeys(left_out))
+            continue
+        columns, jobs = list(part.columns or run.retrievers), []
+        for notebook in showing:
+            job = _job(notebook, run, choice.parameters)
+            if why := _lacks(notebook.defaults | job.parameters, run, columns):
+                left_out.append(f"{job.label}: {why}")
+            else:
+                jobs.append(job)
+        limits.add(run.limit)
+        steps.append(Step(preparer, columns, jobs))
+    if left_out and not steps:
+        raise BenchmarkMissing(*dict.fromkeys(left_out))
+    limit = None if limits == {None} else choice.limit  # a limit that takes every task is none
+    whole = choice.notebooks or not (choice.models or choice.benchmarks or choice.corpora)
+    shown = {job.notebook for step in steps for job in step.jobs}
+    alone = [n for n in chosen if whole and not n.about_model and n.name not in shown]
+    steps.append(Step(None, [], [_job(n, None, {"limit": limit} | choice.parameters) for n in alone]))
+    steps = [step for step in steps if step.jobs]
+    if not steps:
+        raise UserError(*(f"nothing to show of {line}" for line in left_out))
+    return Plan(steps, list(dict.fromkeys(left_out)))
 
 
-def measured_columns(run: Run, part: Part) -> list[str]:
-    """The columns that the run has or will have completions of: those that are asked for, and what is
-    stored."""
-    asked = () if run.tasks_absent else part.columns or tuple(run.retrievers)
-    return [c for c in run.retrievers if c in asked or run.completions(c)]
+def _check(choice: Choice, chosen: list[Notebook]) -> None:
+    """UserError for what no chosen notebook takes, or a parameter of another type than its default."""
+    names, known = [n.name for n in chosen], sorted({p for n in chosen for p in n.defaults})
+    for option in ("models", "benchmarks", "corpora", "columns"):
+        if getattr(choice, option) and not any(n.shows_runs for n in chosen):
+            raise UserError(f"no model is shown by {', '.join(names)}; leave its {option} out")
+    for name, value in choice.parameters.items():
+        takers = [n for n in chosen if name in n.defaults]
+        if not takers:
+            raise UserError(f"no notebook of {', '.join(names)} has '{name}'; they take: {', '.join(known)}")
+        if name in SHARED and all(n.about_model for n in takers):
+            raise UserError(f"--parameter {name}: a notebook about a model takes it as --{name}")
+        for notebook in takers:
+            default = notebook.defaults[name]
+            if default is not None and type(value) is not type(default):
+                kind = f"{type(default).__name__}, as {default!r} is"
+                raise UserError(f"parameter {name} of notebook {notebook.name} must be {kind}")
 
 
-def lacks(cell: NotebookJob, measured: list[str]) -> str:
-    """Why a notebook has nothing to show of an experiment with these columns; "" where it has. UserError:
-    unknown column."""
-    parameters = declared_parameters(cell.source) | cell.parameters
+def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Notebook]]:
+    """The parts with the notebooks that show them. UserError for a notebook that is named for none."""
+    showing = {}
+    for part in parts(choice) if candidates else []:
+        narrowed = choice.notebooks or part.notebooks or notebooks()
+        showing[part] = [n for n in candidates if n.fits(part) and n.name in narrowed]
+    shown = {n.name for fitting in showing.values() for n in fitting}
+    for notebook in (n for n in candidates if n.about_model):
+        if notebook.name in choice.notebooks and notebook.name not in shown:
+            about = [f"corpora of {notebook.kind}" if notebook.kind else "any corpus", *notebook.benchmarks]
+            raise UserError(
+                f"notebook {notebook.name} is for {', '.join(about)}; choose --benchmark and --corpus so"
+            )
+    return {part: fitting for part, fitting in showing.items() if fitting}
+
+
+def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> NotebookJob:
+    if run and not notebook.about_model:
+        return _job(notebook, None, {"generator": run.model} | given)
+    shared = {n: getattr(run, n) for n in SHARED if n in notebook.defaults} if run else {}
+    own = {n: v for n, v in given.items() if n in notebook.defaults and n not in shared}
+    return NotebookJob(notebook.name, shared | own, stem_of(notebook.name, run, **own), run)
+
+
+def _lacks(parameters: dict[str, Any], run: Run, columns: list[str]) -> str:
+    """Why a notebook has nothing to show of a run for which these columns are made; "" where it has."""
+    asked = [] if run.tasks_absent else columns
+
+    def measured(column: str) -> bool:
+        return column in run.retrievers and bool(column in asked or run.completions(column))
+
     for name in (n for n in COLUMN_PARAMETERS if parameters.get(n)):
         for column in parameters[name].split("+"):
             if column not in COLUMNS:
                 raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
-            if column not in measured and not COLUMNS[column].needs:
-                return f"column {column} is not measured (measured are {', '.join(measured)})"
+            if not measured(column) and not COLUMNS[column].needs:
+                known = ", ".join(filter(measured, run.retrievers))
+                return f"column {column} is not measured (measured are {known})"
     return ""
-
-
-def label(run: Run | None, cell: NotebookJob) -> str:
-    """A notebook and its experiment in a progress line."""
-    return " | ".join([cell.notebook, *([run.model, run.benchmark, run.corpus] if run else [])])
-
-
-def execute(cell: NotebookJob) -> str:
-    """Runs one notebook; returns "" or the error that stopped it. The notebook is saved up to the failing
-    cell."""
-    check_parameters(cell.source, cell.parameters)
-    return kernel.execute(cell.source, cell.target, cell.parameters)
-
-
-def warm(cell: NotebookJob) -> None:
-    """Encodes here, with a progress bar, what the notebook would encode out of sight; the notebook tells of a
-    mistake."""
-    if cell.notebook == "explore":
-        from pkg_lib.retrieval.explain import explain, knowledge_of_code
-
-        asked = declared_parameters(cell.source) | cell.parameters
-        with suppress(UserError):
-            explain(knowledge_of_code(asked.pop("corpus")), **asked)

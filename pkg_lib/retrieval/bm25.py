@@ -6,6 +6,7 @@ does more (measured on MBPP text -> reference code: MRR 0.04, 0.18, 0.31).
 
 from __future__ import annotations
 
+import logging
 import re
 
 import bm25s
@@ -13,6 +14,7 @@ import numpy as np
 import Stemmer
 from bm25s.stopwords import STOPWORDS_EN
 
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index that it builds
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _stem = Stemmer.Stemmer("english").stemWord
 

@@ -11,9 +11,10 @@ import pytest
 from pkg_lib import cli
 from pkg_lib.analysis import prices
 from pkg_lib.core.types import UserError
+from pkg_lib.data.benchmark import DECODING
 from pkg_lib.experiment import forecast, study
 from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import DECODING, Run
+from pkg_lib.experiment.run import Run
 
 FIRST = study.STUDY[0]
 OTHER = "qwen2.5-coder-1.5b-instruct"

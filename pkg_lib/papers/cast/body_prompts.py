@@ -16,8 +16,7 @@ from dataclasses import replace
 from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.functions import first_line
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.generation.extraction import Block
-from pkg_lib.retrieval.chunks import fill, largest
+from pkg_lib.generation.extraction import Region
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
 LEFT_TOKENS = 500
@@ -34,6 +33,8 @@ def context_text(
     chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS
 ) -> tuple[str, list[Chunk]]:
     """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
+    from pkg_lib.retrieval.chunks import fill  # which loads numpy
+
     intro = "the below code fragment can be found in:"
     shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
     text, used = fill(shown, limit, lambda t: measure(commented(t)))
@@ -48,6 +49,8 @@ def commented(text: str) -> str:
 
 def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
     """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
+    from pkg_lib.retrieval.chunks import largest
+
     lines = task.prompt.rstrip("\n").split("\n")
     head = min(task.lineno - task.def_lineno if task.def_lineno >= 0 else 1, len(lines))
     shown = largest(head, len(lines), lambda n: measure("\n".join(lines[-n:])) <= limit)
@@ -57,7 +60,7 @@ def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEF
 def prompt(task: RepoTask, left: str, context: str, chat: bool = False) -> str:
     """The code to continue; with `chat` as the user's turn."""
     code = f"{context}\n\n{left}" if context else left
-    return FIRST + code + LAST.format(name=task.function_name) if chat else code + "\n"
+    return FIRST + code + LAST.format(name=task.entry_point) if chat else code + "\n"
 
 
 def ended(text: str) -> bool:
@@ -82,7 +85,7 @@ def settled(text: str) -> bool:
     return "```" in text and code_block(text).closed
 
 
-def code_block(text: str) -> Block:
+def code_block(text: str) -> Region:
     """The first fenced block with text in it; the whole text where there is none.
 
     A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the
@@ -96,12 +99,12 @@ def code_block(text: str) -> Block:
             opened, lines = True, []
         elif not _in_string(lines) and "".join(lines).strip():
             if line.strip() == "```" and line.endswith("\n"):
-                return Block("".join(lines), True)
+                return Region("".join(lines), True)
             if line.strip() == "```":  # at the text's very end: what comes next may still belong to this line
                 break
         elif _in_string(lines):
             lines.append(line)
-    return Block("".join(lines), False) if opened else Block(text, False)
+    return Region("".join(lines), False) if opened else Region(text, False)
 
 
 def _in_string(lines: Sequence[str]) -> bool:
@@ -121,8 +124,8 @@ def extract_body(text: str, task: RepoTask) -> str:
     What else the block defines or imports is left out: only a body was asked for.
     """
     code = code_block(text).code.replace("\t", "    ")
-    head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.function_name)}\b", code, re.M)
-    lines = _body_of_definition(code, task.function_name, head) if head else _block(code.split("\n"))
+    head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", code, re.M)
+    lines = _body_of_definition(code, task.entry_point, head) if head else _block(code.split("\n"))
     body = textwrap.dedent("\n".join(lines)).strip("\n")
     return textwrap.indent(body, task.indent) if body.strip() else ""
 

@@ -1,4 +1,7 @@
-"""The steps of the study of repository tasks (`python -m pkg_lib repo-tasks`); each keeps what it makes."""
+"""What `repo-tasks` makes below results/repo_tasks: chosen functions, measures of chunks and of retrieval.
+
+Completions and verdicts are made by `run --benchmark packages`, as of any benchmark.
+"""
 
 from __future__ import annotations
 
@@ -13,64 +16,61 @@ from pkg_lib.chunking.statistics import statistics
 from pkg_lib.chunking.stream import walk
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
-from pkg_lib.core.types import UserError
+from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.archives import unpacked
 from pkg_lib.data.packages import PACKAGES, PINNED, Package
 from pkg_lib.papers.cast import retrieval_quality
-from pkg_lib.papers.cast.context_columns import CHUNKERS, COLUMNS, column
-from pkg_lib.papers.cast.function_benchmarks import BENCHMARKS, PackageFunctions
-from pkg_lib.papers.cast.function_completions import FunctionCompletions
+from pkg_lib.papers.cast.context_columns import CHUNKERS
+from pkg_lib.papers.cast.function_bodies import FIELDS
 from pkg_lib.papers.cast.repository_functions import build
 
-STEPS = ("tasks", "chunks", "retrieval", "completions", "verdicts")
-ON_REPOEVAL = ("None", "fixed-size, BM25", "cast, BM25")  # the columns that its sample is completed in
+STEPS = ("tasks", "chunks", "retrieval")
+LIMIT = 24  # tasks of a package
 Say = Callable[[str], None]
 
 
 def run(
-    results: Path,
-    say: Say,
-    steps: Sequence[str],
-    model: str,
-    columns: Sequence[str] = (),
-    limit: int | None = None,
-    benchmark: str = "",
-    rankers: Sequence[str] = (),
+    folder: Path, say: Say, steps: Sequence[str], benchmark: str = "", rankers: Sequence[str] = ()
 ) -> None:
-    """The named steps in order, all of them where none is named.
-
-    UserError, before the first, for an unknown name or a limit below 1.
-    """
+    """The named steps in order, all where none is named. UserError, before the first, for a mistake."""
     if strangers := [s for s in steps if s not in STEPS]:
+        if strangers[0] in ("completions", "verdicts"):
+            raise UserError(f"{strangers[0]} are made by: pkg-lib run --benchmark {benchmark or 'packages'}")
         raise unknown("step", strangers[0], STEPS)
-    if rankers and list(steps) != ["retrieval"]:
-        raise UserError("--ranker is of the step retrieval; name it alone")
-    if benchmark and (not steps or {"tasks", "chunks"} & set(steps)):
-        raise UserError("--benchmark is of the steps retrieval, completions and verdicts; name them alone")
+    if (rankers or benchmark) and list(steps) != ["retrieval"]:
+        raise UserError("--benchmark and --ranker are of the step retrieval; name it alone")
     benchmark = benchmark or "packages"
-    known = retrieval_quality.BENCHMARKS if list(steps) == ["retrieval"] else BENCHMARKS
-    if benchmark not in known:
-        raise unknown("benchmark", benchmark, known)
-    for name in columns:
-        column(name)
-    FunctionCompletions(PackageFunctions(results), model, limit)
+    if benchmark not in retrieval_quality.REPOSITORIES:
+        raise unknown("benchmark", benchmark, retrieval_quality.REPOSITORIES)
     for step in (s for s in STEPS if s in steps or not steps):
-        if step == "tasks" and (steps or not PackageFunctions(results).path.exists()):
-            PackageFunctions(results).choose(say)
+        if step == "tasks" and (steps or not (folder / "tasks.jsonl").exists()):
+            choose(folder, say)
         elif step == "chunks":
-            measure_chunks(results, say)
+            measure_chunks(folder, say)
         elif step == "retrieval":
-            retrieval_quality.measure(results, say, benchmark, rankers)
-        elif step in ("completions", "verdicts"):
-            study = FunctionCompletions(BENCHMARKS[benchmark](results), model, limit)
-            for name in columns or (ON_REPOEVAL if benchmark == "repoeval" else COLUMNS):
-                count = study.complete(name) if step == "completions" else study.judge(name)
-                say(f"{name}: {count} completions {'generated' if step == 'completions' else 'judged'}")
+            retrieval_quality.measure(folder, say, benchmark, rankers)
+
+
+def choose(folder: Path, say: Say) -> None:
+    """Stores the tasks of every package and how they were chosen."""
+    rows, packages = [], {}
+    for package in PACKAGES.values():
+        tasks, counts = build(package, LIMIT)
+        say(f"{package.label}: {', '.join(f'{k}: {v}' for k, v in counts.items())}")
+        about = {"version": package.version, "sha256": package.sha256, "licence": package.licence}
+        packages[package.name] = about | counts
+        for task in tasks:
+            place = task.path, task.id.rpartition(":")[2], task.gold
+            values = (task.id, package.name, *place, task.tests, digest(task.prompt))
+            rows.append(dict(zip(FIELDS, values, strict=True)))
+    write_jsonl(folder / "tasks.jsonl", rows)
+    about = {"packages": packages, "limit": LIMIT, "versions": versions()}
+    write_json(folder / "tasks.meta.json", about)
 
 
 def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
     """Writes one package's tasks in RepoEval's form, with the tests that decide. UserError for none."""
-    tasks, _, counts = build(package, limit)
+    tasks, counts = build(package, limit)
     say(f"{package.label}: {', '.join(f'{k}: {v}' for k, v in counts.items())}")
     if not tasks:
         reason = "its tests tell no function of 3 to 30 lines from an empty one"
@@ -79,7 +79,7 @@ def write_tasks(package: Package, output: Path, say: Say, limit: int) -> None:
     say(f"written: {output}")
 
 
-def measure_chunks(results: Path, say: Say) -> pd.DataFrame:
+def measure_chunks(folder: Path, say: Say) -> pd.DataFrame:
     """Writes chunk_statistics.csv, a row a language and chunker, and what it was made from; returns it."""
     chunkers = [*CHUNKERS.values(), replace(CHUNKERS["cast"], mode="lossless")]
     frames, corpora = [], {}
@@ -87,7 +87,7 @@ def measure_chunks(results: Path, say: Say) -> pd.DataFrame:
         say(f"{language}: {len(files)} files of {label}")
         corpora[language] = label
         frames.append(statistics(files, chunkers))
-    rows, path = pd.concat(frames, ignore_index=True), PackageFunctions(results).home / "chunk_statistics.csv"
+    rows, path = pd.concat(frames, ignore_index=True), folder / "chunk_statistics.csv"
     write_text(path, rows.to_csv(index=False, lineterminator="\n", float_format="%.6g"))
     write_json(path.with_suffix(".meta.json"), {"corpora": corpora, "versions": versions()})
     return rows

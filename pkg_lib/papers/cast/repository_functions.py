@@ -8,18 +8,16 @@ covered, beyond what sandbox.py names: a sample could alter unittest as it could
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data.functions import MaskableFunction, as_task, below, candidates, replaced
 from pkg_lib.data.packages import Package
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.execution.errors import split_detail
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 
 INSIDE, TRACER = (Path(__file__).with_name(name) for name in ("inside.py", "tracer.py"))
@@ -28,7 +26,6 @@ LONGEST = 100_000  # calls of the package's functions; a test with more is not t
 MOST = 12  # tests that decide about one function
 BATCH = 8
 SECONDS, MEMORY_MB = 20.0, 4096
-_ADDRESS = re.compile(r"at 0x[0-9a-f]+")
 # Control rows. "pass" and "raise" must fail every task, or its tests do not look at what the function does.
 CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
 
@@ -79,17 +76,21 @@ def trace(package: Package, files: Mapping[str, str]) -> Coverage:
     return Coverage(calls, failing, answer["unusable"], suspects)
 
 
-Controls = dict[str, dict[str, Outcome]]  # task -> control -> outcome
-
-
-def build(package: Package, limit: int) -> tuple[list[RepoTask], Controls, dict[str, int]]:
-    """At most `limit` tasks (spread by the digest of ids), their controls' outcomes, counts by reason."""
+def build(package: Package, limit: int) -> tuple[list[RepoTask], dict[str, int]]:
+    """At most `limit` tasks whose controls go as they must, spread by the ids' digests; counts by reason."""
     files = package.files()
     maskable, coverage = candidates(package, files), trace(package, files)
     sound = [f for f in maskable if (f.path, f.first) not in coverage.suspects]
     tasks = [as_task(package, f, files[f.path], coverage.tests(f)) for f in sound]
     covered = sorted((t for t in tasks if t.tests), key=lambda t: digest(t.id))
-    decided, tried = _decided(package, files, covered, limit)
+    chosen, tried = list[RepoTask](), 0
+    while tried < len(covered) and len(chosen) < limit:
+        batch = covered[tried : tried + BATCH]
+        tried += len(batch)
+        jobs = [job(t, package, files, control_body(t, c)) for t in batch for c in CONTROLS]
+        outcomes = run_jobs(jobs, limits(package))
+        decided = [as_they_must({c: next(outcomes) for c in CONTROLS}) for _ in batch]
+        chosen += [t for t, good in zip(batch, decided, strict=True) if good][: limit - len(chosen)]
     counts = {
         "functions of 3 to 30 lines": len(maskable),
         "a test that fails here speaks against it": len(maskable) - len(sound),
@@ -98,26 +99,9 @@ def build(package: Package, limit: int) -> tuple[list[RepoTask], Controls, dict[
         "tests that fail here": len(coverage.failing),
         "modules of tests that cannot be imported here": len(coverage.unusable),
         "tried with the controls": tried,
-        "tasks": len(decided),
+        "tasks": len(chosen),
     }
-    return sorted((t for t in covered if t.id in decided), key=lambda t: t.id), decided, counts
-
-
-def _decided(
-    package: Package, files: Mapping[str, str], tasks: Sequence[RepoTask], limit: int
-) -> tuple[Controls, int]:
-    """The outcomes of the first tasks whose controls go as they must, and how many were tried."""
-    decided: Controls = {}
-    tried = 0
-    while tried < len(tasks) and len(decided) < limit:
-        batch = tasks[tried : tried + BATCH]
-        tried += len(batch)
-        outcomes = iter(judge(package, files, [(t, control_body(t, c)) for t in batch for c in CONTROLS]))
-        for task in batch:
-            by_control = {control: next(outcomes) for control in CONTROLS}
-            if len(decided) < limit and as_they_must(by_control):
-                decided[task.id] = by_control
-    return decided, tried
+    return sorted(chosen, key=lambda t: t.id), counts
 
 
 def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
@@ -127,7 +111,7 @@ def as_they_must(outcomes: Mapping[str, Outcome]) -> bool:
 
 def control_body(task: RepoTask, control: str) -> str:
     """The body of a control row."""
-    return task.ground_truth if control == "canonical body" else task.indent + control
+    return task.solution if control == "canonical body" else task.indent + control
 
 
 def limits(package: Package) -> Limits:
@@ -152,12 +136,4 @@ def job(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -
     solution = f"{inside}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"
     # An assertion last, since for others the sandbox searches the whole text for the statement that failed.
     test = f"_tests = install({tests!r})\n_names = {list(task.tests)!r}\nassert run_all(_names)\n"
-    return Job(task.id, solution, (test,), task.function_name)
-
-
-def judge(
-    package: Package, files: Mapping[str, str], samples: Sequence[tuple[RepoTask, str]]
-) -> list[Outcome]:
-    """One outcome a (task, body), in order; its detail without addresses, which differ at every run."""
-    outcomes = run_jobs([job(t, package, files, body) for t, body in samples], limits(package), 2)
-    return [replace(o, detail=_ADDRESS.sub("at 0x…", split_detail(o.detail)[0])) for o in outcomes]
+    return Job(task.id, solution, (test,), task.entry_point)

@@ -9,7 +9,7 @@ their own chunks without any mapping ("own"). Nothing retrieved here reaches a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,11 @@ import pandas as pd
 
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunker
 from pkg_lib.core.store import versions, write_json, write_text
-from pkg_lib.data import repoeval, swebench
+from pkg_lib.data import swebench
+from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import read_repository
+from pkg_lib.data.repoeval import RepoTask, load_repoeval
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
-from pkg_lib.papers.cast.function_benchmarks import PackageFunctions, stored_table
 from pkg_lib.retrieval.chunks import make_ranker
 from pkg_lib.retrieval.ranking import Span, evaluate, map_scores, relevant
 
@@ -47,43 +48,34 @@ class GoldQuery:
 Repository = tuple[str, Mapping[str, str], Sequence[GoldQuery]]  # name, path -> text, what is asked of it
 
 
-def _of_packages(results: Path) -> Iterator[Repository]:
-    packages = PackageFunctions(results)
-    for name, tasks in packages.tasks().items():
-        yield name, packages.files(name), [GoldQuery(t.id, t.query, (t.span,)) for t in tasks]
-
-
-def _of_repoeval(results: Path) -> Iterator[Repository]:
+def _of_functions(tasks: Iterable[RepoTask], files: Callable[[str], dict[str, str]]) -> Iterator[Repository]:
     by_name: dict[str, list[GoldQuery]] = {}
-    for task in repoeval.load_repoeval():
+    for task in tasks:
         by_name.setdefault(task.repository, []).append(GoldQuery(task.id, task.query, (task.span,)))
     for name, queries in by_name.items():
-        yield name, read_repository(repoeval.VARIABLE, name), queries
+        yield name, files(name), queries
 
 
-def _of_swebench(results: Path) -> Iterator[Repository]:
+def _of_swebench() -> Iterator[Repository]:
     """One repository a problem, since each is of a commit of its own."""
     for issue in swebench.load_swebench():
         files = read_repository(swebench.VARIABLE, issue.id)
         yield issue.id, files, [GoldQuery(issue.id, issue.query, issue.gold)]
 
 
-BENCHMARKS = {"packages": _of_packages, "repoeval": _of_repoeval, "swebench-lite": _of_swebench}
+REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
+    "packages": lambda: _of_functions(BENCHMARKS["packages"].tasks(), BENCHMARKS["packages"].files),
+    "repoeval": lambda: _of_functions(load_repoeval(), BENCHMARKS["repoeval"].files),
+    "swebench-lite": _of_swebench,
+}
 
 
-def stored_in(results: Path, benchmark: str) -> Path:
-    folder = PackageFunctions(results).home
-    return (folder if benchmark == "packages" else folder / benchmark) / "retrieval.csv"
-
-
-def measure(
-    results: Path, say: Callable[[str], None], benchmark: str, rankers: Sequence[str]
-) -> pd.DataFrame:
+def measure(folder: Path, say: Callable[[str], None], benchmark: str, rankers: Sequence[str]) -> pd.DataFrame:
     """Writes retrieval.csv, a row a task, ranker and chunking. UserError for what is not at hand."""
     scorers = {name: make_ranker(name) for name in rankers or RANKERS}
     variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
     frames = []
-    for repository, files, queries in BENCHMARKS[benchmark](results):
+    for repository, files, queries in REPOSITORIES[benchmark]():
         pools = {name: chunked(chunker, files) for name, chunker in variants.items()}
         say(f"{repository}: {', '.join(f'{name} {len(pool)}' for name, pool in pools.items())} chunks")
         for name, pool in pools.items():
@@ -97,7 +89,8 @@ def measure(
                     about = {"package": repository, "ranker": ranker, "chunking": name, "mapping": mapping}
                     left = pd.DataFrame([{"task_id": q.id, **about, "chunks": len(pool)} for q in queries])
                     frames.append(left.assign(gold=list(map(len, golds))).join(evaluate(on_target, golds)))
-    rows, path = pd.concat(frames, ignore_index=True), stored_in(results, benchmark)
+    place = folder if benchmark == "packages" else folder / benchmark
+    rows, path = pd.concat(frames, ignore_index=True), place / "retrieval.csv"
     write_text(path, rows.to_csv(index=False, lineterminator="\n", float_format="%.6f"))
     about = {"max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
     write_json(path.with_suffix(".meta.json"), about | {"versions": versions()})
@@ -114,8 +107,3 @@ def mappings(chunking: str, benchmark: str = "packages") -> tuple[str, ...]:
         return (OWN,)
     others = [f"{MEAN}, {n}" for n in LINES] if benchmark == "repoeval" and chunking == "cast" else []
     return (MEAN, "max", OWN, *others) if chunking in CHUNKERS else (MEAN,)
-
-
-def load(results: Path, benchmark: str = "packages") -> pd.DataFrame:
-    """The stored rows. NotAtHand where they are not there."""
-    return stored_table(stored_in(results, benchmark), "retrieval measures", "retrieval")

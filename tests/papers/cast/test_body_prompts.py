@@ -29,9 +29,8 @@ IN_METHOD = textwrap.indent(BODY, "        ")
 
 
 def task(indent="    ", name="f"):
-    return RepoTask(
-        "p/m:f", f"def {name}(a):\n", textwrap.indent("return a\ny = 1", indent), ("p", "m.py"), 0, 1, name, 0
-    )
+    body = textwrap.indent("return a\ny = 1", indent)
+    return RepoTask("p/m:f", "packages", f"def {name}(a):\n", name, "", body, ("p", "m.py"), 0, 1, 0)
 
 
 def fenced(code, after=""):
@@ -125,9 +124,8 @@ def test_comments_have_no_space_at_their_end():
 
 
 def test_the_left_context_never_loses_the_function_s_own_head():
-    long = RepoTask(
-        "i", "import os\n" * 50 + "def f(\n    a,\n):\n", "    return a", ("p", "m.py"), 0, 53, "f", 50
-    )
+    text = "import os\n" * 50 + "def f(\n    a,\n):\n"
+    long = RepoTask("i", "packages", text, "f", "", "    return a", ("p", "m.py"), 0, 53, 50)
     assert left_context(long, len, 5) == "def f(\n    a,\n):"
     assert left_context(long, len, 40).count("import os") == 2
     assert left_context(long, len, 10_000) == long.prompt.rstrip("\n")

@@ -43,8 +43,8 @@ def test_functions_with_lines_of_their_own(text, names):
 def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package, functions):
     for task in functions.values():
         text = package.files()[task.path]
-        assert text.startswith(task.prompt + task.ground_truth)
-        assert replaced(task, text, task.ground_truth) == text
+        assert text.startswith(task.prompt + task.solution)
+        assert replaced(task, text, task.solution) == text
         assert task.query.split("\n") == task.prompt.rstrip("\n").split("\n")[-WINDOW_LINES:]
 
 
@@ -54,7 +54,7 @@ def test_the_prompt_ends_before_the_body_and_the_body_is_replaced_whole(package,
 def test_replacing_a_body_touches_nothing_else(lines):
     before, after = "def f(x):\n", "\n\ndef g():\n    pass\n"
     body = "\n".join(f"    {line}" for line in lines)
-    task = RepoTask("i", before, body, ("p", "m.py"), 0, 1, "f", 0)
+    task = RepoTask("i", "packages", before, "f", "", body, ("p", "m.py"), 0, 1, 0)
     assert replaced(task, before + body + after, "    new") == before + "    new" + after
 
 
@@ -86,13 +86,12 @@ def test_failing_tests_speak_against_the_functions_that_the_error_came_through(p
 
 
 def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
-    tasks, outcomes, counts = made.build(package, 10)
-    assert [t.function_name for t in tasks] == ["size", "area"]  # in the order of their ids
+    tasks, counts = made.build(package, 10)
+    assert [t.entry_point for t in tasks] == ["size", "area"]  # in the order of their ids
     assert counts["a test that fails here speaks against it"] == 2
     assert counts["modules of tests that cannot be imported here"] == 1
     assert counts["called by no test that passes"] == 1 and counts["tried with the controls"] == 3
-    assert all(map(made.as_they_must, outcomes.values()))
-    assert [t.id for t in made.build(package, 1)[0]] == [min(outcomes, key=digest)]
+    assert [t.id for t in made.build(package, 1)[0]] == [min((t.id for t in tasks), key=digest)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,8 @@ def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
 )
 def test_verdicts(package, functions, monkeypatch, body, status, error):
     monkeypatch.setattr(made, "SECONDS", 1.0)
-    (outcome,) = made.judge(package, package.files(), [(functions["area"], body)])
+    job = made.job(functions["area"], package, package.files(), body)
+    (outcome,) = made.run_jobs([job], made.limits(package))
     assert (outcome.status, outcome.error) == (status, error)
 
 
