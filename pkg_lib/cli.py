@@ -355,9 +355,9 @@ def show(
 ) -> None:
     """Writes a page about one task: prompt, contexts, completions, verdicts without and with a column."""
     typer.echo(f"reading what is stored of {task} ...")
-    from pkg_lib.papers.pkg import showing
+    from pkg_lib.papers.pkg import cases
 
-    typer.echo(showing.show(model, benchmark, task, _absolute(corpus), column, output))
+    typer.echo(cases.show(model, benchmark, task, _absolute(corpus), column, output))
 
 
 @app.command()

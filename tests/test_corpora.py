@@ -1,17 +1,32 @@
-"""Named corpora on small directories made here."""
+"""Named corpora on small directories, packages and copies of the documentation made here."""
 
 from __future__ import annotations
 
 import json
+import shutil
 
+import datasets
 import pytest
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import text_corpora
-from pkg_lib.data.corpora import CORPORA, Corpus, corpus_digest, is_text, load_corpus, own, redistributable
+from pkg_lib.data.corpora import (
+    CORPORA,
+    Corpus,
+    check_name,
+    corpus_digest,
+    is_text,
+    load_corpus,
+    own,
+    redistributable,
+)
 from pkg_lib.graph.schema import NAME, build
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
+
+
+def ids(corpus: str) -> list[str]:
+    return [d.id for d in load_corpus(corpus)]
 
 
 @pytest.fixture
@@ -32,72 +47,74 @@ def test_source_directory(tree):
     assert [d.id for d in documents] == ["source/b/a.py", "source/b/latin.py", "source/z.py"]
     assert {(d.kind, d.unit) for d in documents} == {("python", "row")}
     graph = build(documents)
-    assert [graph.payload(v) for v in graph.of_type(NAME)] == ["a", "z"]  # a byte order mark does no harm
+    assert graph.payloads(graph.of_type(NAME)) == ["a", "z"]  # a byte order mark does no harm
     assert [name for name, _ in graph.skipped] == ["source/b/latin.py"]
 
 
 def test_corpora_are_joined(tree):
-    names = [d.id for d in load_corpus(f"textbook+source:{tree}")]
-    assert (
-        names[-1] == "source/z.py"
-        and names[0].startswith("textbook/")
-        and len(names) == len(set(names)) > 100
-    )
-
-
-@pytest.mark.parametrize("name", ["nosuch", "textbook+nosuch", "", "textbook+", "Textbook"])
-def test_unknown_corpus(name):
-    with pytest.raises(UserError, match=r"unknown corpus '.*'; choose from: textbook, stdlib, .*source:DIR"):
-        load_corpus(name)
-
-
-def test_missing_directory_and_empty_directory(tmp_path):
-    with pytest.raises(UserError, match="no such directory"):
-        load_corpus(f"source:{tmp_path}/nosuch")
-    with pytest.raises(UserError, match="holds no documents"):
-        load_corpus(f"source:{tmp_path}")
-
-
-def test_a_file_that_cannot_be_read(tree, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(text_corpora.Path, "read_text", refuse)
-    with pytest.raises(UserError, match=r"cannot read .*a\.py: Permission denied"):
-        load_corpus(f"source:{tree}")
+    names = ids(f"textbook+source:{tree}")
+    assert names[0].startswith("textbook/") and names[-1] == "source/z.py"
+    assert len(names) == len(set(names)) > 100
 
 
 def test_stdlib_is_library_code_only():
-    documents = load_corpus("stdlib")
-    names = {d.id for d in documents}
+    names = set(ids("stdlib"))
     assert {"stdlib/heapq.py", "stdlib/json/decoder.py"} <= names
     assert not [n for n in names if "/test/" in n or "/tests/" in n or "site-packages" in n]
-    assert names == {d.id for d in load_corpus("stdlib")}
+
+
+UNKNOWN = r"unknown corpus '.*'; choose from: textbook, stdlib, .*source:DIR"
+MIXED = "mixes code and text"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        *((name, UNKNOWN) for name in ("nosuch", "textbook+nosuch", "", "textbook+", "Textbook")),
+        ("source:/nosuch", "no such directory"),
+        ("source:", "no such directory"),
+        ("textbook+python-docs", MIXED),
+        ("docstrings:json+stdlib", MIXED),
+        ("published+textbook", "published is each task's own context; run it alone"),
+    ],
+)
+def test_names_that_are_refused(name, message):
+    with pytest.raises(UserError, match=message):
+        check_name(name)
+
+
+def test_an_empty_directory_and_a_file_that_cannot_be_read(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="holds no documents"):
+        load_corpus(f"source:{tmp_path}")
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "a.py").touch()
+    monkeypatch.setattr(text_corpora.Path, "read_text", refuse)
+    with pytest.raises(UserError, match=r"cannot read .*a\.py: Permission denied"):
+        load_corpus(f"source:{tmp_path}")
+
+
+# The authors' replication package.
 
 
 @pytest.fixture
 def paper(tmp_path, monkeypatch):
     """A made-up replication package: one task, each kind of file."""
+    functions = [[0.9, "def three(): pass"], [0.8, "def one(): pass"]]
+    files = {
+        "voyage_code_relevant_context_mbpp": [(0, "problem", ANSWER), (1, "problem", ANSWER)],
+        "bm25_relevant_context_humaneval": [("H/0", "problem", ["def one(): pass", "def two(): pass"])],
+        "bm25_relevant_context_mbpp": [("M/0", "content", ["def two(): pass"])],
+        "mbpp_function_wise_relevant_context": [("M/0", "problem", functions), ("M/1", "problem", [])],
+        "mbpp_blockwise_relevant_context": [("M/0", "problem", [[0.9, "    return block"]])],
+    }
     folder = tmp_path / "paper" / "contexts"
     folder.mkdir(parents=True)
-
-    def write(name, *rows):
-        (folder / name).write_text("".join(json.dumps(r) + "\n" for r in rows))
-
-    write(
-        "voyage_code_relevant_context_mbpp.jsonl",
-        {"task_id": 0, "problem": ANSWER},
-        {"task_id": 1, "problem": ANSWER},
-    )
-    write(
-        "bm25_relevant_context_humaneval.jsonl",
-        {"task_id": "H/0", "problem": ["def one(): pass", "def two(): pass"]},
-    )
-    write("bm25_relevant_context_mbpp.jsonl", {"task_id": "M/0", "content": ["def two(): pass"]})
-    found = [[0.9, "def three(): pass"], [0.8, "def one(): pass"]]
-    rows = [{"task_id": "M/0", "problem": found}, {"task_id": "M/1", "problem": []}]
-    write("mbpp_function_wise_relevant_context.jsonl", *rows)
-    write("mbpp_blockwise_relevant_context.jsonl", {"task_id": "M/0", "problem": [[0.9, "    return block"]]})
+    for name, rows in files.items():
+        lines = [json.dumps({"task_id": task, field: value}) for task, field, value in rows]
+        (folder / f"{name}.jsonl").write_text("\n".join([*lines, ""]))
     monkeypatch.setenv("PKG_PAPER_DIR", str(folder.parent))
     return folder
 
@@ -113,36 +130,187 @@ def test_pkg_contexts(paper):
     assert graph.where(0).endswith(":3-4")
 
 
-def test_pkg_contexts_with_a_damaged_file(paper):
+def test_pkg_contexts_with_a_damaged_file_and_without_the_data(paper, monkeypatch):
     (paper / "bm25_relevant_context_mbpp.jsonl").write_text('{"task_id": 1}\n{"task')
-    with pytest.raises(UserError, match=r"bm25_relevant_context_mbpp\.jsonl:2 is no JSON"):
+    with pytest.raises(UserError, match=r"bm25_relevant_context_mbpp\.jsonl:2 is no record"):
         load_corpus("pkg-contexts")
+    for value in ("", "nosuch"):
+        monkeypatch.setenv("PKG_PAPER_DIR", value)
+        with pytest.raises(UserError, match="set PKG_PAPER_DIR"):
+            load_corpus("pkg-contexts")
 
 
-@pytest.mark.parametrize("value", ["", "nosuch"])
-def test_pkg_contexts_without_the_data(value, monkeypatch):
-    monkeypatch.setenv("PKG_PAPER_DIR", value)
-    with pytest.raises(UserError, match="set PKG_PAPER_DIR"):
-        load_corpus("pkg-contexts")
+# Data sets of the hub.
+
+TUTORIALS = [
+    {"title": "Lists in\nPython", "text": "Lists in\nPython\nA list.\n\nMore."},
+    {"title": "Java", "text": "Nothing."},
+    {"title": None, "text": "About python 3."},
+    {"title": "pythonic", "text": "Pythons: no word of its own."},
+]
+OF_HUB = {
+    "python-alpaca": ([{"output": ANSWER}], [Document("python-alpaca/0", ANSWER, kind="answer")]),
+    "tutorials": (
+        TUTORIALS,
+        [
+            Document("tutorials/0", "Lists in Python\n\nA list.\n\nMore.\n", "text"),
+            Document("tutorials/2", "About python 3.", "text"),
+        ],
+    ),
+}
 
 
-def test_python_alpaca_rows_are_answers(monkeypatch):
-    import datasets
-
+@pytest.mark.parametrize("corpus", OF_HUB)
+def test_rows_of_the_hub(corpus, monkeypatch):
+    rows, documents = OF_HUB[corpus]
     monkeypatch.setattr(text_corpora.hub, "reachable", lambda: True)
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: [{"output": ANSWER}])
-    assert load_corpus("python-alpaca") == [Document("python-alpaca/0", ANSWER, kind="answer")]
-
-
-def test_python_alpaca_without_the_hub(monkeypatch):
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: rows)
+    assert load_corpus(corpus) == documents
     monkeypatch.setattr(text_corpora.hub, "reachable", lambda: False)
     with pytest.raises(UserError, match="hub, which does not answer; choose another"):
-        load_corpus("python-alpaca")
+        load_corpus(corpus)
 
 
-def test_redistributable():
-    assert redistributable("textbook") and redistributable("textbook+stdlib")
-    assert not redistributable("textbook+pkg-contexts") and not redistributable("source:x")
+# Python's documentation.
+
+PARTS = "".join(f"Part {i}\n------\n\n{'word ' * 500}\n\n" for i in range(3))
+PAGE = f"Chapter\n=======\n\nIntro.\n\n{PARTS}"
+
+
+@pytest.fixture
+def docs(tmp_path, monkeypatch):
+    """A made-up copy of Python's documentation: HTML pages and their sources."""
+    root = tmp_path / "docs" / "html"
+    for part, name in (("tutorial", "lists"), ("howto", "sorting"), ("library", "left-out")):
+        for folder, suffix in ((root / "_sources" / part, ".rst.txt"), (root / part, ".html")):
+            folder.mkdir(parents=True)
+            (folder / f"{name}{suffix}").write_text("Title\n=====\n\nx\n")
+    (root / "_sources" / "tutorial" / "lists.rst.txt").write_text(PAGE)
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(root.parent))
+    return root
+
+
+def test_python_docs(docs):
+    documents = load_corpus("python-docs")
+    parts = [f"python-docs/tutorial/lists#part-{i}" for i in range(3)]
+    assert [d.id for d in documents] == ["python-docs/tutorial/lists", *parts, "python-docs/howto/sorting"]
+    assert {(d.kind, d.unit) for d in documents} == {("rst", "row")}
+    assert "".join(d.text for d in documents[:4]) == PAGE
+    shutil.rmtree(docs / "_sources")
+    assert ids("python-docs") == ["python-docs/tutorial/lists", "python-docs/howto/sorting"]
+    assert {d.kind for d in load_corpus("python-docs")} == {"html"}
+
+
+def test_any_other_directory(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.md").write_text("# Title\n\ntext\n")
+    page = "<html><body><nav>no</nav><main><h1>T</h1><p>x</p></main></body></html>"
+    (tmp_path / "sub" / "b.html").write_text(page)
+    (tmp_path / "sub" / "c.rst").write_bytes(b"\xef\xbb\xbfT\xe9\n==\n")
+    (tmp_path / "d.py").write_text("x = 1")
+    long = "".join(f"<section><h2>Part</h2><p>{'word ' * 500}</p></section>" for _ in range(3))
+    (tmp_path / "z.html").write_text(f"<html><main><h1>Page</h1>{long}</main></html>")
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))
+    documents = load_corpus("python-docs")
+    kinds = {"a": "markdown", "sub/b": "html", "sub/c": "rst"}
+    kinds |= dict.fromkeys(("z", "z#part", "z#part-2", "z#part-3"), "html")
+    assert {d.id.partition("/")[2]: d.kind for d in documents} == kinds
+    assert "no" not in documents[1].text and documents[2].text == "T\ufffd\n==\n"
+
+
+@pytest.mark.parametrize("value", ["", "/nosuch/directory"])
+def test_without_the_documentation(value, monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_PYTHON_DOCS", value)
+    monkeypatch.setattr(text_corpora, "DEBIAN_DOCS", tmp_path / "nosuch")
+    with pytest.raises(UserError, match=r"python3\.11-doc, or unpack an HTML archive .*set PKG_PYTHON_DOCS"):
+        load_corpus("python-docs")
+
+
+# Docstrings of a package.
+
+MODULE = '''
+__all__ = ["f", "C", "nothing"]
+
+def f(x: int, *, y=1) -> str:
+    """Does it.
+
+    Indented.
+    """
+
+def hidden():
+    """Not listed."""
+
+def nothing(): pass
+
+class C(Exception):
+    """A class."""
+    async def method(self):
+        "A method."
+    def _private(self):
+        "No."
+    @property
+    def value(self):
+        "One."
+    @value.setter
+    def value(self, v):
+        "Two."
+'''
+FILES = {
+    "made_up_package/__init__.py": b"raise ImportError('is never imported')\n",
+    "made_up_package/inner/__init__.py": MODULE.encode(),
+    "made_up_package/inner/_impl.py": b'def g(a, /, *b, **c):\n    "G."\nclass _Hidden:\n    "No."\n',
+    "made_up_package/broken.py": b"def broken(:\n",
+    "made_up_package/nul.py": b"x = 1\0",
+    "made_up_package/latin.py": b"# -*- coding: latin-1 -*-\ndef l():\n    '''caf\xe9'''\n",
+    "made_up_package/tests/test_x.py": b'def f():\n    "No."\n',
+    "made_up_module.py": b'def h():\n    "H."\n',
+}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_docstrings(package, caplog):
+    documents = load_corpus("docstrings:made_up_package")
+    names = [f"inner.{n}" for n in ("f", "C", "C.method", "C.value", "C.value-2", "_impl.g")]
+    assert [d.id for d in documents] == [f"docstrings/made_up_package.{n}" for n in (*names, "latin.l")]
+    text = "f(x: int, *, y=1) -> str\n\nDoes it.\n\nIndented.\n"
+    assert documents[0] == Document("docstrings/made_up_package.inner.f", text, "docstring")
+    assert documents[1].text.startswith("class C(Exception)\n")
+    assert [d.text for d in documents[5:]] == ["g(a, /, *b, **c)\n\nG.\n", "l()\n\ncafé\n"]
+    assert [r.getMessage().split()[2] for r in caplog.records] == [
+        f"made_up_package/{n}.py" for n in ("broken", "nul")
+    ]
+    assert len(ids("docstrings:made_up_package.inner")) == 6
+    assert ids("docstrings:made_up_package.inner._impl") == ["docstrings/made_up_package.inner._impl.g"]
+    assert ids("docstrings:made_up_module") == ["docstrings/made_up_module.h"]
+
+
+@pytest.mark.parametrize(
+    "name", ["nosuch", "", "made_up_package.nosuch", "../x", "made_up_module.inner", "sys", "a b", "."]
+)
+def test_no_such_package(name, package):
+    with pytest.raises(UserError, match="corpus docstrings:"):
+        check_name(f"docstrings:{name}")
+
+
+# What is said of a corpus.
+
+
+def test_what_may_be_copied_and_what_a_user_can_change(monkeypatch, tmp_path):
+    monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
+    assert all(map(redistributable, ("textbook", "textbook+stdlib", "python-docs", "textbook+python-docs")))
+    assert not any(map(redistributable, ("textbook+pkg-contexts", "source:x", "docstrings:json")))
+    assert not any(map(own, ("textbook+stdlib", "published", "python-docs")))
+    assert all(map(own, ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")))
+    assert is_text("docstrings:json+python-docs") and not is_text("textbook")
+    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))  # pages, and not Python's manual
+    assert own("python-docs") and not redistributable("python-docs")
 
 
 def test_a_corpus_is_one_entry(monkeypatch):
@@ -157,13 +325,3 @@ def test_the_digest_knows_every_part():
     others.append(Document("i", "text", unit="function"))
     assert len({corpus_digest([d]) for d in [base, *others]}) == 5
     assert corpus_digest([base]) == corpus_digest([Document("i", "text")])
-
-
-def test_what_a_user_can_change_under_its_name(monkeypatch, tmp_path):
-    monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
-    assert [own(c) for c in ("textbook+stdlib", "published", "python-docs")] == [False] * 3
-    assert [
-        own(c) for c in ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")
-    ] == [True] * 4
-    monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))  # pages, and not Python's manual
-    assert own("python-docs")

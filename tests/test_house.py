@@ -54,7 +54,7 @@ BUDGETS = {
 UPWARD: set[tuple[str, str]] = set()
 
 # Names that still mean two things.
-TWICE: set[str] = {"Block"}
+TWICE: set[str] = set()
 
 # Called by what is written in a string or in a script: by JupyterLab, by a test run in
 # the sandbox.

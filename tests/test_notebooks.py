@@ -34,7 +34,7 @@ def test_a_limited_notebook_leaves_its_section_and_is_the_same_beside_another(co
     first = {p: p.read_bytes() for folder in folders for p in (committed / folder).iterdir()}
     build_report(committed)
     place = Section(**section)
-    assert f'id="{place.id}"' in (committed / "site" / f"{place.page}.html").read_text()
+    assert f'id="{place.notebook}"' in (committed / "site" / f"{place.page}.html").read_text()
 
     for path in first:
         path.unlink()

@@ -27,5 +27,5 @@ def test_a_damaged_price_table_is_named(tmp_path, text):
 def test_a_price_below_0_and_a_model_twice_are_refused(tmp_path):
     for row in ("m,-1,1\n", "m,inf,1\n", "m,1,1\nm,2,2\n"):
         (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\n" + row)
-        with pytest.raises(UserError, match="mend the file"):
+        with pytest.raises(UserError, match="no number of 0 or more, or a model stands there twice"):
             prices.read_prices(tmp_path / "p.csv")

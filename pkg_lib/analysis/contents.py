@@ -1,7 +1,8 @@
-"""What the report shows, in order: sections as notebooks leave them, a page an experiment, a page a study."""
+"""What the report shows, in order: sections, a page an experiment or a study, the items of the papers."""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable
 from dataclasses import field
@@ -11,7 +12,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
+from pkg_lib.analysis.tables import HERE
 from pkg_lib.data.benchmarks import title_of
+from pkg_lib.data.corpora import PUBLISHED
 
 STUDIES = "Studies"
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
@@ -33,6 +36,7 @@ class Section:
 
     @property
     def notebook(self) -> str:
+        """Its notebook's name, which is its id on its page."""
         return self.stem.rpartition(".")[2]
 
     @property
@@ -61,14 +65,9 @@ class Section:
         """Its page's name: that of the experiment (the first N tasks are another one), or its own."""
         return self.stem.rpartition(".")[0] if self.about else self.stem
 
-    @property
-    def id(self) -> str:
-        """Its id on its page."""
-        return self.notebook if self.about else self.stem
-
     def anchor(self, part: str) -> str:
         """The id of a part on its page, of "figure NAME", or of the section itself for ""."""
-        return f"{self.id}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.id
+        return f"{self.notebook}.{re.sub(r'[^a-z0-9]+', '-', part.lower())}" if part else self.notebook
 
 
 @dataclass(frozen=True)
@@ -101,3 +100,42 @@ def _page(name: str, sections: list[Section]) -> Page:
     benchmark, model, corpus, tasks = first.about
     limited = f" ({tasks} tasks)" if re.search(r"\.first\d+$", name) else ""
     return Page(name, first.title, f"{benchmark}, {model}", corpus + limited, sections)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of paper_items.csv: `place` is a part's heading or a figure's name."""
+
+    paper: str
+    item: str
+    about: str
+    notebook: str
+    place: str
+    benchmark: str
+
+    def shown_by(self, section: Section) -> bool:
+        benchmark = self.benchmark or section.provenance.get("benchmark")
+        return section.notebook == self.notebook and section.provenance.get("benchmark") == benchmark
+
+    @property
+    def waits_for(self) -> str:
+        """Which notebook would show it."""
+        return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
+
+    def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
+        """The page that shows it, that of the authors' contexts first, and the id of the place on it.
+
+        A section that lacks the part or figure is itself the place.
+        """
+        shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
+        if not shown:
+            return None
+        page, section = min(shown, key=lambda pair: bool(pair[0].about) and pair[0].about[2] != PUBLISHED)
+        figure = f"figure {self.place}" if self.place in section.figures else ""
+        return page, section.anchor(self.place if self.place in section.parts else figure)
+
+
+def items() -> list[Item]:
+    """All of them, in the papers' order."""
+    with (HERE / "paper_items.csv").open(encoding="utf8", newline="") as file:
+        return [Item(**row) for row in csv.DictReader(file)]

@@ -19,7 +19,7 @@ from PIL import Image
 
 from pkg_lib.analysis.stats import BASELINE, wilson
 from pkg_lib.analysis.tables import DASH, percent
-from pkg_lib.core.types import UserError
+from pkg_lib.core.store import write_bytes
 from pkg_lib.experiment.run import LEAST
 
 P = ParamSpec("P")
@@ -54,15 +54,8 @@ def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
         if kind == "png":  # in 256 colours, which drawings do not exceed to the eye: a third of the bytes
             small = Image.open(data).convert("RGB").quantize(256)
             small.save(data := io.BytesIO(), "png", optimize=True, dpi=(DPI, DPI))
-        path = paths[kind] = stem.with_name(f"{stem.name}.{kind}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(path.name + ".tmp")
-            temporary.write_bytes(data.getvalue())
-            temporary.replace(path)
-        except OSError as e:
-            other = "free space or set PKG_RESULTS to another"
-            raise UserError(f"cannot write {path}: {e.strerror}; {other}") from e
+        paths[kind] = stem.with_name(f"{stem.name}.{kind}")
+        write_bytes(paths[kind], data.getvalue())
     return paths
 
 

@@ -35,13 +35,10 @@ class Printable(ABC):
     def _repr_html_(self) -> str:
         return self.html()
 
-    def save(self, stem: Path) -> list[Path]:
-        """Writes STEM.csv, STEM.md and STEM.tex and returns their paths."""
-        texts = {"csv": self.csv(), "md": self.markdown(), "tex": self.latex()}
-        paths = {suffix: stem.with_name(f"{stem.name}.{suffix}") for suffix in texts}
-        for suffix, path in paths.items():
-            write_text(path, texts[suffix])
-        return list(paths.values())
+    def save(self, stem: Path) -> None:
+        """Writes STEM.csv, STEM.md and STEM.tex."""
+        for suffix, text in {"csv": self.csv(), "md": self.markdown(), "tex": self.latex()}.items():
+            write_text(stem.with_name(f"{stem.name}.{suffix}"), text)
 
     def _pipes(self, head: list[str], rows: Iterable[Sequence[object]], words: int = 1) -> str:
         """A pipe table between title and notes; the first columns hold `words`, the others numbers."""
@@ -52,17 +49,8 @@ class Printable(ABC):
 
     def _booktabs(self, columns: int, body: Iterable[str], xcolor: bool = False) -> str:
         r"""A booktabs table with title and notes as its caption; `body`: lines without their \\."""
-        needs = r" and \usepackage[table]{xcolor}" if xcolor else ""
         caption = tex(f"{self.title}. {' '.join(self.notes)}".strip())
-        lines = [rf"% needs \usepackage{{booktabs}}{needs}", r"\begin{table*}[t]", r"\centering"]
-        lines += [
-            rf"\caption{{{caption}}}",
-            r"\small",
-            rf"\begin{{tabular}}{{l{'r' * columns}}}",
-            r"\toprule",
-        ]
-        lines += [line if line == r"\midrule" else rf"{line} \\" for line in body]
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table*}"]) + "\n"
+        return render("booktabs.tex.j2", columns=columns, body=body, caption=caption, xcolor=xcolor) + "\n"
 
 
 @dataclass(frozen=True)
@@ -85,38 +73,33 @@ class Grid(Printable):
     @property
     def groups(self) -> list[tuple[str, int]]:
         """(group, number of its columns) in order; empty where columns have one level."""
-        if self.frame.columns.nlevels == 1:
-            return []
-        return [(str(g), len(list(names))) for g, names in groupby(self.frame.columns.get_level_values(0))]
+        groups = groupby(self.frame.columns.get_level_values(0)) if self.frame.columns.nlevels > 1 else ()
+        return [(str(group), len(list(names))) for group, names in groups]
 
     @property
-    def index(self) -> str:
-        return str(self.frame.index.name or "")
+    def heads(self) -> list[str]:
+        """What stands above the names of the rows and, without their groups, above the columns."""
+        return [str(self.frame.index.name or ""), *map(str, self.frame.columns.get_level_values(-1))]
 
-    @property
-    def names(self) -> list[str]:
-        """The columns without their groups."""
-        return [str(c) for c in self.frame.columns.get_level_values(-1)]
-
-    @property
-    def full_names(self) -> list[str]:
-        """The columns, each with its group before its name."""
-        return [f"{g}: {c}" for g, c in self.frame.columns] if self.groups else self.names
+    def _flat(self) -> pd.DataFrame:
+        """The frame with each column's group before its name."""
+        columns = self.frame.columns
+        return self.frame.set_axis(columns.map(": ".join), axis=1) if columns.nlevels > 1 else self.frame
 
     def csv(self) -> str:
         """Cells as they are shown; a dash is an empty value, a typographic minus a plain one."""
-        plain = self.frame.map(lambda c: "" if c == DASH else str(c).replace(MINUS, "-"))
-        return plain.set_axis(self.full_names, axis=1).to_csv(lineterminator="\n")
+        plain = self._flat().map(lambda c: "" if c == DASH else str(c).replace(MINUS, "-"))
+        return plain.to_csv(lineterminator="\n")
 
     def markdown(self) -> str:
-        return self._pipes([self.index, *self.full_names], self.frame.itertuples(name=None))
+        return self._pipes([self.heads[0], *self._flat()], self.frame.itertuples(name=None))
 
     def latex(self) -> str:
         groups = ["", *(rf"\multicolumn{{{n}}}{{c}}{{{tex(g)}}}" for g, n in self.groups)]
-        heads = [" & ".join(groups)] if self.groups else []
-        heads += [" & ".join(map(tex, [self.index, *self.names])), r"\midrule"]
-        rows = (" & ".join(tex(str(c)) for c in row) for row in self.frame.itertuples(name=None))
-        return self._booktabs(len(self.names), [*heads, *rows])
+        lines = [" & ".join(groups)] if self.groups else []
+        lines += [" & ".join(map(tex, self.heads)), r"\midrule"]
+        lines += (" & ".join(tex(str(c)) for c in row) for row in self.frame.itertuples(name=None))
+        return self._booktabs(self.frame.shape[1], lines)
 
     def html(self) -> str:
         """A fragment that report.css styles: words stand left, sentences wrap, others are numbers."""

@@ -16,18 +16,13 @@ DEFAULT = Path(__file__).parent / "reference" / "prices.csv"
 def read_prices(path: Path) -> pd.DataFrame:
     """Index model, COLUMNS as numbers, NaN where a cell is empty.
 
-    Raises UserError for a file that is missing, damaged, or has a price that is no number of 0 or more.
+    UserError for a file that is missing or damaged, a price that is no number of 0 or more, a model twice.
     """
     try:
         prices = pd.read_csv(path, dtype=str, index_col="model")[list(COLUMNS)].apply(pd.to_numeric)
-    except OSError as e:
-        raise UserError(f"cannot read prices from {path}: {e.strerror}") from e
-    except (ValueError, KeyError) as e:
-        raise UserError(
-            f"cannot read prices from {path} ({e}); it needs the columns model, {', '.join(COLUMNS)}"
-        ) from e
-    if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
-        raise UserError(
-            f"{path}: a price is no number of 0 or more, or a model stands there twice; mend the file"
-        )
+        if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
+            raise ValueError("a price is no number of 0 or more, or a model stands there twice")
+    except (OSError, ValueError, KeyError) as e:
+        columns = f"it needs the columns model, {', '.join(COLUMNS)}"
+        raise UserError(f"cannot read prices from {path} ({getattr(e, 'strerror', e)}); {columns}") from e
     return prices

@@ -18,8 +18,7 @@ import pandas as pd
 from markupsafe import Markup
 from pydantic import TypeAdapter
 
-from pkg_lib.analysis.contents import Page, Section, pages
-from pkg_lib.analysis.paper_map import items, paper_map
+from pkg_lib.analysis.contents import Page, Section, items, pages
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.store import write_json, write_text
 from pkg_lib.core.types import UserError, digest
@@ -46,8 +45,9 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     A damaged file is left out and named on the page; UserError names it too, once the page is written.
     """
     damaged: list[str] = []
+    index = results / "index.html"
     sections = _sound(_section, sorted(results.glob("tables/*.json")), damaged).values()
-    site, back = pages(sections), {s.stem: (s.page, s.id) for s in sections}
+    site, back = pages(sections), {s.stem: (s.page, s.notebook) for s in sections}
     notebooks = sorted(results.glob("notebooks/*.ipynb"))
     rendered = _sound(lambda p: render_notebook(p, back.get(p.stem)), notebooks, damaged)
     failed = {p.stem for p, html in rendered.items() if FAILED in html.read_text("utf8")}
@@ -55,9 +55,10 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     written = _sound(lambda p: tasks(p, site), [results], damaged) if tasks else {}
     grids, files = written.get(results, ({}, set((results / "site" / "tasks").rglob("*.html"))))
     benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
-    shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks]}
+    shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks], "failed": failed}
+    shared["exists"] = lambda path: (results / path).exists()
     for page in site:
-        views = [_view(s, results, s.stem in failed, site) for s in page.sections]
+        views = [_view(s, results, site) for s in page.sections]
         about = {"root": "../", "here": page, "sections": views, "grid": grids.get(page.name)}
         path = results / "site" / f"{page.name}.html"
         write_text(path, render("sections.html.j2", **about, **shared))
@@ -75,11 +76,10 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
         "columns": [c for c in COLUMNS if any(c in s.summary for _, s in rates)],
         "against": against,
         "ranked": sorted(((d, c, p) for p, row in against for c, d in row.items()), key=lambda end: end[:2]),
-        "papers": paper_map(site),
+        "papers": [(item, item.link(site)) for item in items()],
         "damaged": damaged,
         "unfinished": [(p.stem, f"notebooks/{h.name}") for p, h in rendered.items() if p.stem not in back],
     }
-    index = results / "index.html"
     write_text(index, render("index.html.j2", **first, **shared))
     if damaged:
         raise UserError(f"{'; '.join(damaged)} ({index} shows the rest)")
@@ -121,27 +121,16 @@ def _section(path: Path) -> Section:
     return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
 
 
-def _view(section: Section, results: Path, failed: bool, site: Sequence[Page]) -> dict[str, Any]:
-    """What the template prints of a section beside its own fields: only links to files that exist."""
-    stem, page = section.stem, f"notebooks/{section.stem}.html"
-    files = {
-        f"table {t.removeprefix(stem).lstrip('.').replace('_', ' ')}".strip(): [
-            f"tables/{t}.{suffix}" for suffix in ("csv", "tex", "md")
-        ]
-        for t in section.tables
-    }
-    pictures = {f: [f"figures/{stem}.{f}.{suffix}" for suffix in ("pdf", "png")] for f in section.figures}
-    files |= {f"figure {name.replace('_', ' ')}": paths for name, paths in pictures.items()}
+def _view(section: Section, results: Path, site: Sequence[Page]) -> dict[str, Any]:
+    """What the template prints of a section beside its own fields."""
     others = [(p, s) for p in site for s in p.sections if s.notebook == section.notebook and s is not section]
+    pngs = {name: results / "figures" / f"{section.stem}.{name}.png" for name in section.figures}
     return {
         "section": section,
         "items": [i for i in items() if i.shown_by(section)],
         "elsewhere": others,
-        "sizes": {name: _size(results / png) for name, (_, png) in pictures.items()},
-        "page": page if (results / page).exists() else "",
-        "files": {name: [p for p in paths if (results / p).exists()] for name, paths in files.items()},
+        "sizes": {name: _size(png) for name, png in pngs.items()},
         "provenance": json.dumps(section.provenance, indent=1, sort_keys=True),
-        "failed": failed,
     }
 
 

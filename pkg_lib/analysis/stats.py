@@ -61,7 +61,7 @@ class Difference:
 def pass_at_k(n: int, c: int, k: int) -> float | None:
     """Unbiased pass@k (Chen et al., 2021, Equation 1) of a task with c of n samples correct; None when n < k.
 
-    The product form 1 - prod(1 - k/i) never builds a large binomial. Raises ValueError for impossible counts.
+    The product form never builds a large binomial. ValueError for impossible counts.
     """
     if k < 1 or not 0 <= c <= n:
         raise ValueError(f"pass@k needs k >= 1 and 0 <= c <= n, not n={n}, c={c}, k={k}")
@@ -97,27 +97,23 @@ def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RE
     Tasks with the same paired difference are interchangeable, so the counts of -1, 0 and +1 are drawn from a
     multinomial: exactly the bootstrap. Without a discordant task the interval is the point 0.
     """
-
-    def interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-        counts = np.array([helped, hurt, n - helped - hurt])
-        return bootstrap_of_steps(np.array([1, -1, 0]), counts, resamples)
-
-    return _paired(column, baseline, interval)
+    steps = np.array([1, -1, 0])
+    return _paired(column, baseline, lambda *counts: bootstrap_of_steps(steps, np.array(counts), resamples))
 
 
 def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
     """As `paired_bootstrap`, with `score_interval`: for few tasks, or few that differ."""
-    return _paired(column, baseline, score_interval)
+    return _paired(column, baseline, lambda *counts: score_interval(*counts[:2], sum(counts)))
 
 
 def _paired(
     column: pd.Series, baseline: pd.Series, interval: Callable[[int, int, int], tuple[float, float]]
 ) -> Difference | None:
-    n = int((column.notna() & baseline.notna()).sum())
-    if not n:
-        return None
+    """`interval` takes the numbers of tasks helped, hurt and unchanged."""
     helped, hurt = map(len, helped_and_hurt(column, baseline))
-    bounds = interval(helped, hurt, n)
+    if not (n := int((column.notna() & baseline.notna()).sum())):
+        return None
+    bounds = interval(helped, hurt, n - helped - hurt)
     return Difference(n, (helped - hurt) / n, *bounds, helped, hurt, mcnemar(helped, hurt))
 
 
@@ -158,10 +154,8 @@ def mcnemar(helped: int, hurt: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction, in the order given; NaN (not measured) stays and is no comparison.
-
-    Written out, because statsmodels' takes a second to import and collects garbage at every call.
-    """
+    """Holm's step-down correction, in the order given; NaN (not measured) stays and is no comparison."""
+    # Written out, because statsmodels' takes a second to import and collects garbage at every call.
     corrected = np.array(p_values, float)
     order = np.argsort(corrected)[: int((~np.isnan(corrected)).sum())]  # NaN sorts last
     corrected[order] = np.minimum(np.maximum.accumulate(corrected[order] * np.arange(len(order), 0, -1)), 1)
@@ -174,14 +168,11 @@ def compare(verdicts: pd.DataFrame, baseline: str = BASELINE, oracle: str = ORAC
     The oracle picks among candidates that include the baseline's, so it cannot lose: no p.
     """
     nothing = Difference(0, math.nan, math.nan, math.nan)
-    rows = {
-        name: list(asdict(paired_bootstrap(verdicts[name], verdicts[baseline]) or nothing).values())
-        for name in verdicts.columns.drop(baseline)
-    }
-    names = ["n", "difference", "low", "high", "helped", "hurt", "p"]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=names)
+    others = verdicts.columns.drop(baseline)
+    rows = [asdict(paired_bootstrap(verdicts[name], verdicts[baseline]) or nothing) for name in others]
+    table = pd.DataFrame(rows, others, list(Difference.__slots__)).rename(columns={"value": "difference"})
     table["p"] = table["p"].mask(table.index == oracle)
-    return table.assign(p_holm=holm(table["p"].tolist())).astype({"n": int, "helped": int, "hurt": int})
+    return table.assign(p_holm=holm(table["p"].tolist()))
 
 
 def check_controls(
@@ -192,13 +183,11 @@ def check_controls(
         if name not in controls:
             raise ControlError(f"control row '{name}' is missing; evaluate the controls before the table")
         verdicts = controls[name].reindex(tasks)
-        rate = pass_at_1(verdicts)
-        wrong = verdicts.index[verdicts.isna() | (verdicts.fillna(False) != (wanted == 100))]
+        wrong = tasks[~(verdicts == (wanted == 100)).fillna(False)]
         if len(wrong):
             raise ControlError(
-                f"control row '{name}' passed {rate.passed} of {rate.measured} measured tasks ({rate.total} "
-                f"in all) and must score {wanted} % (first wrong: {wrong[0]}); no table is written: mend the "
-                f"execution of tests and evaluate again"
+                f"control row '{name}' must score {wanted} % and is wrong on {len(wrong)} of {len(tasks)} "
+                f"tasks (first: {wrong[0]}); no table is written: mend the execution of tests"
             )
 
 
@@ -207,12 +196,9 @@ def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
 
     Columns: contexts, known (looked at when they were retrieved), defining (<NA> when none was).
     """
-    rows = {}
-    for column, retrieved in contexts.items():
-        known = [c.defines_task for c in retrieved if c.defines_task is not None]
-        rows[column] = (len(retrieved), len(known), sum(known) if known else pd.NA)
-    names = ["contexts", "known", "defining"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=names).astype("Int64")
+    marks = [pd.Series([c.defines_task for c in row], dtype="boolean") for row in contexts.values()]
+    rows = [(len(row), row.count(), row.sum(min_count=1)) for row in marks]
+    return pd.DataFrame(rows, list(contexts), ["contexts", "known", "defining"], dtype="Int64")
 
 
 def not_measured(columns: Iterable[str], verdicts: pd.DataFrame) -> list[str]:

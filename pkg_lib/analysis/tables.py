@@ -69,15 +69,16 @@ def tex(text: str) -> str:
 
 
 def render(template: str, **values: object) -> str:
-    """A template of templates/ as text; HTML is escaped."""
-    return _environment().get_template(template).render(**values)
+    """A template of templates/ as text; HTML is escaped, and half a character of a model's text replaced."""
+    text = _environment().get_template(template).render(**values)
+    return text.encode("utf8", "replace").decode("utf8")
 
 
 @cache
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
-    environment = jinja2.Environment(loader=loader, autoescape=True, **how)
+    environment = jinja2.Environment(loader=loader, autoescape=lambda name: ".tex" not in str(name), **how)
     environment.filters["points"] = points
     # For text between tags: quotes stay, which halves the pages of docstrings.
     environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))

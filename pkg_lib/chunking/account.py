@@ -19,10 +19,9 @@ LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file. `lost` counts bytes by reason.
+    """One file; `lost` counts bytes by reason. `leaves_over` and `lines_cut` were larger than the limit.
 
-    `leaves_over` leaves and `lines_cut` lines were larger than the limit; `parse_errors` counts ERROR and
-    MISSING nodes (None: not parsed); `returns`: there are carriage returns.
+    `parse_errors` counts ERROR and MISSING nodes (None: not parsed); `returns`: it has carriage returns.
     """
 
     document: str

@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from tree_sitter import Node
 
@@ -19,15 +18,14 @@ from pkg_lib.chunking.windows import Item, Windows, pack
 MAX_INDENT = 2000
 
 
-@dataclass(slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """Columns of the chunks to be, and the fields of the file's account."""
 
     starts: list[int]
     stops: list[int]
     texts: list[str]
     sizes: list[int]
-    account: dict[str, Any] = field(default_factory=dict)
+    account: dict[str, Any]
 
 
 def _pack(whole: Item, parts: Any, count: Sequence[int], limit: int, method: str) -> Windows:
@@ -88,13 +86,12 @@ def lossless(source: Source, language: str, limit: int, method: str) -> Pieces:
     size = len(source.data)
     if not size:
         return Pieces([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
-    tree = parse(source.data, language)
-    whole, item = _Whole(source, limit), (0, size, tree.root_node)
-    windows = _pack(item, whole.parts, whole.count, limit, method)
+    root, whole = parse(source.data, language).root_node, _Whole(source, limit)
+    windows = _pack((0, size, root), whole.parts, whole.count, limit, method)
     cuts = [0, *(_cut(source.data, windows, head) for head in windows.heads[1:]), size]
     starts, stops = cuts[:-1], cuts[1:]
     texts = [source.text(a, b) for a, b in zip(starts, stops, strict=True)]
-    account = {"bytes_in_chunks": size, "parse_errors": parse_errors(tree.root_node)}
+    account = {"bytes_in_chunks": size, "parse_errors": parse_errors(root)}
     account |= {"leaves_over": whole.leaves_over, "lines_cut": whole.lines_cut}
     return Pieces(starts, stops, texts, windows.sizes, account)
 
@@ -111,88 +108,64 @@ def _cut(data: bytes, windows: Windows, head: int) -> int:
 
 def published(source: Source, language: str, limit: int, method: str) -> Pieces:
     """What astchunk writes; see the module chunker for what that means."""
-    count = source.bytes_before
-    tree = parse(source.data, "tsx" if language == "typescript" else language)
-    root = tree.root_node
-    over: list[tuple[int, int]] = []
+    root = parse(source.data, "tsx" if language == "typescript" else language).root_node
+    over: list[tuple[int, int]] = []  # leaves over the limit, which are dropped
+    anew: list[tuple[int, int]] = []  # gaps between nodes that are written anew
 
     def parts(item: Item) -> Iterator[Item]:
         if not item[2].child_count:
             over.append(item[:2])
         return ((c.start_byte, c.end_byte, c) for c in children(item[2]))
 
-    windows = _pack((root.start_byte, root.end_byte, root), parts, count, limit, method)
-    return _written(source, windows, over, parse_errors(root))
+    windows = _pack((root.start_byte, root.end_byte, root), parts, source.bytes_before, limit, method)
+    spans = [list(zip(windows.starts[i:j], windows.ends[i:j], strict=True)) for i, j in windows.runs()]
+    texts = [_joined(source, nodes, anew) for nodes in spans]
+    firsts, lasts = [nodes[0][0] for nodes in spans], [nodes[-1][1] for nodes in spans]
+    count = source.characters_before
+    sizes = [sum(count[end] - count[start] for start, end in nodes) for nodes in spans]
+    kept = sum(lasts) - sum(firsts) - sum(end - start for start, end in anew)
+    lost = _lost(source, sum(windows.sizes), over, anew, kept)
+    account = {"bytes_in_chunks": kept, "lost": lost, "leaves_over": len(over)}
+    return Pieces(firsts, lasts, texts, sizes, account | {"parse_errors": parse_errors(root)})
 
 
-def _written(source: Source, windows: Windows, over: list[tuple[int, int]], errors: int) -> Pieces:
-    starts, ends = windows.starts, windows.ends
-    runs = list(windows.runs())
-    firsts = [starts[i] for i, _ in runs]
-    lasts = [ends[j - 1] for _, j in runs]
-    anew: list[tuple[int, int]] = []
-    texts = []
-    for (i, j), first in zip(runs, firsts, strict=True):
-        column = source.column(first)
-        # astchunk indents by the column: on an endless line, the whole file again in every chunk.
-        indent = " " * column if column <= MAX_INDENT else ""
-        texts.append(indent + _joined(source, starts, ends, i, j, anew))
-    sizes = _sizes(source, windows, runs)
-    kept = sum(lasts) - sum(firsts) - sum(b - a for a, b in anew)
-    lost = _lost(source, windows, over, anew, kept)
-    account = {"bytes_in_chunks": kept, "lost": lost, "leaves_over": len(over), "parse_errors": errors}
-    return Pieces(firsts, lasts, texts, sizes, account)
-
-
-def _joined(
-    source: Source, starts: list[int], ends: list[int], i: int, j: int, anew: list[tuple[int, int]]
-) -> str:
-    """Nodes i to j - 1 with what astchunk writes between: as many line ends, then spaces up to the column.
+def _joined(source: Source, nodes: list[tuple[int, int]], anew: list[tuple[int, int]]) -> str:
+    """A window's nodes with what astchunk writes between: as many line ends, then spaces up to the column.
 
     Appends to `anew` the gaps that are something else in the file.
     """
-    data, parts, at = source.data, [], starts[i]
-    for k in range(i + 1, j):
-        end, start = ends[k - 1], starts[k]
-        if end == start:
-            continue
+    data, at = source.data, nodes[0][0]
+    column = source.column(at)
+    # astchunk indents by the column: on an endless line, the whole file again in every chunk.
+    parts = [b" " * column] if column <= MAX_INDENT else []
+    for (_, end), (start, _) in pairwise(nodes):
         gap = data[end:start]
-        rows = gap.count(b"\n")
-        layout = b"\n" * rows + b" " * (len(gap) - gap.rfind(b"\n") - 1)
-        if gap != layout:
+        layout = b"\n" * gap.count(b"\n") + b" " * (len(gap) - gap.rfind(b"\n") - 1)
+        if gap != layout and end != start:
             parts += [data[at:end], layout]
             anew.append((end, start))
             at = start
-    return b"".join([*parts, data[at : ends[j - 1]]]).decode("utf8", "surrogateescape")
-
-
-def _sizes(source: Source, windows: Windows, runs: list[tuple[int, int]]) -> list[int]:
-    count = source.characters_before
-    if count is source.bytes_before:
-        return windows.sizes
-    starts, ends = windows.starts, windows.ends
-    return [sum(count[ends[k]] - count[starts[k]] for k in range(i, j)) for i, j in runs]
+    return b"".join([*parts, data[at : nodes[-1][1]]]).decode("utf8", "surrogateescape")
 
 
 def _lost(
-    source: Source, windows: Windows, over: list[tuple[int, int]], anew: list[tuple[int, int]], kept: int
+    source: Source, size: int, over: list[tuple[int, int]], anew: list[tuple[int, int]], kept: int
 ) -> Counter[str]:
+    """Bytes lost by reason, where windows of `size` without white space hold the bytes `kept`."""
     count = source.bytes_before
+
+    def white(start: int, stop: int) -> int:
+        return stop - start - (count[stop] - count[start])
+
     leaf = sum(b - a for a, b in over)
-    words = count[len(source.data)] - sum(windows.sizes) - sum(count[b] - count[a] for a, b in over)
-    white = sum(_white(count, a, b) for a, b in anew)
-    if anew and over:  # a dropped leaf between two windows that were merged
-        heads = [a for a, _ in over]
-        for a, b in anew:
-            inside = over[bisect_left(heads, a) : bisect_left(heads, b)]
-            white -= sum(_white(count, c, d) for c, d in inside)
-    between = len(source.data) - kept - leaf - words - white
-    lost = {LEAF: leaf, BETWEEN: between, LAYOUT: white, UNSEEN: words}
+    words = count[len(source.data)] - size - sum(count[b] - count[a] for a, b in over)
+    layout, heads = 0, [a for a, _ in over]
+    for a, b in anew:  # a dropped leaf may lie between two windows that were merged
+        inside = over[bisect_left(heads, a) : bisect_left(heads, b)]
+        layout += white(a, b) - sum(white(c, d) for c, d in inside)
+    between = len(source.data) - kept - leaf - words - layout
+    lost = {LEAF: leaf, BETWEEN: between, LAYOUT: layout, UNSEEN: words}
     return Counter({reason: size for reason, size in lost.items() if size})
-
-
-def _white(count: Sequence[int], start: int, stop: int) -> int:
-    return stop - start - (count[stop] - count[start])
 
 
 # ---- fixed size

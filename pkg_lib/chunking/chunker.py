@@ -1,24 +1,20 @@
 """Chunkers by name: a file's bytes -> Chunks and the file's Account.
 
-Methods (Sections 2 and 4 of the paper)
-    cast         split-then-merge as the authors' package runs it: Algorithm 1, then merging in split nodes
-    algorithm-1  Algorithm 1 alone
-    split-only   no merging: every node that fits is a chunk (Table 2)
-    fixed-size   so many lines a chunk (the baseline)
+Methods (Sections 2 and 4 of the paper): "cast" is split-then-merge as the authors' package runs it, Algorithm
+1 and then merging in split nodes; "algorithm-1" does not merge; "split-only" makes every node that fits a
+chunk (Table 2); "fixed-size" takes so many lines a chunk (the baseline).
 
-Modes
-    as-published  what the authors' package `astchunk` 0.1.0 writes: sizes in bytes but white space, text
-                  written anew from the nodes' lines and columns, leaves over the limit dropped, TypeScript
-                  read as TSX (but no indent beyond column 2,000, which on one long line grows with its
-                  square)
-    lossless      the paper's fourth design goal: the chunks concatenated are the file, byte for byte; sizes
-                  in characters but white space; what is over the limit is cut at line ends, a line between
-                  characters
+Mode "as-published" is what the authors' package `astchunk` 0.1.0 writes: sizes in bytes but white space, text
+written anew from the nodes' lines and columns, leaves over the limit dropped, TypeScript read as TSX (but no
+indent beyond column 2,000, which on one long line grows with its square). Mode "lossless" is the paper's
+fourth design goal: the chunks concatenated are the file; sizes in characters but white space; what is over
+the limit is cut at line ends, a line between characters.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pkg_lib.chunking import assembly
 from pkg_lib.chunking.account import Account
@@ -54,8 +50,7 @@ class Chunk:
         return f"{self.document}:{self.first}-{self.last}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunked:
+class Chunked(NamedTuple):
     """What a chunker makes of one file."""
 
     chunks: list[Chunk]
@@ -90,13 +85,13 @@ class Chunker:
         source = Source(data)
         with paused_collector():
             if self.method == "fixed-size":
-                made = assembly.fixed(source, self.lines)
-            elif self.mode == "lossless":
-                made = assembly.lossless(source, language, self.max_size, self.method)
+                pieces = assembly.fixed(source, self.lines)
             else:
-                made = assembly.published(source, language, self.max_size, self.method)
-        rows = zip(made.starts, made.stops, made.texts, made.sizes, strict=True)
+                assemble = assembly.lossless if self.mode == "lossless" else assembly.published
+                pieces = assemble(source, language, self.max_size, self.method)
+        *columns, account = pieces
+        rows = zip(*columns, strict=True)
         chunks = [Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows]
-        about = {"utf8": source.utf8, "returns": b"\r" in data}
-        about |= {"bytes_in": len(data), "chunks": len(chunks)} | made.account
-        return Chunked(chunks, Account(document, language, **about))
+        account |= {"bytes_in": len(data), "chunks": len(chunks)}
+        account |= {"utf8": source.utf8, "returns": b"\r" in data}
+        return Chunked(chunks, Account(document, language, **account))

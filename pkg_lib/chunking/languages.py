@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -45,12 +45,11 @@ def parse(data: bytes, language: str) -> Tree:
     return Parser(_grammar(language)).parse(data)
 
 
-def children(node: Node) -> Iterable[Node]:
+def children(node: Node) -> Iterator[Node]:
     """The children in order. Thousands are made one by one, so that a huge table costs no memory."""
-    return node.children if node.child_count < MANY else _one_by_one(node)
-
-
-def _one_by_one(node: Node) -> Iterator[Node]:
+    if node.child_count < MANY:
+        yield from node.children
+        return
     cursor = node.walk()
     more = cursor.goto_first_child()
     while more:

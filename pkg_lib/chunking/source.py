@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import accumulate
 
 _WHITE = b" \t\n\r\x0b\x0c"
-SMALL = 8192  # bytes; a file below it is counted sooner than numpy is imported
 _CONTINUES = range(0x80, 0xC0)  # the second to fourth byte of a UTF-8 character
 _COUNTED_BYTES = bytes(b not in _WHITE for b in range(256))
 _COUNTED_CHARACTERS = bytes(b not in _WHITE and b not in _CONTINUES for b in range(256))
@@ -43,14 +42,7 @@ class Source:
         return self._before(_COUNTED_CHARACTERS)
 
     def _before(self, counted: bytes) -> Sequence[int]:
-        marks = self.data.translate(counted)
-        if len(marks) < SMALL:
-            return array("i", accumulate(marks, initial=0))
-        import numpy as np
-
-        sums = np.zeros(len(marks) + 1, np.int32)
-        np.cumsum(np.frombuffer(marks, np.uint8), out=sums[1:])
-        return memoryview(sums)
+        return array("i", accumulate(self.data.translate(counted), initial=0))
 
     @cached_property
     def newlines(self) -> Sequence[int]:

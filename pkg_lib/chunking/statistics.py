@@ -18,10 +18,7 @@ from pkg_lib.chunking.source import Source
 def functions_cut(
     data: bytes, language: str, chunks: list[Chunk], limit: int
 ) -> tuple[int, int, int, set[int]]:
-    """(functions, those cut, those of them that would fit into a chunk, positions of the chunks that cut).
-
-    A function is cut when more than one chunk holds a part of it.
-    """
+    """(functions, those cut, those of them that would fit into a chunk, positions of the chunks that cut)."""
     count = Source(data).characters_before
     spans = functions_of(parse(data, language), language)
     stops, starts = [c.stop for c in chunks], [c.start for c in chunks]
@@ -39,8 +36,7 @@ def functions_cut(
 def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) -> pd.DataFrame:
     """One row a language and chunker, from (name, bytes) of files with a known suffix.
 
-    `size_*` are in characters but white space, `lines_*` in lines; `fill` is the mean size over the limit
-    (missing for fixed-size, which has none); shares are of chunks, functions and bytes.
+    `size_*` are in characters but white space; `fill` is the mean size over the limit, if there is one.
     """
     by_language: dict[str, list[tuple[str, bytes]]] = {}
     for name, data in files:
@@ -51,11 +47,10 @@ def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) 
 
 
 def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dict[str, object]:
-    chunked = [chunker.chunk(data, name) for name, data in files]
-    pairs = zip(files, chunked, strict=True)
-    cuts = [functions_cut(data, language, c.chunks, chunker.max_size) for (_, data), c in pairs]
+    chunked = [(data, chunker.chunk(data, name)) for name, data in files]
+    cuts = [functions_cut(data, language, c.chunks, chunker.max_size) for data, c in chunked]
     functions, cut, fitting = (sum(c[i] for c in cuts) for i in range(3))
-    accounts, chunks = [c.account for c in chunked], [chunk for c in chunked for chunk in c.chunks]
+    accounts, chunks = [c.account for _, c in chunked], [chunk for _, c in chunked for chunk in c.chunks]
     sizes = np.array([c.size for c in chunks], float)
     by_lines = chunker.method == "fixed-size"
     broken = [a.parse_errors > 0 for a in accounts if a.parse_errors is not None]
@@ -83,9 +78,7 @@ def _row(language: str, files: list[tuple[str, bytes]], chunker: Chunker) -> dic
 
 
 def _spread(what: str, values: np.ndarray) -> dict[str, float]:
-    middle = (
-        [values.mean(), *np.percentile(values, (10, 50, 90)), values.max()] if len(values) else [np.nan] * 5
-    )
-    return {
-        f"{what}_{n}": float(v) for n, v in zip(("mean", "p10", "p50", "p90", "max"), middle, strict=True)
-    }
+    values = values if len(values) else np.array([np.nan])
+    ranks = {f"p{p}": np.percentile(values, p) for p in (10, 50, 90)}
+    measures = {"mean": values.mean(), **ranks, "max": values.max()}
+    return {f"{what}_{name}": float(value) for name, value in measures.items()}

@@ -1,7 +1,6 @@
 """The source files of a tree and their chunks, written as JSON lines and joined back into bytes.
 
-What is unreadable is named by reason, and the rest goes on. Bytes that are not UTF-8 are surrogates in `text`
-(PEP 383), escaped in the JSON, and come back as they were.
+Bytes that are not UTF-8 are surrogates in `text` (PEP 383), escaped in the JSON, and come back as they were.
 """
 
 from __future__ import annotations
@@ -25,14 +24,13 @@ from pkg_lib.core.workers import ordered
 
 SPECIAL, UNREADABLE = "not a regular file", "unreadable"
 SKIP = {".git", "__pycache__", "node_modules"}
-BATCH = 1 << 20  # bytes that a worker process gets at once
 File = tuple[str, bytes]
 
 
 def walk(root: Path, accounts: Accounts, languages: set[str] | None = None) -> Iterator[File]:
     """(path below `root`, bytes) of every source file in sorted order; UserError when `root` is no directory.
 
-    Links are not followed, so a loop of them ends nothing. Files of other suffixes are not counted.
+    What cannot be read is put into `accounts` by reason; links are not followed.
     """
     if not root.is_dir():
         raise UserError(f"{root}: no such directory; give an existing tree of source files")
@@ -66,27 +64,12 @@ def chunk_files(files: Iterable[File], chunker: Chunker, processes: int = 1) -> 
     """One Chunked a (name, bytes), in order; the same whatever the number of processes."""
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
-    if processes == 1:
-        yield from (chunker.chunk(data, name) for name, data in files)
-    else:
-        for batch in ordered(partial(_chunk_batch, chunker), _batches(files), processes):
-            yield from batch
+    chunk = partial(_chunk, chunker)
+    return ordered(chunk, files, processes) if processes > 1 else map(chunk, files)
 
 
-def _batches(files: Iterable[File]) -> Iterator[list[File]]:
-    """Files held back until they are worth a worker's way."""
-    batch, size = [], 0
-    for file in files:
-        batch.append(file)
-        size += len(file[1])
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
-
-
-def _chunk_batch(chunker: Chunker, files: list[File]) -> list[Chunked]:
-    return [chunker.chunk(data, name) for name, data in files]
+def _chunk(chunker: Chunker, file: File) -> Chunked:
+    return chunker.chunk(file[1], file[0])
 
 
 def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1) -> str:
@@ -95,8 +78,9 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
     UserError when there is no such file, when it cannot be read, or when nothing says its language.
     """
     accounts = Accounts()
-    tree = chunk_files(walk(path, accounts), chunker, processes) if path.is_dir() else None
-    for chunked in tree or [_chunked(path, chunker, language)]:
+    tree = path.is_dir()
+    files = walk(path, accounts) if tree else ()
+    for chunked in chunk_files(files, chunker, processes) if tree else [_chunked(path, chunker, language)]:
         accounts.files.append(chunked.account)
         out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
     out.flush()
@@ -120,7 +104,6 @@ def join(lines: BinaryIO, out: BinaryIO) -> None:
         try:
             out.write(encode(json.loads(text)["text"]))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise UserError(
-                f"line {number} of standard input is no chunk; give what `chunk FILE` writes"
-            ) from e
+            advice = "give what `chunk FILE` writes"
+            raise UserError(f"line {number} of standard input is no chunk; {advice}") from e
     out.flush()

@@ -1,13 +1,9 @@
 """Algorithm 1 of the paper: a syntax tree's nodes -> windows, each a run of nodes that fits the limit.
 
-The listing's else-branch closes one line too late: read to the letter it drops every node that fits the limit
-and does not fit into the current window. The node opens the next window instead, as Figure 2 says and as the
-authors' package `astchunk` does. That package adds one step that the listing does not have: the windows of a
-node that was split are merged again with their neighbours inside that node where both fit (`merge`), so a
-method's short head does not stay alone.
-
-The stack is explicit and windows are boundaries in one list: depth costs no recursion, merging moves no
-nodes.
+Read to the letter the listing drops every node that fits the limit and does not fit into the current window.
+It opens the next window instead, as in Figure 2 and in the authors' package `astchunk`. That package adds one
+step: the windows of a node that was split are merged with their neighbours inside that node where both fit
+(`merge`), so a method's short head does not stay alone. The stack is explicit: depth costs no recursion.
 """
 
 from __future__ import annotations
@@ -22,8 +18,7 @@ Item = tuple[int, int, Any]  # first byte, byte after the last, what `expand` ne
 
 @dataclass(slots=True)
 class Windows:
-    """Window i holds nodes heads[i] to heads[i + 1] - 1. `starts`, `ends` are of nodes, `sizes` of
-    windows."""
+    """Window i: nodes heads[i] to heads[i + 1] - 1; `starts`, `ends` are of nodes, `sizes` of windows."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)

@@ -48,13 +48,18 @@ def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> s
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replaces a file whole; does nothing when it holds this text already."""
+    """`write_bytes` in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replaces a file whole; does nothing when it holds this already."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.read_bytes() == text.encode():
+        if path.exists() and path.read_bytes() == data:
             return
         temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(text, "utf8")
+        temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as e:
         within = path.absolute().is_relative_to(results_path().absolute())

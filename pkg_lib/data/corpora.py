@@ -18,6 +18,7 @@ from pkg_lib.core.registry import Registry, load_plugins
 from pkg_lib.core.store import read_json, read_rows, results_path
 from pkg_lib.core.types import Document, UserError, digest
 from pkg_lib.data import published, text_corpora
+from pkg_lib.data.text_corpora import docstrings, package_files
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
@@ -52,8 +53,7 @@ class Corpus:
 
 
 def _tree(root: Path, prefix: str, skip: Iterable[str] = ()) -> Iterator[Document]:
-    """Every .py file below `root`, sorted; undecodable bytes are kept as surrogates and fail in the
-    parser."""
+    """Every .py file below `root`, sorted; bytes that are no UTF-8 become surrogates and fail to parse."""
     skipped = {"__pycache__", *skip}
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
@@ -66,6 +66,14 @@ def _textbook() -> Iterator[Document]:
     if spec is None:
         raise UserError("corpus textbook needs the package algorithms: pip install -r requirements.txt")
     return _tree(Path(str(spec.origin)).parent, "textbook")
+
+
+def _stdlib() -> Iterator[Document]:
+    return _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP)
+
+
+def _source(directory: str) -> Iterator[Document]:
+    return _tree(Path(directory).expanduser(), "source")
 
 
 def _check_directory(directory: str) -> None:
@@ -94,55 +102,29 @@ def _structured(name: str) -> Iterator[Document]:
     return (d for d in load_corpus(str(log["corpus"])) if d.id in wanted)
 
 
-def _stdlib() -> Iterator[Document]:
-    return _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP)
-
-
 def _no_documents() -> Iterator[Document]:
     raise UserError(f"corpus {REPOSITORY} is each task's own, and has no documents by itself")
 
 
-def _source(directory: str) -> Iterator[Document]:
-    return _tree(Path(directory).expanduser(), "source")
-
-
 _PAPER = "directory in PKG_PAPER_DIR"
 _DOCS = "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
-_ALPACA = f"hub: {PYTHON_ALPACA} (asked for when used)"
-_TUTORIALS = f"hub: {text_corpora.TUTORIALS} (asked for when used)"
-CORPORA: Registry[Corpus] = Registry(
-    "corpus",
-    (
-        Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
-        Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
-        # The functions and answers that the paper's authors retrieved, and each task's own context.
-        Corpus("pkg-contexts", published.union, _PAPER),
-        Corpus(PUBLISHED, published.contexts, _PAPER, "published"),
-        Corpus("python-alpaca", _python_alpaca, _ALPACA),
-        Corpus(
-            "python-docs",
-            text_corpora.python_docs,
-            _DOCS,
-            "text",
-            redistributable=True,
-            replaced=lambda: not text_corpora.is_python_docs(),
-        ),
-        Corpus("tutorials", text_corpora.tutorials, _TUTORIALS, "text"),
-        Corpus(REPOSITORY, _no_documents, "each task's own repository", "repository"),
-        Corpus("source:DIR", _source, "any tree of Python files", check=_check_directory),
-        Corpus(
-            "docstrings:PACKAGE",
-            text_corpora.docstrings,
-            "an installed package",
-            "text",
-            check=text_corpora.package_files,
-        ),
-        # The documents that `structure` was given, and in JSON-PKG the JSON that a model wrote of them.
-        Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
-    ),
+_HUB = "hub: {} (asked for when used)".format
+_ROWS = (
+    Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
+    Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
+    # The functions and answers that the paper's authors retrieved, and each task's own context.
+    Corpus("pkg-contexts", published.union, _PAPER),
+    Corpus(PUBLISHED, published.contexts, _PAPER, "published"),
+    Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA)),
+    Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
+    Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
+    Corpus(REPOSITORY, _no_documents, "each task's own repository", "repository"),
+    Corpus("source:DIR", _source, "any tree of Python files", check=_check_directory),
+    Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_files),
+    # The documents that `structure` was given, and in JSON-PKG the JSON that a model wrote of them.
+    Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
 )
-
-BUILT_IN = frozenset(CORPORA)
+CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)
 
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
@@ -176,7 +158,7 @@ def is_text(name: str) -> bool:
 
 def own(name: str) -> bool:
     """Whether the user can change a part of the corpus under its name: a tree, a package, a plug-in."""
-    return any(c.prefix or c.replaced() or c.name not in BUILT_IN for c, _ in parts(name))
+    return any(c.prefix or c.replaced() or c not in _ROWS for c, _ in parts(name))
 
 
 def redistributable(name: str) -> bool:

@@ -1,6 +1,4 @@
-"""The paper's authors' published retrieval: contexts a task, from PythonAlpaca, by Voyage and BM25.
-
-The directory is named by PKG_PAPER_DIR. Two corpora read it:
+"""The paper's authors' published retrieval (PKG_PAPER_DIR): contexts a task, by Voyage and BM25.
 
     pkg-contexts  the union of its functions and answers, as documents like any other
     published     each task's own top context, column by column, with no retrieval of ours in between
@@ -10,13 +8,13 @@ Both are biased: they hold what was retrieved for these very tasks. Row-level BM
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.types import Document, NotAtHand, UserError, digest
+from pkg_lib.core.types import Document, NotAtHand, digest
+from pkg_lib.data.records import read_records
 
 # column -> its file below contexts/ for HumanEval and for MBPP
 FILES = {
@@ -27,7 +25,6 @@ FILES = {
 }
 # The files count tasks from 0, MBPP's from the first of its test split, task 11.
 FIRST = (("HumanEval", 0), ("MBPP", 11))
-AGAIN = "get it again from the replication package"
 
 
 def paper_dir() -> Path:
@@ -74,14 +71,5 @@ def _texts(row: dict[str, Any]) -> list[str]:
     return [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as e:
-        raise UserError(f"cannot read {path}: {e.strerror}; {AGAIN}") from e
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except ValueError as e:
-            raise UserError(f"{path}:{number} is no JSON; {AGAIN}") from e
-        yield row
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return read_records(path, "the authors' published contexts", dict)

@@ -1,11 +1,10 @@
 """Structures a text corpus; for the `llm` structurer says what it lost against `headings`.
 
-    results/structured/CORPUS/NAME.jsonl         one line a document: its JSON, or why there is none
-    results/structured/CORPUS/NAME.log.json      how many, how many valid, retries, rejected, what was lost
+    results/structured/CORPUS/NAME.jsonl            a line a document: its JSON, or why there is none
+    results/structured/CORPUS/NAME.log.json         how many, how many valid, retries, rejected, what was lost
     results/structured/answers/MODEL/CORPUS.jsonl   a model's answers; a stopped run goes on
 
-NAME is the structurer, for `llm` with the model behind it. The JSON and the answers of a corpus that may not
-be copied go to the cache directory (PKG_CACHE) instead, under the same names.
+JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE) instead.
 """
 
 from __future__ import annotations
@@ -35,12 +34,6 @@ CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so tha
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 
 
-def qualifying(documents: list[Document]) -> list[Document]:
-    """Documents for a small model: at most about MAX_TOKENS tokens, at least MIN_WORDS words."""
-    short = (d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS)
-    return [d for d in short if len(d.text.split()) >= MIN_WORDS]
-
-
 def structure(
     corpus: str,
     structurer: str,
@@ -63,8 +56,9 @@ def structure(
     documents = corpora.load_corpus(corpus)
     log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
     folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
-    if structurer == "llm":
-        documents = qualifying(documents)
+    if model:  # a small one: sections that it can take in, and that say something
+        documents = [d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS]
+        documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
         log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
         asked = Structurer(model, folder / "answers" / slug(model), results, backend)
         values, about = asked.structure(documents[:limit], f"{slug(corpus)}.jsonl")
@@ -136,22 +130,22 @@ class Structurer(Generator):
 
 
 def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
-    """What a structurer kept of what `headings` has, over the documents that it gave JSON for.
+    """What a structurer kept of what `headings` has, over the documents that it gave JSON for, as shares.
 
-    `words`: share of the words of headings' texts and titles (counted with repetition) that the other JSON
-    has too; `code_examples`: share of headings' code examples whose lines, spaces aside, all stand there in
-    one string; `words_added`: share of the other's words that headings does not have, what a model made up.
+    `words`: of the words of headings' texts and titles; `code_examples`: of its code examples, those of which
+    all lines stand in one string; `words_added`: of the other's words, those that headings does not have.
     """
     by_document = {s.document: s.value for s in values if s.value is not None}
     words = common = other = examples = same = 0
     for reference in structured([d for d in documents if d.id in by_document], "headings"):
-        value = by_document[reference.document]
-        expected, present = _words(reference.value), _words(value)
+        strings = list(_strings(by_document[reference.document]))
+        references = list(_strings(reference.value))
+        expected, present = _words(references), _words(strings)
         words, other = words + expected.total(), other + present.total()
         common += (expected & present).total()
-        strings = [_squeezed(text) for _, text in _strings(value)]
-        codes = [_squeezed(text) for key, text in _strings(reference.value) if key == "code"]
-        examples, same = examples + len(codes), same + sum(any(c in text for text in strings) for c in codes)
+        texts = [_squeezed(text) for _, text in strings]
+        codes = [_squeezed(text) for key, text in references if key == "code"]
+        examples, same = examples + len(codes), same + sum(any(c in text for text in texts) for c in codes)
     return {
         "documents": len(by_document),
         "headings_words": words,
@@ -171,18 +165,15 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """(key, text) of each string of a JSON value, and ("", title) of each key that is a title."""
     if isinstance(value, str):
         yield key, value
-    elif isinstance(value, list):
-        for child in value:
-            yield from _strings(child)
-    elif isinstance(value, dict):
-        for name, child in value.items():
-            if name not in ("explanation", "examples", "code"):
-                yield "", name
-            yield from _strings(child, name)
+    children = value.items() if isinstance(value, dict) else ()
+    for name, child in [("", v) for v in value] if isinstance(value, list) else children:
+        if name not in ("", "explanation", "examples", "code"):
+            yield "", name
+        yield from _strings(child, name)
 
 
-def _words(value: Any) -> Counter[str]:
-    return Counter(w for _, text in _strings(value) for w in re.findall(r"\w+", text.lower()))
+def _words(strings: list[tuple[str, str]]) -> Counter[str]:
+    return Counter(w for _, text in strings for w in re.findall(r"\w+", text.lower()))
 
 
 def _squeezed(text: str) -> str:
@@ -202,10 +193,8 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     current = {d.id: digest(d.text) for d in documents}
     values = []
     for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
-        text = row.pop("text_sha256")
-        if current.get(row["document"], text) != text:
-            raise UserError(
-                f"{path}: {row['document']} has changed since it was structured; structure the corpus again"
-            )
+        name, text = row["document"], row.pop("text_sha256")
+        if current.get(name, text) != text:
+            raise UserError(f"{path}: {name} has changed since it was structured; structure the corpus again")
         values.append(Structured(**row))
     return values

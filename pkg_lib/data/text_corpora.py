@@ -1,8 +1,7 @@
 """Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
-A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web
-page of about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into
-sections (sections.cut). A docstring is one row, below its signature.
+A document is one row to BM25, to Dense and to the JSON graph. A row of the paper's tutorials is a web page of
+about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -49,9 +48,8 @@ def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
     try:
         return load_dataset(repository, split="train")
     except (OSError, ValueError) as e:
-        raise UserError(
-            f"corpus {corpus}: the Hugging Face hub does not serve {repository} ({type(e).__name__})"
-        ) from e
+        why = f"the Hugging Face hub does not serve {repository} ({type(e).__name__})"
+        raise UserError(f"corpus {corpus}: {why}") from e
 
 
 def python_docs() -> Iterator[Document]:
@@ -73,17 +71,17 @@ def python_docs() -> Iterator[Document]:
                 yield from rows(f"python-docs/{name}", read(path), kind)
 
 
-def is_python_docs() -> bool:
-    """Whether `python-docs` reads Python's own manual (PSF licence), not another directory; reads no page."""
+def is_another_manual() -> bool:
+    """Whether `python-docs` reads a directory that is not Python's manual (PSF licence); reads no page."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
-    return not value or bool(_parts(Path(value).expanduser()))
+    return bool(value) and not _parts(Path(value).expanduser())
 
 
 def _parts(folder: Path) -> list[Path]:
     """tutorial/ and howto/ of Python's documentation, its sources before its HTML; none for another tree."""
     bases = (folder / "html" / "_sources", folder / "_sources", folder / "html", folder / "Doc", folder)
-    whole = (b for b in bases if all((b / p).is_dir() for p in _PARTS))
-    return [base / p for base in [*whole][:1] for p in _PARTS]
+    manuals = ([base / part for part in _PARTS] for base in bases)
+    return next((parts for parts in manuals if all(map(Path.is_dir, parts))), [])
 
 
 def rows(name: str, page: str, kind: str) -> Iterator[Document]:
@@ -102,8 +100,7 @@ def rows(name: str, page: str, kind: str) -> Iterator[Document]:
 
 
 def _unique(name: str, used: set[str]) -> str:
-    names = (f"{name}-{n}" if n > 1 else name for n in count(1))
-    free = next(n for n in names if n not in used)
+    free = next(n for n in chain([name], (f"{name}-{i}" for i in count(2))) if n not in used)
     used.add(free)
     return free
 
@@ -116,13 +113,11 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
     top, *inner = package.split(".")
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
     origin = Path((spec and spec.origin) or "")
-    base = origin.parent.parent if origin.name == "__init__.py" else origin.parent
+    base = origin.parents[1] if origin.name == "__init__.py" else origin.parent
     place = base.joinpath(top, *inner)
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     if origin.suffix != ".py" or not files[0].exists():
-        raise UserError(
-            f"corpus docstrings:{package}: no such Python package; pip install it or name another"
-        )
+        raise UserError(f"corpus docstrings:{package}: no such package; pip install it or name another")
     return base, files
 
 
@@ -146,44 +141,37 @@ def docstrings(package: str) -> Iterator[Document]:
 def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
     """(qualified name, signature, docstring) of a module's documented public functions and classes.
 
-    Public is what no part of its name hides with an underscore and, at the top level, what `__all__` lists
-    where the module has one. Raises as `ast.parse` does.
+    Public is what no part of its name hides with an underscore and, at the top level, what a literal
+    `__all__` lists where the module has one. Raises as `ast.parse` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in other people's code
-        tree = ast.parse(source)
-    listed = _listed(tree)
-    for node in tree.body:
+        body = ast.parse(source).body
+    listed = None
+    for node in body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and listed is None:
+            with suppress(ValueError, TypeError):
+                listed = set(ast.literal_eval(node.value))
+    for node in body:
         if listed is None or getattr(node, "name", "") in listed:
             yield from _documented(node, "")
-
-
-def _listed(tree: ast.Module) -> set[str] | None:
-    """The names in a literal `__all__`; None where there is none that can be read."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            with suppress(ValueError, TypeError):
-                return set(ast.literal_eval(node.value))
-    return None
 
 
 def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
     if not isinstance(node, (*_FUNCTION, ast.ClassDef)) or node.name.startswith("_"):
         return
+    of_class = isinstance(node, ast.ClassDef)
+    if of_class:
+        bases = ", ".join(map(ast.unparse, node.bases))
+        signature = f"class {node.name}({bases})" if bases else f"class {node.name}"
+    else:
+        result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        signature = f"{node.name}({ast.unparse(node.args)}){result}"
     text = ast.get_docstring(node) or ""
     if text.strip():
-        yield f"{prefix}{node.name}", _signature(node), text
-    for child in node.body if isinstance(node, ast.ClassDef) else ():
+        yield f"{prefix}{node.name}", signature, text
+    for child in node.body if of_class else ():
         yield from _documented(child, f"{prefix}{node.name}.")
-
-
-def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-    """One line: name(arguments) -> result, or name(bases) of a class."""
-    if isinstance(node, ast.ClassDef):
-        bases = ", ".join(map(ast.unparse, node.bases))
-        return f"class {node.name}({bases})" if bases else f"class {node.name}"
-    result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"{node.name}({ast.unparse(node.args)}){result}"
 
 
 def tutorials() -> Iterator[Document]:

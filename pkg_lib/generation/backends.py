@@ -1,9 +1,8 @@
 """Generation with transformers: decoding in a rolling batch, greedy or sampled.
 
 `model.generate` keeps a batch until its slowest row is done. Here a finished row leaves the batch at once and
-waiting prompts of similar length take the free places, so the batch stays full; the decoding itself is the
-same argmax over the model's own logits. On two cores a step for 16 rows costs little more than a step for
-one, since both read all weights.
+waiting prompts of similar length take the free places. On two cores a step for 16 rows costs little more than
+a step for one, since both read all weights.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from pkg_lib.core.types import Request, UserError
@@ -27,8 +27,7 @@ MAX_NEW_TOKENS = 512  # Section 4
 
 @dataclass(slots=True)
 class Row:
-    """One prompt in flight: its place in the request list, its prompt's length in tokens, what came so
-    far."""
+    """One prompt in flight, and the tokens that came so far."""
 
     request: Request
     prompt_tokens: int
@@ -43,12 +42,10 @@ class Row:
 def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
     """One token id a row of `logits` [rows, vocabulary], by inverse transform of `draws` [rows] in [0, 1).
 
-    Tokens stand in order of falling probability; of these the nucleus of mass `top_p` is kept (Holtzman et
-    al., 2020).
+    Of the tokens in order of falling probability the nucleus of mass `top_p` is kept (Holtzman et al., 2020).
     """
-    probabilities, order = torch.softmax(logits.float() / temperature, -1).sort(
-        dim=-1, descending=True, stable=True
-    )
+    probabilities = torch.softmax(logits.float() / temperature, -1)
+    probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = probabilities.cumsum(-1) - probabilities
     mass = (probabilities * (before < top_p)).cumsum(-1)
     place = torch.searchsorted(mass, draws[:, None].to(mass) * mass[:, -1:], right=True)
@@ -58,11 +55,10 @@ def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p
 class TransformersBackend:
     """A causal language model of transformers, on a GPU when one is visible.
 
-    `slots` is the number of rows decoded together; `chat` puts each prompt into the model's chat template as
-    a user turn. `stop` says of a row's text so far whether nothing after it counts (by default: the
-    solution's extraction is settled), and `max_new_tokens` after how many a row is cut (MAX_NEW_TOKENS by
-    default). A `temperature` above 0 samples from the nucleus `top_p`; then the tokens of a request depend on
-    its text and its `sample` alone, on one kind of device.
+    `slots` rows are decoded together; `chat` puts each prompt into the model's chat template as a user turn.
+    `stop` says of a row's text so far whether nothing after it counts (by default: the solution's extraction
+    is settled). A `temperature` above 0 samples from the nucleus `top_p`; then the tokens of a request depend
+    on its text and its `sample` alone, on one kind of device.
     """
 
     def __init__(
@@ -83,21 +79,16 @@ class TransformersBackend:
             self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype).to(self.device).eval()
         except (OSError, ValueError) as e:
             reason = str(e).strip().partition("\n")[0]
-            raise UserError(
-                f"model {path} cannot be loaded ({reason}); fetch it again or check your access to the hub"
-            ) from e
-        self.slots = slots
-        self.chat = chat
-        self.stop, self.max_new_tokens = stop, max_new_tokens
+            advice = "fetch it again or check your access to the hub"
+            raise UserError(f"model {path} cannot be loaded ({reason}); {advice}") from e
+        self.slots, self.chat, self.stop, self.max_new_tokens = slots, chat, stop, max_new_tokens
         self.temperature, self.top_p = temperature, top_p
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of
-        # text. An unknown name becomes the unknown token; only these are sifted, since StarCoder2's unknown
-        # token is its end token.
-        named = {
-            self.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
-        }
+        # text. An unknown name becomes the unknown token, which for StarCoder2 is the end token.
+        turns = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
+        named = {self.tokenizer.convert_tokens_to_ids(t) for t in turns}
         self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
@@ -110,20 +101,18 @@ class TransformersBackend:
 
     def count(self, texts: list[str]) -> list[int]:
         """Lengths in tokens, without special tokens."""
-        return (
-            [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
-            if texts
-            else []
-        )
+        ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        return [len(i) for i in ids]
 
     @torch.inference_mode()
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
         """Completes every request; calls `done(row, raw text, finish reason)` as soon as each is complete.
 
-        Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit,
-        512 tokens).
+        Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit).
         """
-        encoded = self._encode(requests)
+        ids = self._ids([r.text for r in requests])
+        rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
+        encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
         batch = _Batch(self.model, self.device, self._choose)
         while encoded or batch.rows:
             free = self.slots - len(batch.rows)
@@ -138,19 +127,11 @@ class TransformersBackend:
 
     @torch.inference_mode()
     def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
-        """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 numbers at their
-        size)."""
+        """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 at their size)."""
         ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
-        logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()
-        size = float(logits[pair].abs().max())
-        return float((logits[pair[0]] - logits[pair[1]]).abs()), 2.0 ** (
-            math.floor(math.log2(max(size, 1e-9))) - 7
-        )
-
-    def _encode(self, requests: list[Request]) -> list[tuple[Row, list[int]]]:
-        ids = self._ids([r.text for r in requests])
-        rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
-        return sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
+        first, second = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()[pair].tolist()
+        size = max(abs(first), abs(second), 1e-9)
+        return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
 
     def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
         if not self.temperature:
@@ -180,14 +161,12 @@ class TransformersBackend:
         if self.stop is not None:
             return self.stop(self.tokenizer.decode(row.tokens))
         tail = self.tokenizer.decode(row.tokens[-6:])
-        return ("```" in tail or "[/" in tail) and settled(
-            self.tokenizer.decode(row.tokens), row.request.entry_point
-        )
+        closes = "```" in tail or "[/" in tail
+        return closes and settled(self.tokenizer.decode(row.tokens), row.request.entry_point)
 
 
 class _Batch:
-    """The rows in flight, their attention mask [rows, columns] and key-value cache; columns are padded on the
-    left."""
+    """The rows in flight, their attention mask [rows, columns] and key-value cache, padded on the left."""
 
     def __init__(
         self, model: Any, device: str, choose: Callable[[torch.Tensor, list[Row]], list[int]]
@@ -198,12 +177,10 @@ class _Batch:
         self.cache: DynamicCache | None = None
 
     def admit(self, group: list[tuple[Row, list[int]]]) -> None:
-        """Prefills new rows together and joins them to the batch; their first token comes from the
-        prefill."""
-        width = max(len(ids) for _, ids in group)
+        """Prefills new rows together and joins them; their first token comes from the prefill."""
+        width, cache = max(len(ids) for _, ids in group), DynamicCache()
         ids = torch.tensor([[0] * (width - len(i)) + i for _, i in group], device=self.device)
         mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for _, i in group], device=self.device)
-        cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
         rows = [row for row, _ in group]
         for row, token in zip(rows, self.choose(logits, rows), strict=True):
@@ -213,7 +190,7 @@ class _Batch:
         else:
             width = max(self.mask.shape[1], mask.shape[1])
             self.cache = _join(self.cache, cache, width)
-            self.mask = torch.cat([_pad(self.mask, width, 1), _pad(mask, width, 1)])
+            self.mask = torch.cat([pad(m, (width - m.shape[1], 0)) for m in (self.mask, mask)])
         self.rows += rows
 
     def step(self) -> None:
@@ -241,25 +218,8 @@ class _Batch:
     def _forward(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
     ) -> torch.Tensor:
-        out = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return out.logits[:, -1]
-
-
-def _pad(x: torch.Tensor, width: int, dim: int) -> torch.Tensor:
-    """Zeros on the left of dimension `dim` up to `width`."""
-    missing = width - x.shape[dim]
-    if not missing:
-        return x
-    shape = list(x.shape)
-    shape[dim] = missing
-    return torch.cat([x.new_zeros(shape), x], dim=dim)
+        options = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
+        return self.model(input_ids=ids, attention_mask=mask, position_ids=positions, **options).logits[:, -1]
 
 
 def _join(a: DynamicCache, b: DynamicCache, width: int) -> DynamicCache:
@@ -267,6 +227,7 @@ def _join(a: DynamicCache, b: DynamicCache, width: int) -> DynamicCache:
     # count wrong. The whole cache is kept instead; the attention mask limits the window all the same.
     joined = DynamicCache()
     for i, (x, y) in enumerate(zip(a.layers, b.layers, strict=True)):
-        keys = torch.cat([_pad(x.keys, width, 2), _pad(y.keys, width, 2)])
-        joined.update(keys, torch.cat([_pad(x.values, width, 2), _pad(y.values, width, 2)]), i)
+        pairs = (x.keys, y.keys), (x.values, y.values)  # [rows, heads, columns, size]
+        wide = ([pad(t, (0, 0, width - t.shape[2], 0)) for t in pair] for pair in pairs)
+        joined.update(*map(torch.cat, wide), i)
     return joined

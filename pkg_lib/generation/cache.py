@@ -1,8 +1,7 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
-A line's key is the digest of model, revision, prompt text, decoding parameters and sample index, so a line
-can never be taken for another's. A failure is never written. A torn last line (a kill, a full disk) is
-ignored and cut off before the next append; a damaged line in the middle is named and generated again.
+A failure is never written. A torn last line (a kill, a full disk) is ignored and cut off before the next
+append; a damaged line in the middle is named and generated again.
 """
 
 from __future__ import annotations
@@ -35,19 +34,6 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
             yield number, row if isinstance(row, dict) else None
 
 
-def _checked(row: dict[str, Any] | None) -> Generation:
-    """A line's object as a Generation; ValueError or TypeError where it is none."""
-    if row is None:
-        raise ValueError("not a complete JSON line")
-    generation = Generation(**row)
-    texts = (generation.key, generation.task_id, generation.raw, generation.finish)
-    if not all(isinstance(t, str) for t in texts) or not isinstance(generation.meta, dict):
-        raise ValueError("a field of another type")
-    if not isinstance(generation.tokens, list) or not all(isinstance(t, int) for t in generation.tokens):
-        raise ValueError("tokens are no list of numbers")
-    return generation
-
-
 class GenerationCache:
     """All completions below one directory; new ones are appended to a file chosen by the caller.
 
@@ -66,13 +52,16 @@ class GenerationCache:
             self._load(path)
 
     def _load(self, path: Path) -> None:
+        from pydantic import TypeAdapter, ValidationError  # slow to import, and not needed without a cache
+
+        check = TypeAdapter(Generation).validate_python
         for number, row in read_jsonl(path):
             try:
-                generation = _checked(row)
-            except (TypeError, ValueError) as e:
+                generation = check(row)
+            except ValidationError as e:
                 self.damaged.append(f"{path}:{number}")
                 message = "%s:%d: unreadable cache line ignored, its prompt is generated again (%s)"
-                log.warning(message, path, number, e)
+                log.warning(message, path, number, e.errors()[0]["msg"])
             else:
                 self.rows[generation.key] = generation
                 self.folders[generation.key] = path.relative_to(self.root).parts[0]
@@ -102,6 +91,5 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
                     f.truncate(f.read().rfind(b"\n") + 1)
             f.write(json.dumps(row, sort_keys=True).encode() + b"\n")
     except OSError as e:
-        raise UserError(
-            f"cannot write the generation cache {path}: {e.strerror}; free or change the directory"
-        ) from e
+        advice = f"{e.strerror}; free or change the directory"
+        raise UserError(f"cannot write the generation cache {path}: {advice}") from e

@@ -26,15 +26,15 @@ _ANY_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Region:
     """One code region of a model's text; `closed` when its end mark is there."""
 
     code: str
     closed: bool
 
 
-def _fences(text: str) -> list[Block]:
-    blocks: list[Block] = []
+def _fences(text: str) -> list[Region]:
+    blocks: list[Region] = []
     mark, lines = "", []
     # Only "\n" ends a line here, as in _ANY_FENCE; str.splitlines also breaks at form feeds and the like.
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
@@ -43,7 +43,7 @@ def _fences(text: str) -> list[Block]:
             if match:
                 mark, lines = match[1], []
         elif match and match[1].startswith(mark) and not match[2] and line.endswith("\n"):
-            blocks.append(Block("".join(lines), True))
+            blocks.append(Region("".join(lines), True))
             mark = ""
         elif match and match[1].startswith(mark) and match[2] and not any(map(_DEF.match, lines)):
             mark, lines = match[1], []  # what was opened was prose
@@ -53,18 +53,18 @@ def _fences(text: str) -> list[Block]:
         # The closing mark at the very end of the text has no newline yet: it closes, but settles nothing.
         if lines and lines[-1].strip() == mark:
             lines.pop()
-        blocks.append(Block("".join(lines), False))
+        blocks.append(Region("".join(lines), False))
     return blocks
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[Region]:
     """The code regions in the order of the text, by the kind of mark that comes first in it."""
     tag = text.find("[PYTHON]")
     fence = _ANY_FENCE.search(text)
     if tag < 0 or (fence and fence.start() < tag):
         return _fences(text)
-    regions = [Block(m[1], bool(m[2])) for m in _TAG.finditer(text)]
-    return [Block("".join(b.code for b in _fences(r.code)) or r.code, r.closed) for r in regions]
+    regions = [Region(m[1], bool(m[2])) for m in _TAG.finditer(text)]
+    return [Region("".join(b.code for b in _fences(r.code)) or r.code, r.closed) for r in regions]
 
 
 def defines(code: str, entry_point: str) -> bool:
@@ -78,11 +78,8 @@ def settled(text: str, entry_point: str) -> bool:
 
 
 def extract(text: str, entry_point: str) -> str:
-    """The solution's source by the rule above; indentation is kept, since a bare function body is a valid
-    completion."""
-    found = blocks(text)
-    wanted = [b for b in found if defines(b.code, entry_point)]
-    for choice in ([b for b in wanted if b.closed], wanted, found):
-        if choice:
-            return _FUTURE.sub("", choice[0].code)
-    return _FUTURE.sub("", text)
+    """The solution by the rule above; indentation is kept, since a bare body is a valid completion."""
+    regions = blocks(text)
+    wanted = [b for b in regions if defines(b.code, entry_point)]
+    choices = [b for b in wanted if b.closed] or wanted or regions
+    return _FUTURE.sub("", choices[0].code if choices else text)

@@ -1,5 +1,4 @@
-"""The one way to ask a model: what is in the cache is not asked again, and every answer is kept as soon as it
-is there."""
+"""The one way to ask a model: what is in the cache is not asked again, and every answer is kept at once."""
 
 from __future__ import annotations
 
@@ -25,11 +24,9 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a model is asked. `parameters` are part of the cache key; the rest says how they are carried out.
+    """How a model is asked. `parameters` are part of the cache key; the rest are options of the backend.
 
-    `stop` says of a text so far whether nothing after it counts (None: once the solution's extraction is
-    settled), `slots` how many answers are written together, `chat` whether prompts go into the model's chat
-    template (None: as its style has it).
+    `chat` is None where the model's style decides.
     """
 
     parameters: dict[str, Any]
@@ -48,10 +45,9 @@ class Prompt:
 
 
 class Generator:
-    """A model by name, how it decodes, and its cache. Without a backend the weights are fetched when
-    something is to be asked.
+    """A model by name, how it decodes, and its cache; UserError for an unknown model.
 
-    UserError for an unknown model, or where its weights cannot be had.
+    Without a backend the weights are fetched when something is to be asked.
     """
 
     def __init__(
@@ -125,19 +121,13 @@ class Generator:
 
     def _loaded(self) -> Backend:
         if self.backend is None:
-            from pkg_lib.generation.backends import (
-                TransformersBackend,
-            )  # torch is not needed where nothing is asked
+            # Here, since torch is not needed where nothing is asked.
+            from pkg_lib.generation.backends import TransformersBackend
 
             chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
             parameters = self.decoding.parameters
-            sampling = {n: parameters[n] for n in ("temperature", "top_p") if n in parameters}
-            self.backend = TransformersBackend(
-                self.weights(),
-                chat=chat,
-                slots=self.decoding.slots,
-                stop=self.decoding.stop,
-                max_new_tokens=parameters["max_new_tokens"],
-                **sampling,
-            )
+            names = "max_new_tokens", "temperature", "top_p"
+            options = {n: parameters[n] for n in names if n in parameters}
+            options |= {"slots": self.decoding.slots, "stop": self.decoding.stop, "chat": chat}
+            self.backend = TransformersBackend(self.weights(), **options)
         return self.backend

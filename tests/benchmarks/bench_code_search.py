@@ -1,19 +1,17 @@
 """Code search: MBPP's task text -> its reference solution among functions of installed source.
 
-    python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5] [--output
-    FILE]
+    python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5]
+    [--output FILE]
 
 The query is the task text alone, without the signature that the study's prompts add. Candidates are the
 reference solutions of all the tasks asked, and distinct functions: those of the textbook and the standard
 library, then of the installed packages, files in sorted order. A function whose text is a reference solution
 is left out; two tasks with one solution are both answered by either. Ties count against the answer.
 
-MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them: reciprocal ranks (constant 60),
-and scores scaled to 0..1 for each query, BM25's with `--weight`, MiniLM's with the rest. Neither constant is
-fitted to these tasks. `paired` says for each of the others on how many tasks its rank is better and worse
-than MiniLM's, and McNemar's exact p of the first places. `variations` says how the figures move with the set
-of candidates, which no two measurements share: all of MBPP's reference solutions among them, half of the
-distractors, distractors without their docstrings (BM25 alone).
+MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them, with constants that are not fitted
+to these tasks: reciprocal ranks, and scores scaled to 0..1 for each query, BM25's with `--weight`. `paired`:
+on how many tasks a rank is better and worse than MiniLM's, and McNemar's exact p of the first places.
+`variations`: how the figures move with the set of candidates, which no two measurements share.
 
 What is not in the vector cache is encoded first: on two cores about 75 functions a second.
 """
@@ -61,24 +59,14 @@ def documents() -> Iterator[Document]:
 
 def distractors(count: int, solutions: set[str]) -> list[str]:
     """`count` distinct functions that are no solution. UserError where fewer are installed."""
-    found: dict[str, None] = {}
-    waiting: list[Document] = []
+    functions: dict[str, None] = {}
     for document in documents():
-        waiting.append(document)
-        if len(waiting) == 50:
-            found |= functions_of(waiting, solutions)
-            waiting = []
-        if len(found) >= count:
-            return list(found)[:count]
-    found |= functions_of(waiting, solutions)
-    if len(found) < count:
-        raise UserError(f"only {len(found)} distinct functions are installed; give a smaller --distractors")
-    return list(found)[:count]
-
-
-def functions_of(some: list[Document], solutions: set[str]) -> dict[str, None]:
-    graph = build(some)
-    return {text: None for text in graph.payloads(graph.of_type(IMPL)) if text.strip() not in solutions}
+        graph = build([document])
+        texts = graph.payloads(graph.of_type(IMPL))
+        functions |= dict.fromkeys(text for text in texts if text.strip() not in solutions)
+        if len(functions) >= count:
+            return list(functions)[:count]
+    raise UserError(f"only {len(functions)} distinct functions are installed; give a smaller --distractors")
 
 
 def relevance(tasks: list[Task], texts: list[str]) -> np.ndarray:
@@ -88,9 +76,9 @@ def relevance(tasks: list[Task], texts: list[str]) -> np.ndarray:
 
 def lexical_scores(texts: list[str], queries: list[str]) -> np.ndarray:
     """BM25's scores [queries, texts]."""
-    positions, found = BM25(texts).search(queries, len(texts))
-    scores = np.zeros_like(found)
-    np.put_along_axis(scores, positions, found, axis=1)
+    positions, best_first = BM25(texts).search(queries, len(texts))
+    scores = np.zeros(best_first.shape)
+    np.put_along_axis(scores, positions, best_first, axis=1)
     return scores
 
 
@@ -120,15 +108,10 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
     """MRR@10, recall@1 and recall@5 of each method, and each against MiniLM."""
     texts, queries = [t.solution for t in tasks] + others, [query_of(t) for t in tasks]
     relevant = relevance(tasks, texts)
-    dense = dense_scores(texts, queries, embedder)
-    lexical = lexical_scores(texts, queries).astype(np.float64)
-    found = {
-        MINILM: dense,
-        LEXICAL: lexical,
-        RANKS: by_ranks([dense, lexical]),
-        SCORES: (1 - weight) * scaled(dense) + weight * scaled(lexical),
-    }
-    ranks = {name: rank_of(scores, relevant) for name, scores in found.items()}
+    dense, lexical = dense_scores(texts, queries, embedder), lexical_scores(texts, queries)
+    fused = (1 - weight) * scaled(dense) + weight * scaled(lexical)
+    methods = {MINILM: dense, LEXICAL: lexical, RANKS: by_ranks([dense, lexical]), SCORES: fused}
+    ranks = {name: rank_of(scores, relevant) for name, scores in methods.items()}
     return {
         "candidates": len(texts),
         "methods": {name: figures(r) for name, r in ranks.items()},
@@ -139,29 +122,25 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
 def variations(
     tasks: list[Task], others: list[str], every: list[str], embedder: Any
 ) -> dict[str, dict[str, Any]]:
-    """candidates -> method -> figures of the same queries; `every` holds all of the benchmark's reference
-    solutions."""
-    own, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
+    """Candidates -> method -> figures of the same queries; `every` holds all reference solutions of MBPP."""
+    solutions, queries = [t.solution for t in tasks], [query_of(t) for t in tasks]
     half = [others[i] for i in np.random.default_rng(0).permutation(len(others))[: len(others) // 2]]
+    bare = "distractors without docstrings"
     sets = {
         f"with all {len(every)} reference solutions of MBPP": [*every, *others],
-        f"with {len(half):,} of the distractors": [*own, *half],
+        f"with {len(half):,} of the distractors": [*solutions, *half],
+        bare: [*solutions, *dict.fromkeys(map(without_docstring, others))],
     }
-    found: dict[str, dict[str, Any]] = {}
+    varied: dict[str, dict[str, Any]] = {}
     for name, texts in sets.items():
-        scores = {
-            MINILM: dense_scores(texts, queries, embedder),
-            LEXICAL: lexical_scores(texts, queries).astype(np.float64),
-        }
-        found[name] = {m: figures(rank_of(s, relevance(tasks, texts))) for m, s in scores.items()}
-    bare = own + list(dict.fromkeys(map(without_docstring, others)))
-    ranks = rank_of(lexical_scores(bare, queries).astype(np.float64), relevance(tasks, bare))
-    return found | {"distractors without docstrings": {LEXICAL: figures(ranks)}}
+        scores = {} if name == bare else {MINILM: dense_scores(texts, queries, embedder)}
+        scores[LEXICAL] = lexical_scores(texts, queries)
+        varied[name] = {m: figures(rank_of(s, relevance(tasks, texts))) for m, s in scores.items()}
+    return varied
 
 
 def without_docstring(function: str) -> str:
-    """The function's source without the lines of its docstring; as it is where there is none, or it does not
-    stand alone."""
+    """The function's source without the lines of its docstring; as it is where it does not stand alone."""
     try:
         node = ast.parse(function).body[0]
     except SyntaxError:
@@ -174,9 +153,10 @@ def without_docstring(function: str) -> str:
 
 def figures(ranks: np.ndarray) -> dict[str, float]:
     """A rank beyond ten counts 0 in the mean reciprocal rank."""
-    recalls = {f"recall_at_{k}": (ranks <= k).mean() for k in (1, 5)}
-    found = {"mrr_at_10": np.where(ranks <= 10, 1 / ranks, 0).mean()} | recalls
-    return {name: round(float(value), 4) for name, value in found.items()}
+    means = {"mrr_at_10": np.where(ranks <= 10, 1 / ranks, 0)} | {
+        f"recall_at_{k}": ranks <= k for k in (1, 5)
+    }
+    return {name: round(float(values.mean()), 4) for name, values in means.items()}
 
 
 def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
@@ -189,9 +169,8 @@ def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
 def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str, Any]:
     """The configuration and the figures; UserError for a mistake."""
     if count < 1 or not 0 <= weight <= 1:
-        raise UserError(
-            f"--distractors {count} --weight {weight}: give 1 or more functions, and a weight from 0 to 1"
-        )
+        advice = "give 1 or more functions, and a weight from 0 to 1"
+        raise UserError(f"--distractors {count} --weight {weight}: {advice}")
     tasks = load_benchmark(BENCHMARK, limit)
     others = distractors(count, {t.solution.strip() for t in tasks})
     embedder = embedder or Embedder()
@@ -206,9 +185,9 @@ def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str
         "rrf_constant": RRF,
         "bm25_weight": weight,
     }
-    found = {"configuration": configuration} | measure(tasks, others, embedder, weight)
     every = list(dict.fromkeys(t.solution for t in load_benchmark(f"{BENCHMARK}-all")))
-    return found | {"variations": variations(tasks, others, every, embedder), "versions": versions()}
+    log = {"configuration": configuration} | measure(tasks, others, embedder, weight)
+    return log | {"variations": variations(tasks, others, every, embedder), "versions": versions()}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -216,17 +195,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--distractors", type=int, default=20_000)
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--weight", type=float, default=0.5, help="of BM25 in the fusion of scores")
-    parser.add_argument(
-        "--output", type=Path, default=None, help="default: results/benchmarks/code_search.json"
-    )
+    parser.add_argument("--output", type=Path, help="default: results/benchmarks/code_search.json")
     options = parser.parse_args(argv)
     try:
-        found = run(options.distractors, options.tasks, options.weight)
-        write_json(options.output or results_dir() / "benchmarks" / "code_search.json", found)
+        log = run(options.distractors, options.tasks, options.weight)
+        write_json(options.output or results_dir() / "benchmarks" / "code_search.json", log)
     except UserError as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
-    print(json.dumps({k: v for k, v in found.items() if k != "versions"}, indent=1))
+    print(json.dumps({k: v for k, v in log.items() if k != "versions"}, indent=1))
     return 0
 
 

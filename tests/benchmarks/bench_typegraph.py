@@ -28,17 +28,17 @@ from typegraph.listing import listing
 from benchmarks.clock import rounded
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.graph.types.build import build
-from pkg_lib.graph.types.scan import scan
+from pkg_lib.graph.types.scan import reader, scan
 
 
 def copied(source: Path, count: int, root: Path) -> dict[str, bytes]:
     """The first `count` files of the source that can be read, written below `root`; path -> bytes."""
     found: dict[str, bytes] = {}
-    with scan(source) as tree:
-        for path in tree.paths:
+    with reader(source) as read:
+        for path in scan(source).paths:
             if len(found) == count:
                 break
-            if isinstance(data := tree.read(path), bytes):
+            if isinstance(data := read(path), bytes):
                 found[path] = data
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_bytes(data)

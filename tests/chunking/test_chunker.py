@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.chunker import METHODS, Chunker
 from pkg_lib.chunking.languages import GRAMMARS, language_of
-from pkg_lib.chunking.source import Source, encode
+from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import UserError
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
@@ -200,14 +200,6 @@ def test_the_language_is_the_suffixes_and_an_unknown_one_is_named():
         Chunker().chunk(b"", "a.py", "cobol")
     with pytest.raises(UserError, match=r"a\.txt: no language"):
         Chunker().chunk(b"", "a.txt")
-
-
-@given(st.binary(max_size=300))
-def test_sums_are_the_same_with_and_without_numpy(data):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pkg_lib.chunking.source.SMALL", 0)
-        summed = Source(data).bytes_before, Source(data).characters_before
-    assert [*map(list, summed)] == [list(Source(data).bytes_before), list(Source(data).characters_before)]
 
 
 def test_indentation_and_blank_lines_stay_with_their_lines():

@@ -76,8 +76,7 @@ def test_unreadable_files_and_directories_are_named(tree, monkeypatch):
     assert accounts.skipped["unreadable (Permission denied)"] == ["broken.py", "a"]
 
 
-def test_languages_are_chosen_and_workers_change_nothing(tree, monkeypatch):
-    monkeypatch.setattr(stream, "BATCH", 20)
+def test_languages_are_chosen_and_workers_change_nothing(tree):
     alone = chunk_tree(tree, Chunker(max_size=5), {"python"})
     assert {a.language for a in alone[1].files} == {"python"}
     assert chunk_tree(tree, Chunker(max_size=5), {"python"}, processes=2) == alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,10 +87,9 @@ Do it.
 :rtype: None
 :raises ValueError: if wrong
 """
-
-
-def test_numpydoc():
-    assert read(NUMPYDOC) == {
+TITLES = "S.\n\nHistory\n-------\nOld.\n\nNotes\n-----\nOne.\n\nNotes\n-----\nTwo."
+EXPECTED = {
+    NUMPYDOC: {
         "summary": "Matrix or vector norm.",
         "description": {"explanation": "Longer text with x."},
         "parameters": [
@@ -105,11 +105,8 @@ def test_numpydoc():
             {"explanation": "By axis:", "code": ">>> norm(x, axis=0)\narray([1.])"},
             {"explanation": "The end."},
         ],
-    }
-
-
-def test_google():
-    assert read(GOOGLE) == {
+    },
+    GOOGLE: {
         "summary": "Do it.",
         "description": {"explanation": "Note: this is one sentence."},
         "parameters": [
@@ -120,11 +117,8 @@ def test_google():
         "returns": [{"type": "dict[str, int]", "description": "The counts."}],
         "raises": [{"type": "ValueError", "description": "If x is\nnegative."}],
         "examples": [{"explanation": "Call it:", "code": "do(1)"}],
-    }
-
-
-def test_sphinx_fields():
-    assert read(SPHINX) == {
+    },
+    SPHINX: {
         "summary": "Do it.",
         "parameters": [
             {"name": "x", "type": "int", "description": "the number\nof things"},
@@ -132,17 +126,19 @@ def test_sphinx_fields():
         ],
         "returns": [{"description": "nothing much", "type": "None"}],
         "raises": [{"type": "ValueError", "description": "if wrong"}],
-    }
-
-
-def test_sections_without_a_known_title_and_titles_twice():
-    found = read("S.\n\nHistory\n-------\nOld.\n\nNotes\n-----\nOne.\n\nNotes\n-----\nTwo.")
-    assert found == {
+    },
+    TITLES: {
         "summary": "S.",
         "history": {"explanation": "Old."},
         "notes": {"explanation": "One."},
         "notes'": {"explanation": "Two."},
-    }
+    },
+}
+
+
+@pytest.mark.parametrize("text", EXPECTED, ids=["numpydoc", "Google", "Sphinx", "other titles, and twice"])
+def test_sections(text):
+    assert read(text) == EXPECTED[text]
 
 
 def test_the_document():
@@ -150,41 +146,14 @@ def test_the_document():
     assert sections_of(document) == {"pkg.mod.f": {"signature": "f(x)", "summary": "Does it."}}
 
 
-lines = st.sampled_from(
-    [
-        "word",
-        "Parameters",
-        "----------",
-        "  indented",
-        "x : int",
-        "Args:",
-        "    y (str): text",
-        "    deeper",
-        "",
-        "",
-        "Returns:",
-        "Notes",
-        "-----",
-        ":param z: field",
-        ">>> code",
-        "Examples",
-        "a: b",
-        ":rtype: int",
-        "Raises",
-        "    : odd",
-    ]
-)
+PIECES = "word|Parameters|----------|  indented|x : int|Args:|    y (str): text|    deeper|||Returns:|Notes"
+PIECES += "|-----|:param z: field|>>> code|Examples|a: b|:rtype: int|Raises|    : odd"
 
 
-@given(st.lists(lines, max_size=14))
+@given(st.lists(st.sampled_from(PIECES.split("|")), max_size=14))
 def test_no_word_is_lost(chosen):
     """Every word of the text is in the JSON or is a section's title, whatever the layout."""
-    found = read("\n".join(chosen))
-    text = " ".join(n[-1].lower() for n in tree(found))
-    for word in set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {
-        "param",
-        "rtype",
-        "args",
-        "returns",
-    }:
-        assert word in text, (chosen, found)
+    sections = read("\n".join(chosen))
+    text = " ".join(row[-1].lower() for row in tree(sections))
+    words = set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {"param", "rtype", "args", "returns"}
+    assert all(word in text for word in words), (chosen, sections)

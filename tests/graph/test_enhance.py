@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from functools import partial
 
 import pytest
 import torch
@@ -32,35 +31,34 @@ from tests.fakes import FakeBackend
 
 QWEN = FAMILIES["qwen2.5-coder"]
 MODEL = "qwen2.5-coder-0.5b-instruct"
-
-PLACES = {
-    "method": ("    def f(self):\n        return 1", '    def f(self):\n        """D."""\n        return 1'),
-    "signature over lines": (
-        "def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n    return x",
-        'def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n    """D."""\n    return x',
-    ),
-    "one line": ("def f(): return 1", 'def f():\n    """D."""\n    return 1'),
-    "one line with letters": ("def f(é='ü:'): return é", 'def f(é=\'ü:\'):\n    """D."""\n    return é'),
-    "decorated": ("@a\n@b(1)\ndef f():\n    pass", '@a\n@b(1)\ndef f():\n    """D."""\n    pass'),
-    "tabs": ("\tdef f(self):\n\t\treturn 1", '\tdef f(self):\n\t\t"""D."""\n\t\treturn 1'),
-    "comment and gap": (
-        "def f():  # c\n\n    # why\n    x",
-        'def f():  # c\n    """D."""\n\n    # why\n    x',
-    ),
-    "decorated first statement": (
-        "def f():\n    @a\n    def g(): pass",
-        'def f():\n    """D."""\n    @a\n    def g(): pass',
-    ),
-    "string in column 0": (
-        "    def f(self):\n        x = '''\na'''",
-        "    def f(self):\n        \"\"\"D.\"\"\"\n        x = '''\na'''",
-    ),
-    "f-string first": ('def f():\n    f"{x}"', 'def f():\n    """D."""\n    f"{x}"'),
+D = '"""D."""'
+LONG_SIGNATURE = "def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n{}    return x"
+PLACES = {  # {} is where the line of the docstring goes
+    "method": "    def f(self):\n{}        return 1",
+    "signature over lines": LONG_SIGNATURE,
+    "decorated": "@a\n@b(1)\ndef f():\n{}    pass",
+    "comment and gap": "def f():  # c\n{}\n    # why\n    x",
+    "decorated first statement": "def f():\n{}    @a\n    def g(): pass",
+    "string in column 0": "    def f(self):\n{}        x = '''\na'''",
+    "f-string first": 'def f():\n{}    f"x"',
 }
 
 
-@pytest.mark.parametrize(("payload", "expected"), PLACES.values(), ids=PLACES)
-def test_where_the_docstring_goes(payload, expected):
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_where_the_docstring_goes(place):
+    indent = "        " if place[0] == " " else "    "
+    assert hole(place.replace("{}", "")).fill("D.") == place.replace("{}", f"{indent}{D}\n")
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ("def f(): return 1", f"def f():\n    {D}\n    return 1"),
+        ("def f(é='ü:'): return é", f"def f(é='ü:'):\n    {D}\n    return é"),
+        ("\tdef f(self):\n\t\treturn 1", f"\tdef f(self):\n\t\t{D}\n\t\treturn 1"),
+    ],
+)
+def test_a_function_in_one_line_and_one_with_tabs(payload, expected):
     assert hole(payload).fill("D.") == expected
 
 
@@ -83,105 +81,85 @@ def test_functions_that_are_not_asked_for(payload, reason):
         hole(payload)
 
 
-def check_same_code(h: Hole, docstring: str) -> None:
-    def function(text: str) -> ast.FunctionDef:
-        tree = ast.parse("if 1:\n" + text if text[:1].isspace() else text).body[0]
-        return tree.body[0] if text[:1].isspace() else tree
-
-    new, old = function(h.fill(docstring)), function(h.payload)
-    assert ast.get_docstring(new, clean=False) == docstring and ast.get_docstring(old) is None
-    del new.body[0]
-    assert ast.dump(new) == ast.dump(old)
+def function(text: str) -> ast.FunctionDef:
+    tree = ast.parse("if 1:\n" + text if text[:1].isspace() else text).body[0]
+    return tree.body[0] if text[:1].isspace() else tree
 
 
 def test_functions_of_the_textbook(textbook):
     graph = textbook[1]
-    found, skipped = candidates(graph)
-    assert len(found) + sum(skipped.values()) == len(graph.of_type(IMPL))  # none is lost
-    assert len(found) > 100 and set(skipped) == {"has a docstring", "same text as another"}
-    for sha, (node, h) in found.items():
-        assert digest(graph.payload(node)) == sha and h.payload == graph.payload(node)
-        check_same_code(h, "Does it.")
+    holes, skipped = candidates(graph)
+    assert len(holes) + sum(skipped.values()) == len(graph.of_type(IMPL))  # none is lost
+    assert len(holes) > 100 and set(skipped) == {"has a docstring", "same text as another"}
+    for sha, (node, place) in holes.items():
+        assert digest(graph.payload(node)) == sha and place.payload == graph.payload(node)
+        new, old = function(place.fill("Does it.")), function(place.payload)
+        assert ast.get_docstring(new, clean=False) == "Does it." and ast.get_docstring(old) is None
+        del new.body[0]
+        assert ast.dump(new) == ast.dump(old)
 
 
-def outcome(
-    raw: str, finish: str = "end", payload: str = "def f(items):\n    return sum(items) / len(items)"
-) -> str:
+MEAN = "def f(items):\n    return sum(items) / len(items)"
+PARAMETER = "The mean.\n\n    :param items: numbers"
+DOCTEST = "Gives the 'mean'\n    >>> f([1])\n    1.0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "finish", "expected"),
+    [
+        ("The mean of the items.", "end", "The mean of the items."),
+        ('The mean."""\n    return 0', "end", "The mean."),
+        ("The mean.<|endoftext|>def g(): pass", "end", "The mean."),
+        ("\n    The mean.\n    ", "end", "\n    The mean.\n    "),
+        (PARAMETER, "end", f"{PARAMETER}\n    "),
+        (DOCTEST, "end", f"{DOCTEST}\n    "),
+        ('Gives the "mean"', "end", 'Gives the "mean" '),
+        ("", "end", "rejected: empty"),
+        (" \n\n ... 1", "end", "rejected: empty"),
+        ("TODO: write this", "end", "rejected: a placeholder"),
+        ('Gives the "mean', "end", "rejected: quotes broken"),
+        ("Ends in a backslash\\", "end", "rejected: does not parse"),
+        ("The mean.\n    return sum(items) / len(items)", "end", "rejected: code leaked"),
+        ("The mean.\n\n\ndef g(x):", "end", "rejected: code leaked"),
+        ("print('mean', items)", "end", "rejected: code leaked"),
+        ("The mean.\n    raise NotImplementedError()", "end", "rejected: code leaked"),
+        ("The mean.\n    and\n    and\n    and", "end", "rejected: repeats itself"),
+        # A text that ran into its length is cut back.
+        ("The mean of all. It is taken over the", "length", "The mean of all."),
+        ("The mean.\n    Parameters are\n    the it", "length", "The mean.\n    Parameters are\n    "),
+        ("The mean of all the", "length", "rejected: no end"),
+        ('The mean of all the"""', "length", "The mean of all the"),
+    ],
+)
+def test_what_is_taken(raw, finish, expected):
     try:
-        return judge(hole(payload), raw, QWEN, finish)
+        taken = judge(hole(MEAN), raw, QWEN, finish)
     except Unfit as e:
-        return f"rejected: {e}"
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("The mean of the items.", "The mean of the items."),
-        ('The mean."""\n    return 0', "The mean."),
-        ("The mean.<|endoftext|>def g(): pass", "The mean."),
-        ("\n    The mean.\n    ", "\n    The mean.\n    "),
-        ("The mean.\n\n    :param items: numbers", "The mean.\n\n    :param items: numbers\n    "),
-        ("Gives the 'mean'\n    >>> f([1])\n    1.0", "Gives the 'mean'\n    >>> f([1])\n    1.0\n    "),
-        ('Gives the "mean"', 'Gives the "mean" '),
-        ("", "rejected: empty"),
-        (" \n\n ... 1", "rejected: empty"),
-        ("TODO: write this", "rejected: a placeholder"),
-        ('Gives the "mean', "rejected: quotes broken"),
-        ("Ends in a backslash\\", "rejected: does not parse"),
-        ("The mean.\n    return sum(items) / len(items)", "rejected: code leaked"),
-        ("The mean.\n\n\ndef g(x):", "rejected: code leaked"),
-        ("The mean.\n\nreturn  sum(items)\n    return sum(items) / len(items)\n", "rejected: code leaked"),
-        ("print('mean', items)", "rejected: code leaked"),
-        ("The mean.\n    raise NotImplementedError()", "rejected: code leaked"),
-        ("The mean.\n    and\n    and\n    and", "rejected: repeats itself"),
-    ],
-)
-def test_what_is_taken(raw, expected):
-    assert outcome(raw) == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("The mean of all. It is taken over the", "The mean of all."),
-        ("The mean.\n    Parameters are\n    the it", "The mean.\n    Parameters are\n    "),
-        ("The mean of all the", "rejected: no end"),
-        ('The mean of all the"""', "The mean of all the"),
-    ],
-)
-def test_a_text_that_ran_into_its_length_is_cut_back(raw, expected):
-    assert outcome(raw, "length") == expected
+        taken = f"rejected: {e}"
+    assert taken == expected
 
 
 def test_code_that_would_change_is_rejected():
-    h = hole("def f():\n    return 1")
     with pytest.raises(Unfit, match="the code would change"):
-        h.fill('D."""\n    x = 1\n    """E.')
+        hole("def f():\n    return 1").fill('D."""\n    x = 1\n    """E.')
 
 
-def test_prompts():
-    h = hole("def f():\n    return 1")
-    assert (
-        h.prompt(QWEN, "closed")
-        == '<|fim_prefix|>def f():\n    """<|fim_suffix|>"""\n    return 1<|fim_middle|>'
-    )
-    assert (
-        h.prompt(QWEN, "open") == '<|fim_prefix|>def f():\n    """<|fim_suffix|>\n    return 1<|fim_middle|>'
-    )
-    assert Hole("", "a", "b").prompt(fim_of("starcoder2-7b"), "closed") == (
-        "<fim_prefix>a<fim_suffix>b<fim_middle>"
-    )
-    with pytest.raises(UserError, match="no fill-in-the-middle tokens"):
-        fim_of("codellama-7b-instruct")
+def test_prompts_and_their_end():
+    place, head = hole("def f():\n    return 1"), '<|fim_prefix|>def f():\n    """<|fim_suffix|>'
+    assert place.prompt(QWEN, "closed") == f'{head}"""\n    return 1<|fim_middle|>'
+    assert place.prompt(QWEN, "open") == f"{head}\n    return 1<|fim_middle|>"
+    starcoder = Hole("", "a", "b").prompt(fim_of("starcoder2-7b"), "closed")
+    assert starcoder == "<fim_prefix>a<fim_suffix>b<fim_middle>"
+    texts = ('The end."""', "The end.<|fim_pad|>", 'The "end".')
+    assert [closed(text, QWEN) for text in texts] == [True, True, False]
 
 
 # The run, on a corpus of one's own and a model that is a table.
 
 SOURCES = {
-    "a.py": "def mean(items):\n    return sum(items) / len(items)\n\n\ndef told():\n    'Told.'\n\n\n"
-    "def empty(): pass\n",
+    "a.py": f"{MEAN.replace('f(', 'mean(')}\n\n\ndef told():\n    'Told.'\n\n\ndef empty(): pass\n",
     "b.py": "class A:\n    def size(self):\n        return self.n\n",
-    "c.py": "def mean(items):\n    return sum(items) / len(items)\n",
+    "c.py": f"{MEAN.replace('f(', 'mean(')}\n",
 }
 ANSWERS = {"mean": "The average of numbers.", "size": "How many bananas there are.", "empty": ""}
 
@@ -210,13 +188,11 @@ def rows_of(corpus, results) -> list:
 def test_a_run_and_its_log(corpus, tmp_path):
     backend = table()
     log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
-    assert (log["asked"], log["accepted"], log["rejected"]) == (3, 2, {"empty": 1})
-    assert (log["functions"], log["without_docstring"], log["tokens"], log["prompt_tokens"]) == (5, 3, 8, 36)
-    assert log["not_asked"] == {"has a docstring": 1, "same text as another": 1}
-    assert [log["by_form"][f]["asked"] for f in ("closed", "open")] == [
-        3,
-        1,
-    ]  # what is rejected is asked again
+    expected = {"asked": 3, "accepted": 2, "rejected": {"empty": 1}, "functions": 5, "without_docstring": 3}
+    expected |= {"tokens": 8, "prompt_tokens": 36}
+    expected |= {"not_asked": {"has a docstring": 1, "same text as another": 1}}
+    assert {name: log[name] for name in expected} == expected
+    assert [log["by_form"][f]["asked"] for f in ("closed", "open")] == [3, 1]  # the rejected is asked again
     asked = [named(request) for request in backend.asked]
     assert sorted(asked) == ["empty", "empty", "mean", "size"] and asked[-1] == "empty"
     (path,) = tmp_path.glob("enhanced/*/*.log.json")
@@ -225,39 +201,29 @@ def test_a_run_and_its_log(corpus, tmp_path):
     assert [reasons[name, "closed"] for name in ("mean", "size", "empty")] == ["", "", "empty"]
 
 
-def test_a_run_resumes(corpus, tmp_path):
+def test_a_run_resumes_and_what_is_stored_is_judged_again(corpus, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         enhancer.enhance(corpus, MODEL, 9, tmp_path, table(stop=2))
     (path,) = tmp_path.glob("enhanced/*/*.jsonl")
     path.write_bytes(path.read_bytes()[:-20])  # the last line torn
     backend, again = table(), table()
     log = enhancer.enhance(corpus, MODEL, 9, tmp_path, backend)
-    assert (
-        len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(path.read_text().splitlines()) == 4
-    )
-    assert enhancer.enhance(corpus, MODEL, 9, tmp_path, again) == log and again.asked == []
-
-
-def test_what_is_stored_is_judged_again(corpus, tmp_path):
-    enhancer.enhance(corpus, MODEL, 9, tmp_path, table())
-    (path,) = tmp_path.glob("enhanced/*/*.jsonl")
     whole = path.read_text()
+    assert len(backend.asked) == 3 and len(rows_of(corpus, tmp_path)) == len(whole.splitlines()) == 4
     path.write_text(whole.replace('"reason": "empty"', '"reason": ""'))
-    enhancer.enhance(corpus, MODEL, 9, tmp_path, table())
+    assert enhancer.enhance(corpus, MODEL, 9, tmp_path, again) == log and again.asked == []
     assert path.read_text() == whole
 
 
 def test_the_committed_docstrings_are_known(textbook):
-    file = enhancer.DocstringFile("qwen2.5-coder-0.5b-instruct", "textbook+stdlib", ROOT / "results")
-    generator = Generator(
-        "qwen2.5-coder-0.5b-instruct", Decoding(enhancer.PARAMETERS), file, ROOT / "results"
-    )
+    file = enhancer.DocstringFile(MODEL, "textbook+stdlib", ROOT / "results")
+    generator = Generator(MODEL, Decoding(enhancer.PARAMETERS), file, ROOT / "results")
     holes, rows = candidates(textbook[1])[0], list(file.rows.values())
     known = [(holes[r["payload_sha256"]][1], r) for r in rows if r["payload_sha256"] in holes]
     assert len(rows) == 840 and len(known) > 9
-    assert all(generator.key(hole.prompt(QWEN, r["form"])) == r["key"] for hole, r in known)
-    kept = ("docstring", "reason")
-    assert all(enhancer.verdict(hole, r, QWEN) == {k: r[k] for k in kept} for hole, r in known)
+    for place, row in known:
+        assert generator.key(place.prompt(QWEN, row["form"])) == row["key"]
+        assert enhancer.verdict(place, row, QWEN) == {k: row[k] for k in ("docstring", "reason")}
 
 
 @pytest.mark.parametrize(
@@ -277,16 +243,13 @@ def graph_and_rows(corpus, tmp_path):
 def test_enhanced_payloads_lie_beside_the_graph(corpus, tmp_path):
     graph, rows = graph_and_rows(corpus, tmp_path)
     before = graph.payloads(range(len(graph)))
-    found = enhanced_payloads(graph, rows)
-    assert {graph.where(v): text for v, text in found.items()} == {
-        "a.py:1-2": 'def mean(items):\n    """The average of numbers."""\n    return sum(items) / len(items)',
-        "b.py:2-3": '    def size(self):\n        """How many bananas there are."""\n        return self.n',
-        "c.py:1-2": 'def mean(items):\n    """The average of numbers."""\n    return sum(items) / len(items)',
-    }
+    mean = 'def mean(items):\n    """The average of numbers."""\n    return sum(items) / len(items)'
+    size = '    def size(self):\n        """How many bananas there are."""\n        return self.n'
+    places = {graph.where(v): text for v, text in enhanced_payloads(graph, rows).items()}
+    assert places == {"a.py:1-2": mean, "b.py:2-3": size, "c.py:1-2": mean}
     assert graph.payloads(range(len(graph))) == before
-    assert enhanced_payloads(graph, []) == {}
     broken = [r | {"docstring": 'x"""\n    y = 1\n    """'} for r in rows if r["docstring"]]
-    assert enhanced_payloads(graph, broken) == {}
+    assert enhanced_payloads(graph, []) == enhanced_payloads(graph, broken) == {}
 
 
 def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder):
@@ -303,38 +266,28 @@ def test_what_it_changes_in_retrieval(corpus, tmp_path, embedder):
 
 
 def test_the_change_over_a_benchmark_is_kept_beside_the_docstrings(corpus, tmp_path, embedder, monkeypatch):
-    monkeypatch.setattr(
-        enhancer, "load_benchmark", lambda name: [Task("T/0", name, "many bananas", "size", "", "")]
-    )
+    tasks = [Task("T/0", "x", "many bananas", "size", "", "")]
+    monkeypatch.setattr(enhancer, "load_benchmark", lambda name: tasks)
     with pytest.raises(UserError, match="no docstrings of qwen"):
         enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
     graph_and_rows(corpus, tmp_path)
-    found = enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
+    log = enhancer.measure_change(corpus, MODEL, "humaneval", tmp_path, embedder)
     counts = {"tasks": 1, "top1_changed": 1, "top1_enhanced": 1, "defines_before": 0, "defines_after": 1}
-    assert {name: found[name] for name in counts} == counts and found["mean_cosine_rise"] > 0
+    assert {name: log[name] for name in counts} == counts and log["mean_cosine_rise"] > 0
     (path,) = tmp_path.glob("enhanced/*/*.humaneval.change.json")
-    assert json.loads(path.read_text()) == found
+    assert json.loads(path.read_text()) == log
 
 
-def test_the_backend_stops_at_the_limit_and_where_it_is_told(tiny_model):
+def test_a_backend_stops_at_the_limit_and_where_it_is_told(tiny_model):
     backend = TransformersBackend(tiny_model, slots=2, dtype=torch.float32, chat=False, max_new_tokens=7)
     backend.ends = set()
-    found = {}
+    requests = [Request(str(i), "<|fim_prefix|>" + "ab" * i, "") for i in range(1, 4)]
 
-    def ask() -> list[tuple[int, str]]:
-        found.clear()
+    def ends() -> list[tuple[int, str]]:
+        rows = []
+        backend.generate(requests, lambda row, raw, finish: rows.append((len(row.tokens), finish)))
+        return rows
 
-        def done(row, raw, finish) -> None:
-            found[row.request.task_id] = (len(row.tokens), finish)
-
-        backend.generate([Request(str(i), "<|fim_prefix|>" + "ab" * i, "") for i in range(1, 5)], done)
-        return sorted(found.values())
-
-    assert ask() == [(7, "length")] * 4
+    assert ends() == [(7, "length")] * 3
     backend.stop = lambda text: len(backend.tokenizer(text)["input_ids"]) >= 3
-    assert all(count <= 7 and finish == "settled" for count, finish in ask())
-    backend.stop = partial(closed, fim=QWEN)
-    assert ask() == [(7, "length")] * 4
-    assert (
-        backend.stop('The end."""') and backend.stop("The end.<|fim_pad|>") and not backend.stop('The "end".')
-    )
+    assert all(count <= 7 and finish == "settled" for count, finish in ends())

@@ -106,51 +106,48 @@ LISTS = {
     "explanation": "A list keeps its order.",
     "examples": [{"explanation": "Make one:", "code": "x = [1,\n     2]"}],
 }
+MORE = ["one thing", "another", "a | b\n1 | two"]
+OF_RST = {
+    "explanation": ["A list keeps its order. See more.", "That is all."],
+    "examples": [
+        {"explanation": "Make one:", "code": ">>> x = [1,\n...      2]"},
+        {"explanation": "The append method adds:", "code": "x.append(3)"},
+    ],
+    "More": {
+        "explanation": ["Mind copy.", "New in version 3.11", *MORE],
+        "examples": [{"explanation": "list.sort(*, key=None): Sort in place:", "code": ">>> x.sort()"}],
+    },
+}
+OF_HTML = LISTS | {"More": {"explanation": [*MORE, "list.sort(): Sort in place.", "tail"]}}
+TOO_DEEP = "nested too deep: more than the parser takes"
 
 
 def headings(text: str, kind: str):
-    (found,) = structured([Document("d", text, kind)], "headings")
-    return found.value or found.reason
+    (result,) = structured([Document("d", text, kind)], "headings")
+    return result.value or result.reason
 
 
-def test_restructuredtext_with_sphinx():
-    assert headings(RST, "rst") == {
-        "Lists": {
-            "explanation": ["A list keeps its order. See more.", "That is all."],
-            "examples": [
-                {"explanation": "Make one:", "code": ">>> x = [1,\n...      2]"},
-                {"explanation": "The append method adds:", "code": "x.append(3)"},
-            ],
-            "More": {
-                "explanation": [
-                    "Mind copy.",
-                    "New in version 3.11",
-                    "one thing",
-                    "another",
-                    "a | b\n1 | two",
-                ],
-                "examples": [
-                    {"explanation": "list.sort(*, key=None): Sort in place:", "code": ">>> x.sort()"}
-                ],
-            },
-        }
-    }
-
-
-def test_markdown():
-    more = {"explanation": ["one thing", "another", "a | b\n1 | two"]}
-    assert headings(MARKDOWN, "markdown") == {"Lists": LISTS | {"More": more}}
-
-
-def test_html():
-    more = {"explanation": ["one thing", "another", "a | b\n1 | two", "list.sort(): Sort in place.", "tail"]}
-    assert headings(HTML, "html") == {"Lists": LISTS | {"More": more}}
-
-
-def test_plain_text():
-    text = "A title\n\nFirst\nparagraph.\n\n  \nSecond."
-    assert headings(text, "text") == {"A title": {"explanation": ["First\nparagraph.", "Second."]}}
-    assert headings("Only this.", "text") == {"explanation": "Only this."}
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        (RST, "rst", {"Lists": OF_RST}),
+        (MARKDOWN, "markdown", {"Lists": LISTS | {"More": {"explanation": MORE}}}),
+        (HTML, "html", {"Lists": OF_HTML}),
+        ("A title\n\nOne\nline.\n\n  \nTwo.", "text", {"A title": {"explanation": ["One\nline.", "Two."]}}),
+        ("Only this.", "text", {"explanation": "Only this."}),
+        ("", "rst", "nothing in it"),
+        (".. a comment\n", "rst", "nothing in it"),
+        (".. toctree::\n\n   a\n", "rst", "nothing in it"),
+        ("", "markdown", "nothing in it"),
+        ("<p> </p>", "html", "nothing in it"),
+        (" \n", "text", "nothing in it"),
+        ("<div>" * 3000 + "x", "html", TOO_DEEP),
+        ("> " * 3000 + "x", "markdown", TOO_DEEP),
+        ("a \ud800 b", "text", "half a surrogate pair in a text"),
+    ],
+)
+def test_documents_by_their_headings(text, kind, expected):
+    assert headings(text, kind) == expected
 
 
 BROKEN = """\
@@ -182,49 +179,14 @@ def test_broken_restructuredtext_keeps_its_words():
         assert word in text
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("", "rst"),
-        (".. a comment\n", "rst"),
-        (".. toctree::\n\n   a\n", "rst"),
-        ("", "markdown"),
-        ("<p> </p>", "html"),
-        (" \n", "text"),
-    ],
-)
-def test_a_document_that_yields_nothing(text, kind):
-    assert headings(text, kind) == "nothing in it"
-
-
-@pytest.mark.parametrize(("text", "kind"), [("<div>" * 3000 + "x", "html"), ("> " * 3000 + "x", "markdown")])
-def test_markup_nested_beyond_the_parser(text, kind):
-    assert headings(text, kind) == "nested too deep: more than the parser takes"
-
-
-def test_half_a_surrogate_is_refused():
-    assert headings("a \ud800 b", "text") == "half a surrogate pair in a text"
-
-
 def test_titles_twice_and_reserved():
     stream = [Event("heading", t, 1) for t in ("A", "A", "examples", "A", "")]
-    assert compose([*stream, Event("text", "x")]) == {
-        "A": {},
-        "A (2)": {},
-        "examples (2)": {},
-        "A (3)": {},
-        "": {"explanation": "x"},
-    }
+    expected = {"A": {}, "A (2)": {}, "examples (2)": {}, "A (3)": {}, "": {"explanation": "x"}}
+    assert compose([*stream, Event("text", "x")]) == expected
 
 
 def test_only_the_paragraph_before_the_code_explains_it():
-    stream = [
-        Event("text", "p1"),
-        Event("text", "p2"),
-        Event("code", "c1"),
-        Event("code", "c2"),
-        Event("text", "p3"),
-    ]
+    stream = [Event(*pair.split()) for pair in ("text p1", "text p2", "code c1", "code c2", "text p3")]
     stream += [Event("heading", "H", 1), Event("code", "c3"), Event("term", "t")]
     assert compose(stream) == {
         "explanation": ["p1", "p3"],
@@ -241,12 +203,11 @@ pieces = st.one_of(
 
 @given(st.lists(pieces, max_size=12))
 def test_every_piece_stands_once(parts):
-    value = compose(Event(*p) for p in parts)
-    leaves = [n[-1].partition(" ; value = ")[2] for n in tree(value)]
-    joined = " ".join(leaves)
+    rows = tree(compose(Event(*p) for p in parts))
+    joined = " ".join(payload.partition(" ; value = ")[2] for *_, payload in rows)
     for kind in ("text", "code", "term"):
-        for text in {p[1] for p in parts if p[0] == kind}:
-            assert joined.count(text) >= sum(p[1] == text for p in parts if p[0] == kind)
+        texts = [text for name, text, _ in parts if name == kind]
+        assert all(joined.count(text) >= texts.count(text) for text in texts)
 
 
 PARTS = {
@@ -254,16 +215,10 @@ PARTS = {
     "markdown": "{hashes} {title}\n\n{body}\n\n",
     "html": "<h{level}>{title}</h{level}><p>{body}</p>",
 }
+shapes = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 12)), min_size=1, max_size=8)
 
 
-def titles(text: str, kind: str) -> list[str]:
-    return [e.text for e in events(Document("d", text, kind)) if e.kind == "heading"]
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 12)), min_size=1, max_size=8),
-    st.sampled_from(list(PARTS)),
-)
+@given(shapes, st.sampled_from(list(PARTS)))
 @example([(1, 2), (2, 9), (3, 1), (2, 1)], "rst")
 def test_the_pieces_of_a_page_joined_are_the_page(shape, kind):
     level, page = 0, ""
@@ -272,11 +227,11 @@ def test_the_pieces_of_a_page_joined_are_the_page(shape, kind):
         title, body = f"Title {i}", "word " * words
         line, hashes = "=-~"[level - 1] * len(title), "#" * level
         page += PARTS[kind].format(title=title, line=line, hashes=hashes, level=level, body=body)
-    found = cut(page, kind, 60)
-    assert "".join(text for _, text in found) == page and found[0][0] == ""
-    for title, text in found[1:]:
-        assert titles(text, kind)[0] == title
-        assert len(text) <= 60 or len(titles(text, kind)) == 1
+    (first, _), *others = parts = cut(page, kind, 60)
+    assert "".join(text for _, text in parts) == page and first == ""
+    for title, text in others:
+        titles = [e.text for e in events(Document("d", text, kind)) if e.kind == "heading"]
+        assert titles[0] == title and (len(text) <= 60 or len(titles) == 1)
 
 
 def test_sections_with_an_overline_are_cut_above_it():
@@ -286,12 +241,12 @@ def test_sections_with_an_overline_are_cut_above_it():
 
 def test_each_document_goes_to_the_structurer_of_its_kind():
     documents = [Document("a/f", "f()\n\nDoes it.", "docstring"), Document("b", "T\n=\n\nx\n", "rst")]
-    found = structured([*documents, Document("c", "x = 1")])
-    assert [(s.document, s.value) for s in found] == [
-        ("a/f", {"f": {"signature": "f()", "summary": "Does it."}}),
-        ("b", {"T": {"explanation": "x"}}),
-        ("c", None),
-    ]
-    assert found[2].reason == "no tutorial: kind python"
+    docstring, tutorial, code = structured([*documents, Document("c", "x = 1")])
+    assert (docstring.document, docstring.value) == (
+        "a/f",
+        {"f": {"signature": "f()", "summary": "Does it."}},
+    )
+    assert (tutorial.document, tutorial.value) == ("b", {"T": {"explanation": "x"}})
+    assert (code.value, code.reason) == (None, "no tutorial: kind python")
     with pytest.raises(UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings"):
         structured(documents, "nosuch")

@@ -21,49 +21,48 @@ def test_the_shop_as_the_listing_builds_it():
     graph = build(SHOP, "as-published").graph
     assert {n.name: n.path for n in graph.nodes.values()} == file_map
     inherited = {pair for pair, labels in graph.edges.items() if labels != ("injects",)}
-    assert {pair for pair, labels in graph.edges.items() if labels == ("injects",)} == injects - inherited
+    assert graph.edges.keys() - inherited == injects - inherited
     assert all(len(labels) == 1 for labels in graph.edges.values())
 
 
-def graph(**files):
-    return graph_of({f"{name}.java": facts_of(source.encode()) for name, source in files.items()})
+def graph(*sources, **files):
+    files |= {f"{n}.java": source for n, source in enumerate(sources)}
+    return graph_of({name: facts_of(source.encode()) for name, source in files.items()})
 
 
-def test_the_last_file_of_a_name_gives_its_path_and_edges():
-    found = graph(
-        a="package a; class Item { X x; }", b="package b; class Item { Y y; }", c="class X {} class Y {}"
-    )
-    assert found.nodes["Item"].path == "b.java"
-    assert {e for e in found.edges if e[0] == "Item"} == {("Item", "Y")}
+@pytest.mark.parametrize(
+    ("sources", "edges"),
+    [
+        # Every type of a file has all its fields, and itself.
+        (
+            ["class A { static A instance; B b; } class B {}"],
+            {(a, b): ("injects",) for a in "AB" for b in "AB"},
+        ),
+        # Only what is written as one name is seen.
+        (
+            ["class A extends List<B> implements x.C { B[] b; Set<B> c; x.B d; A(B... e) {} }", "class B {}"],
+            {},
+        ),
+        # Inheritance replaces injects, and an interface extends nothing.
+        (["interface I {}", "class B implements I { I delegate; }"], {("B", "I"): ("implements",)}),
+        (["interface I {}", "interface J extends I {}"], {}),
+        (["class A {}", "class B extends A {}"], {("B", "A"): ("extends",)}),
+    ],
+)
+def test_edges(sources, edges):
+    assert graph(*sources).edges == edges
 
 
-def test_every_type_of_a_file_has_all_its_fields_and_itself():
-    found = graph(a="class A { static A instance; B b; } class B {}")
-    assert set(found.edges) == {("A", "A"), ("A", "B"), ("B", "A"), ("B", "B")}
-
-
-def test_only_what_is_written_as_one_name_is_seen():
-    found = graph(
-        a="class A extends List<B> implements x.C { C[] c; Set<C> d; x.C e; A(C... rest) {} }",
-        b="class B {}",
-        c="class C {}",
-    )
-    assert found.edges == {}
-
-
-def test_inheritance_replaces_injects_and_an_interface_extends_nothing():
-    assert graph(a="interface I {}", b="class B implements I { I delegate; }").edges == {
-        ("B", "I"): ("implements",)
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [("a.java", "b.java"), ("z.java", "a/Item.java")],  # files of a directory come before its directories
+)
+def test_the_last_file_of_a_name_in_the_order_of_a_walk_gives_its_path_and_edges(first, last):
+    both = {last: "class Item { Y y; }", first: "class Item { X x; } class X {} class Y {}"}
+    merged = graph(**both)
+    assert merged.nodes["Item"].path == last and {e for e in merged.edges if e[0] == "Item"} == {
+        ("Item", "Y")
     }
-    assert graph(a="interface I {}", b="interface J extends I {}").edges == {}
-    assert graph(a="class A {}", b="class B extends A {}").edges == {("B", "A"): ("extends",)}
-
-
-def test_files_come_in_the_order_of_a_walk():
-    """Those of a directory before those of the directories in it, whatever their names."""
-    files = {"a/Item.java": "class Item { X x; }", "z.java": "class Item { Y y; } class X {} class Y {}"}
-    nodes = graph_of({path: facts_of(source.encode()) for path, source in files.items()}).nodes
-    assert nodes["Item"].path == "a/Item.java"
 
 
 @pytest.mark.parametrize(

@@ -9,50 +9,58 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import networkx as nx
+from pydantic import TypeAdapter
 
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.remarks import first_few, shown
 from pkg_lib.core.store import write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered as in_order
 from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.types import listing, resolve
-from pkg_lib.graph.types.java import VERSION, Declared, Facts, Import, Reference, facts_of
-from pkg_lib.graph.types.scan import JavaTree, by_reason, scan
+from pkg_lib.graph.types.java import VERSION, Facts, facts_of
+from pkg_lib.graph.types.scan import SUFFIX, JavaTree, by_reason, reader, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
-Named = list[tuple[str, str]]  # (path, what is said of it)
-Rows = list[list[Any]]
-PARTS = Facts.__slots__
+FACTS = TypeAdapter(Facts)
 PART = 64  # files that a worker gets at a time, at least: an archive's directory is read again for each part
 WORTH_A_PROCESS = 200  # files; with fewer a second process takes longer to start than it saves
+Known = dict[str, tuple[str, Facts]]  # path -> SHA-256 of the file ("": it cannot be read), what it says
 
 
 @dataclass
 class BuiltGraph:
-    """A repository's graph and what went in. `seconds` by step; `parsed` files were not known to the store.
+    """A graph and what went in. `seconds` by step; `parsed`: how many files the store did not know."""
 
-    `skipped` gave no type: (path, reason); `remarks` of files that gave theirs nevertheless.
-    """
-
-    root: str
-    files: list[str]
+    tree: JavaTree
     facts: dict[str, Facts]
-    skipped: Named
-    remarks: Named
+    parsed: int
     resolution: resolve.Resolution = field(default_factory=resolve.Resolution)
     seconds: dict[str, float] = field(default_factory=dict)
-    parsed: int = 0
 
     @property
     def graph(self) -> TypeGraph:
         return self.resolution.graph
+
+    @property
+    def files(self) -> list[str]:
+        return sorted([*self.tree.paths, *(p for p, _ in self.tree.skipped if p.endswith(SUFFIX))])
+
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """(path, reason) of what gave no type."""
+        return sorted([*self.tree.skipped, *((p, f.reason) for p, f in self.facts.items() if f.reason)])
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """(path, remark) of files that gave their types nevertheless."""
+        return sorted((p, r) for p, f in self.facts.items() for r in f.remarks if not f.reason)
 
 
 def build(
@@ -66,30 +74,26 @@ def build(
 
     UserError for an unknown mode or extra, no process, a root that is neither or holds no Java.
     """
-    check(mode, processes, extra)
+    if processes < 1:
+        raise UserError(f"processes = {processes}: give 1 or more")
+    _check(mode, extra)
     with paused_collector():  # facts are many small tuples without a cycle
         start = time.perf_counter()
         tree = scan(root)
         scanned = time.perf_counter()
         known = _load(store) if store else {}
-        entries = dict(sorted(_facts(tree, known, processes)))
+        entries = _read(tree, known, processes)
         if store:
-            rows = ([path, sha, *map(partial(getattr, f), PARTS)] for path, (sha, f) in entries.items())
-            write_text(store, "".join(json.dumps(row) + "\n" for row in [{"version": VERSION}, *rows]))
-        seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
-        facts = {path: f for path, (_, f) in entries.items()}
-        skipped = sorted([*tree.skipped, *((p, f.reason) for p, f in facts.items() if f.reason)])
-        remarks = sorted((p, r) for p, f in facts.items() for r in f.remarks if not f.reason)
-        files = sorted({*tree.paths, *(p for p, _ in tree.skipped if p.endswith(".java"))})
+            _save(store, entries)
         parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in entries.items())
-        facts = {path: f for path, f in facts.items() if f.types}
-        built = BuiltGraph(str(root), files, facts, skipped, remarks, seconds=seconds, parsed=parsed)
-        return in_mode(built, mode, extra)
+        seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
+        facts = {path: facts for path, (_, facts) in entries.items()}
+        return in_mode(BuiltGraph(tree, facts, parsed, seconds=seconds), mode, extra)
 
 
 def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltGraph:
     """The same files' graph in a mode: pass two; the time of pass one is the same."""
-    check(mode, 1, extra)
+    _check(mode, extra)
     start = time.perf_counter()
     if mode == "resolved":
         resolution = resolve.graph_of(built.facts, extra)
@@ -99,65 +103,57 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
     return replace(built, resolution=resolution, seconds=steps | {"total": sum(steps.values())})
 
 
-def check(mode: str, processes: int, extra: Collection[str] = ()) -> None:
-    """UserError for an unknown mode or extra edges, or no process."""
+def _check(mode: str, extra: Collection[str]) -> None:
     if mode not in MODES:
-        raise UserError(f"unknown mode '{mode}'; choose from: {', '.join(MODES)}")
-    if processes < 1:
-        raise UserError(f"processes = {processes}: give 1 or more")
-    if unknown := sorted(set(extra) - set(resolve.EXTRA)):
-        raise UserError(f"unknown edges '{unknown[0]}'; choose from: {', '.join(resolve.EXTRA)}")
+        raise unknown("mode", mode, MODES)
+    if others := sorted(set(extra) - set(resolve.EXTRA)):
+        raise unknown("edges", others[0], resolve.EXTRA)
     if extra and mode != "resolved":
         raise UserError(f"mode {mode} has the paper's edges alone; give extra ones with mode resolved")
 
 
-def _facts(
-    tree: JavaTree, known: dict[str, tuple[str, Facts]], processes: int
-) -> Iterator[tuple[str, tuple[str, Facts]]]:
-    """(path, (SHA-256, facts)) of every file; one that cannot be read joins `tree.skipped`."""
+def _read(tree: JavaTree, known: Known, processes: int) -> Known:
+    """What every file says, by several processes where that is worth it."""
     size = max(PART, len(tree.paths) // (8 * processes))
     parts = [tree.paths[i : i + size] for i in range(0, len(tree.paths), size)]
-    old = [(str(tree.root), part, {p: known[p][0] for p in part if p in known}) for part in parts]
+    work = [(tree.root, part, {p: known[p][0] for p in part if p in known}) for part in parts]
     many = processes > 1 and len(tree.paths) - len(known) >= WORTH_A_PROCESS
-    answers = in_order(parse_part, old, min(processes, len(parts))) if many else map(parse_part, old)
-    for part, answer in zip(parts, answers, strict=True):
-        for path, value in zip(part, answer, strict=True):
-            if isinstance(value, str):
-                tree.skipped.append((path, value))
-            else:
-                sha, facts = value
-                yield path, (sha, known[path][1] if facts is None else facts)
+    answers = in_order(parse_part, work, min(processes, len(parts))) if many else map(parse_part, work)
+    rows = zip(tree.paths, chain.from_iterable(answers), strict=True)
+    return {path: (sha, facts or known[path][1]) for path, (sha, facts) in rows}
 
 
-def parse_part(work: tuple[str, list[str], dict[str, str]]) -> list[tuple[str, Facts | None] | str]:
-    """(root, paths, known SHA-256) -> of each path (SHA-256, facts, None where known), or a reason."""
+def parse_part(work: tuple[Path, list[str], dict[str, str]]) -> list[tuple[str, Facts | None]]:
+    """(root, paths, known SHA-256) -> of each path its SHA-256, and what it says unless that is known."""
     root, paths, known = work
-    answers: list[tuple[str, Facts | None] | str] = []
-    with JavaTree(Path(root)) as tree:
-        for path in paths:
-            data = tree.read(path)
-            sha = "" if isinstance(data, str) else hashlib.sha256(data).hexdigest()
-            answers.append((sha, None if known.get(path) == sha else facts_of(data)) if sha else data)
-    return answers
+    with reader(root) as read:
+        return [_parsed(read(path), known.get(path)) for path in paths]
 
 
-def _load(store: Path) -> dict[str, tuple[str, Facts]]:
+def _parsed(data: bytes | str, known: str | None) -> tuple[str, Facts | None]:
+    if isinstance(data, str):
+        return "", Facts(reason=data)
+    sha = hashlib.sha256(data).hexdigest()
+    return sha, None if sha == known else facts_of(data)
+
+
+def _save(store: Path, entries: Known) -> None:
+    rows: list[object] = [{"version": VERSION}]
+    for path, (sha, facts) in entries.items():
+        rows += [[path, sha, {name: getattr(facts, name) for name in Facts.__slots__}]] if sha else []
+    write_text(store, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _load(store: Path) -> Known:
     """What a store holds; nothing where there is none of this version. UserError for a damaged one."""
     if not store.exists():
         return {}
     try:
         head, *rows = map(json.loads, store.read_text("utf8").splitlines())
-        return {row[0]: (row[1], _restored(*row[2:])) for row in rows if head == {"version": VERSION}}
-    except (OSError, ValueError, TypeError, LookupError) as e:
+        same = rows if head == {"version": VERSION} else []
+        return {path: (sha, FACTS.validate_python(facts)) for path, sha, facts in same}
+    except (OSError, ValueError, TypeError) as e:
         raise UserError(f"{store} is no store of parsed files; delete it, it is made again") from e
-
-
-def _restored(
-    package: str, imports: Rows, types: Rows, references: Rows, reason: str, remarks: list[str]
-) -> Facts:
-    declared = tuple(Declared(*t[:4], tuple(t[4]), t[5]) for t in types)
-    names = tuple(Import(*i) for i in imports), declared, tuple(Reference(*r) for r in references)
-    return Facts(package, *names, reason, tuple(remarks))
 
 
 def save(graph: TypeGraph, path: Path) -> None:
@@ -169,7 +165,7 @@ def lines(built: BuiltGraph) -> list[str]:
     """What was built, one figure a line; of what was skipped the first paths a reason."""
     graph, about = built.graph, built.resolution
     counts = {"nodes": graph.node_counts(), "edges": graph.edge_counts()}
-    text = [f"{shown(built.root)}: {len(built.files):,} files, mode {graph.mode}"]
+    text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]
     text += [f"{sum(part.values()):,} {word}: {_listed(part)}" for word, part in counts.items()]
     text += [f"type names: {_listed(dict(about.references.most_common()))}"] if about.references else []
     clashes = [f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous]

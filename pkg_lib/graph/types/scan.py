@@ -10,8 +10,8 @@ import os
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,96 +22,80 @@ SUFFIX = ".java"
 MOST = 64 * 2**20  # bytes of one file that are read; a larger one is no source that anybody wrote
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
-UNREADABLE_DIRECTORY = "directory cannot be read"
-UNREADABLE = "cannot be read"
-NO_FILE = "no regular file"
-TOO_LARGE = f"larger than {MOST // 2**20} MB"
-EMPTY = "empty"
+UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
+NO_FILE, TOO_LARGE, EMPTY = "no regular file", f"larger than {MOST // 2**20} MB", "empty"
+# Of a damaged or encrypted archive, or one packed in an unknown way.
+ARCHIVE_FAULTS = (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError)
 
 
 @dataclass
 class JavaTree:
-    """A repository's files: sorted `paths` below the root; `skipped`: (path, reason).
-
-    Files are read below an opened tree: `with tree: tree.read(path)`.
-    """
+    """A repository's files: sorted `paths` below the root; `skipped`: (path, reason)."""
 
     root: Path
     paths: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    _archive: zipfile.ZipFile | None = field(default=None, repr=False)
-    _stack: ExitStack = field(default_factory=ExitStack, repr=False)
 
-    def __enter__(self) -> JavaTree:
-        if zipfile.is_zipfile(self.root):
-            self._archive = self._stack.enter_context(zipfile.ZipFile(self.root))
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self._archive = None
-        self._stack.close()
+@contextmanager
+def reader(root: Path) -> Iterator[Callable[[str], bytes | str]]:
+    """A function from a path to the file's bytes, or to the reason (text) why there are none."""
+    with ExitStack() as stack:
+        archive = stack.enter_context(zipfile.ZipFile(root)) if zipfile.is_zipfile(root) else None
 
-    def keep(self, path: str, size: int, reason: str = "") -> None:
-        """Takes a file, or names why it is left out."""
-        if reason := reason or (TOO_LARGE if size > MOST else "" if size else EMPTY):
-            self.skipped.append((path, reason))
-        else:
-            self.paths.append(path)
+        def read(path: str) -> bytes | str:
+            try:
+                return (archive.read(path) if archive else (root / path).read_bytes()) or EMPTY
+            except OSError as e:
+                return f"{UNREADABLE}: {e.strerror or type(e).__name__}"
+            except ARCHIVE_FAULTS as e:
+                return f"{UNREADABLE}: {type(e).__name__}"
 
-    def read(self, path: str) -> bytes | str:
-        """The file's bytes, or the reason (text) why there are none."""
-        try:
-            if self._archive:
-                return self._archive.read(path) or EMPTY
-            return (self.root / path).read_bytes() or EMPTY
-        except OSError as e:
-            return f"{UNREADABLE}: {e.strerror or type(e).__name__}"
-        # Damaged, encrypted, of an unknown method.
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as e:
-            return f"{UNREADABLE}: {type(e).__name__}"
+        yield read
 
 
 def scan(root: Path) -> JavaTree:
     """Finds the files; reads none. UserError where `root` is no directory or zip, or holds no Java."""
-    tree = JavaTree(root)
     if root.is_dir():
         if not os.access(root, os.R_OK | os.X_OK):
             raise UserError(f"{root} cannot be read; give a directory that may be")
-        _find_in_directory(tree)
+        files = list(_in_directory(root))
     elif root.is_file() and zipfile.is_zipfile(root):
         with zipfile.ZipFile(root) as archive:
             sizes = {i.filename: i.file_size for i in archive.infolist() if not i.is_dir()}
-        for name, size in sizes.items():
-            if name.endswith(SUFFIX):
-                tree.keep(name, size)
+        files = [(name, size, "") for name, size in sizes.items() if name.endswith(SUFFIX)]
     else:
         kind = "no zip archive" if root.is_file() else "no directory"
         raise UserError(f"{root} is {kind}; give one that holds {SUFFIX} files")
-    if not tree.paths and not tree.skipped:
+    tree = JavaTree(root)
+    for path, size, odd in sorted(files):
+        if reason := odd or (TOO_LARGE if size > MOST else "" if size else EMPTY):
+            tree.skipped.append((path, reason))
+        else:
+            tree.paths.append(path)
+    if not files:
         raise UserError(f"{root} holds no {SUFFIX} file; give a directory or zip archive that does")
-    tree.paths.sort()
-    tree.skipped.sort()
     return tree
 
 
-def _find_in_directory(tree: JavaTree) -> None:
-    def relative(path: str | Path) -> str:
-        return Path(path).relative_to(tree.root).as_posix()
-
-    def failed(e: OSError) -> None:
-        tree.skipped.append((relative(e.filename), f"{UNREADABLE_DIRECTORY}: {e.strerror}"))
-
-    for folder, folders, names in os.walk(tree.root, onerror=failed):
-        links = [p for name in folders if (p := Path(folder, name)).is_symlink()]
-        tree.skipped += [(relative(p) + "/", LINK) for p in links]  # no file, whatever its name ends with
-        for path in (Path(folder, name) for name in names if name.endswith(SUFFIX)):
+def _in_directory(root: Path) -> Iterator[tuple[str, int, str]]:
+    """(path, size, why it is left out: "" where it is not) of files, and of links and locked folders."""
+    failed: list[OSError] = []
+    for folder, folders, names in os.walk(root, onerror=failed.append):
+        below = Path(folder).relative_to(root)
+        for name in folders:
+            if Path(folder, name).is_symlink():
+                yield (below / name).as_posix() + "/", 0, LINK  # no file, whatever its name ends with
+        for name in (name for name in names if name.endswith(SUFFIX)):
             try:
-                about = path.lstat()
+                about = Path(folder, name).lstat()
             except OSError as e:
-                tree.skipped.append((relative(path), f"{UNREADABLE}: {e.strerror}"))
+                yield (below / name).as_posix(), 0, f"{UNREADABLE}: {e.strerror}"
                 continue
             odd = LINK if stat.S_ISLNK(about.st_mode) else "" if stat.S_ISREG(about.st_mode) else NO_FILE
-            tree.keep(relative(path), about.st_size, odd)
+            yield (below / name).as_posix(), about.st_size, odd
+    for e in failed:
+        yield Path(e.filename).relative_to(root).as_posix(), 0, f"{UNREADABLE_DIRECTORY}: {e.strerror}"
 
 
 def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
@@ -133,9 +117,9 @@ def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 def texts(tree: JavaTree) -> Iterator[tuple[str, str]]:
     """(path, text) of the files that can be read; the others join `tree.skipped`."""
-    with tree:
+    with reader(tree.root) as read:
         for path in tree.paths:
-            data = tree.read(path)
+            data = read(path)
             if isinstance(data, str):
                 tree.skipped.append((path, data))
             else:

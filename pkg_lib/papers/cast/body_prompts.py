@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from pkg_lib.data.functions import first_line
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.generation.extraction import Block
+from pkg_lib.generation.extraction import Region
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
 LEFT_TOKENS = 500
@@ -65,7 +65,7 @@ def settled(text: str) -> bool:
     return "```" in text and code_block(text).closed
 
 
-def code_block(text: str) -> Block:
+def code_block(text: str) -> Region:
     """The first fenced block with text in it; the whole text where there is none.
 
     A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the
@@ -79,12 +79,12 @@ def code_block(text: str) -> Block:
             opened, lines = True, []
         elif not _in_string(lines) and "".join(lines).strip():
             if line.strip() == "```" and line.endswith("\n"):
-                return Block("".join(lines), True)
+                return Region("".join(lines), True)
             if line.strip() == "```":  # at the text's very end: what comes next may still belong to this line
                 break
         elif _in_string(lines):
             lines.append(line)
-    return Block("".join(lines), False) if opened else Block(text, False)
+    return Region("".join(lines), False) if opened else Region(text, False)
 
 
 def _in_string(lines: Sequence[str]) -> bool:

@@ -16,8 +16,7 @@ from pkg_lib.analysis.tables import kind
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence
-from pkg_lib.papers.claims.published_cells import table
+from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 from pkg_lib.papers.pkg import replays
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
@@ -28,9 +27,8 @@ UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences")
 UNITS |= {"share": "percent", "topic_share": "percent", "tokens": "tokens"}
 # The published tables of HumanEval and of MBPP that a claim's columns stand in.
 TABLES = {"code": ("1", "2"), "text": ("3", "4"), "replayed": ("5", "6"), "tokens": ("9", "9")}
-Test = Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]
-# The paper beside its own tables: args and printed `cells` -> how a sentence is read -> the number.
-Check = Callable[[Mapping[str, Any]], Mapping[str, float]]
+# Of the paper beside its own tables: args and printed `cells` -> how a sentence is read -> the number.
+Checks = Mapping[str, Callable[[dict[str, Any]], Mapping[str, float]]]
 
 
 def published_effects(claim: Claim) -> pd.Series:
@@ -199,23 +197,21 @@ def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
         yield replace(claimed, n=run["functions"], effect=figures[claim.args["what"]], **about)
 
 
-TESTS: dict[str, Test] = {f.__name__: f for f in (paired, replayed, share, error_shift, tokens, graph)}
-TESTS |= {f.__name__: f for f in (topic_differences, topic_share, replayed_cells)}
+TESTS: dict[str, Callable[[StoredRuns, Claim, Evidence], Iterator[Evidence]]]
+TESTS = {f.__name__: f for f in (paired, replayed, share, error_shift, tokens, topic_differences)}
+TESTS |= {f.__name__: f for f in (topic_share, replayed_cells, graph)}
 TESTS |= {"unavailable": lambda *_: iter(())}
 
 
-def measure(
-    runs: StoredRuns, claims: Iterable[Claim], checks: Mapping[str, Check]
-) -> list[tuple[Claim, list[Evidence]]]:
+def measure(runs: StoredRuns, claims: Iterable[Claim], checks: Checks) -> list[tuple[Claim, list[Evidence]]]:
     """What each claim's test or check gives on these runs; empty where nothing was measured."""
-    return [
-        (c, _checked(c, checks[c.test]) if c.test in checks else [*TESTS[c.test](runs, c, claimed_by(c))])
-        for c in claims
-    ]
 
+    def evidence(claim: Claim) -> Iterator[Evidence]:
+        claimed = claimed_by(claim)
+        if claim.test not in checks:
+            return TESTS[claim.test](runs, claim, claimed)
+        about = {"subject": "the paper's tables", "n": 1, "exact": True, "source": PRINTED}
+        readings = checks[claim.test](claim.args | {"cells": claim.cells})
+        return (replace(claimed, where=where, effect=float(v), **about) for where, v in readings.items())
 
-def _checked(claim: Claim, check: Check) -> list[Evidence]:
-    """The readings of a check, which needs no run, as evidence."""
-    paper = replace(claimed_by(claim), subject="the paper's tables", n=1, exact=True, source=PRINTED)
-    readings = check({**claim.args, "cells": claim.cells})
-    return [replace(paper, where=reading, effect=float(value)) for reading, value in readings.items()]
+    return [(claim, list(evidence(claim))) for claim in claims]

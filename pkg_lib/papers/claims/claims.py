@@ -9,8 +9,10 @@ import math
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
+import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -24,6 +26,13 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclu
 MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
 OVERALL = (REPRODUCED, CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED)
 DIRECTED = ("above", "below")
+PASS_RATES = ("model", "method", "pass_at_1_percent")
+# What the rows, columns and cells are of the tables that are not of pass@1.
+LAYOUTS = {
+    "7": ("setting", "error_type", "count"),
+    "8": ("method", "step", "value"),
+    "9": ("tokenizer", "method", "avg_tokens"),
+}
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
 
@@ -38,8 +47,8 @@ class Claim:
     says: str
     test: str
     needs: str
-    args: dict[str, Any] = field(default_factory=dict, hash=False)
-    cells: tuple[tuple[Any, ...], ...] = ()
+    args: dict[str, Any] = field(default_factory=dict)
+    cells: list[list[Any]] = field(default_factory=list)
 
     @property
     def relation(self) -> str:
@@ -104,8 +113,27 @@ class Assessed:
 
 def load() -> list[Claim]:
     """The claims in the order of their file."""
-    rows = tomllib.loads((HERE / "reference" / "claims.toml").read_text("utf8"))["claim"]
-    return [Claim(**row | {"cells": tuple(map(tuple, row.get("cells", ())))}) for row in rows]
+    text = (HERE / "reference" / "claims.toml").read_text("utf8")
+    return [Claim(**row) for row in tomllib.loads(text)["claim"]]
+
+
+@cache
+def table(number: str, version: str = "second") -> pd.DataFrame:
+    """A published table, row x column, in printed order; NaN where it has no such cell."""
+    (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
+    row, column, value = LAYOUTS.get(number, PASS_RATES)
+    cells = pd.read_csv(path, keep_default_na=False)
+    wide = cells.pivot(index=row, columns=column, values=value).astype(float)
+    wide = wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    for r, c, v in first_version(number) if version == "first" else ():
+        wide.loc[r, c] = v
+    return wide
+
+
+def first_version(number: str) -> list[tuple[str, str, float]]:
+    """(row, column, value) of the cells of a table that stand only so in the first version."""
+    cells = pd.read_csv(HERE / "reference" / "pkg_first_version.csv", dtype={"table": str, "value": float})
+    return list(cells.loc[cells["table"] == number, ["row", "column", "value"]].itertuples(False, None))
 
 
 def allowed(relation: str, target: float) -> tuple[float, float]:

@@ -7,18 +7,16 @@ that each chunk's lines are known. Text is cut at blank lines, else line ends, s
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 SIZE, OVERLAP = 1000, 100
 SEPARATORS = ("\n\n", "\n", " ", "")
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TextChunk:
+class TextChunk(NamedTuple):
     """A part of a file; `first` and `last` are its lines, from 1; `id` is path#number, from 0."""
 
     path: str
@@ -30,29 +28,28 @@ class TextChunk:
 
 def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[TextChunk]:
     """A file's chunks; none where it holds only white space."""
-    ends = [m.start() for m in re.finditer("\n", text)]
-    chunks = []
+    chunks, line, before = [], 1, 0
     for n, (start, end) in enumerate(split(text, size, overlap)):
-        first, last = bisect_right(ends, start - 1) + 1, bisect_right(ends, end - 2) + 1
-        chunks.append(TextChunk(path, f"{path}#{n}", text[start:end], first, last))
+        line, before = line + text.count("\n", before, start), start
+        chunk = text[start:end]
+        chunks.append(TextChunk(path, f"{path}#{n}", chunk, line, line + chunk.count("\n")))
     return chunks
 
 
-def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Span]:
-    """(start, end) of each chunk without white space around it. ValueError: overlap not below size."""
-    if not 0 <= overlap < size:
-        raise ValueError(f"overlap {overlap} is not below the size {size}")
-    spans = []
+def split(text: str, size: int = SIZE, overlap: int = OVERLAP) -> Iterator[Span]:
+    """(start, end) of each chunk without white space around it; the overlap is below the size."""
     for start, end in _recurse(text, (0, len(text)), SEPARATORS, size, overlap):
         part = text[start:end]
-        spans.append((start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())))
-    return [(start, end) for start, end in spans if start < end]
+        if part.strip():
+            yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
 def _recurse(text: str, span: Span, separators: tuple[str, ...], size: int, overlap: int) -> Iterator[Span]:
     at = next(i for i, s in enumerate(separators) if not s or text.find(s, *span) >= 0)
     finer, small = separators[at + 1 :], []
-    for piece in _pieces(text, span, separators[at]):
+    # The text is cut before each separator, which stays at the start of what follows.
+    places = (m.start() for m in re.compile(re.escape(separators[at])).finditer(text, *span))
+    for piece in pairwise([span[0], *(p for p in places if span[0] < p < span[1]), span[1]]):
         if piece[1] - piece[0] < size:
             small.append(piece)
             continue
@@ -60,13 +57,6 @@ def _recurse(text: str, span: Span, separators: tuple[str, ...], size: int, over
         small = []
         yield from _recurse(text, piece, finer, size, overlap) if finer else [piece]
     yield from _merged(small, size, overlap)
-
-
-def _pieces(text: str, span: Span, separator: str) -> Iterator[Span]:
-    """The text cut before each separator, which stays at the start of what follows."""
-    places = (m.start() for m in re.compile(re.escape(separator)).finditer(text, *span))
-    cuts = [span[0], *(p for p in places if span[0] < p < span[1]), span[1]]
-    yield from pairwise(cuts)
 
 
 def _merged(pieces: list[Span], size: int, overlap: int) -> Iterator[Span]:

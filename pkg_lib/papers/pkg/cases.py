@@ -1,23 +1,28 @@
-"""Case studies (Appendix B.5): one task without retrieval and with a column, and what led to both verdicts.
+"""Single tasks without retrieval and with a column, and what led to both verdicts (Appendix B.5).
 
-What may not be copied into results/, or cannot be had here, is Hidden, with the reason. The text of models
-and corpora is not to be trusted: the template escapes all of it.
+For `python -m pkg_lib show` and the notebook case_studies, from stored results alone. A page for the user's
+own eyes holds all that is at hand; one that goes into results/ (`public`) only what may be copied.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
+from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
-from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, UserError
+from pkg_lib.core.store import results_dir, slug, stem, write_text
+from pkg_lib.core.types import NOTHING, Context, Document, Generation, Outcome, Task, UserError
+from pkg_lib.data.corpora import redistributable
 from pkg_lib.execution.errors import split_detail
+from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.study import STUDY
+from pkg_lib.graph.text.structure import structured
 from pkg_lib.papers.pkg.graph_figures import inline, subgraph
-from pkg_lib.retrieval.trace import Traced
-
-_UNDEFINED = re.compile(r"name '(\w+)' is not defined")
+from pkg_lib.retrieval.trace import Traced, trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,91 @@ class Case:
         return [(line[:1], line[1:]) for line in lines[3:]]
 
 
+@dataclass
+class ColumnCases:
+    """The cases of one run and column."""
+
+    run: Run
+    column: str
+    public: bool
+
+    @cached_property
+    def contexts(self) -> dict[str, Context]:
+        """task id -> the column's stored context."""
+        return {c.task_id: c for c in self.run.contexts(self.column)}
+
+    @cached_property
+    def outcomes(self) -> tuple[dict[str, Outcome], dict[str, Outcome]]:
+        """task id -> stored verdict, without retrieval and with the column."""
+        return self.run.outcomes(BASELINE), self.run.outcomes(self.column)
+
+    @cached_property
+    def _generated(self) -> list[tuple[dict[str, Generation], dict[str, str]]]:
+        """(task id -> completion, task id -> solution) without retrieval and with the column."""
+        return [(self.run.completions(c), self.run.solutions(c)) for c in (BASELINE, self.column)]
+
+    @cached_property
+    def _documents(self) -> dict[str, Document]:
+        return {d.id: d for d in self.run.knowledge.documents}
+
+    @property
+    def _withheld(self) -> bool:
+        """Whether the tasks' texts are left out; then nothing depends on whether they can be had here."""
+        return self.public and not self.run.rules.copyable
+
+    def case(self, task_id: str) -> Case:
+        """One task with what stands behind its verdicts without and with the column."""
+        task = next(t for t in self.run.tasks if t.id == task_id)
+        context, entry_point = self.contexts.get(task_id), "" if self._withheld else task.entry_point
+        traced = self._traced(context)
+        text = traced if isinstance(traced, Hidden) else traced.text
+        if context is not None and context.text is not None:
+            text = context.text
+        sides = self._side(0, BASELINE, task_id), self._side(1, self.column, task_id)
+        prompt = self._prompt(task, sides[0].completion)
+        return Case(task_id, self.run.heading, entry_point, prompt, context, text, traced, sides)
+
+    def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
+        if self._withheld:
+            sha = completion.meta.get("prompt_sha256", "") if completion else ""
+            known = f"; the whole prompt without retrieval has SHA-256 {sha}" if sha else ""
+            why = f"tasks of {self.run.rules.title} are not copied into results/"
+            return Hidden(f"not shown, since {why}{known}")
+        return Hidden(f"not at hand ({self.run.tasks_absent})") if self.run.tasks_absent else task.prompt
+
+    def _side(self, number: int, column: str, task_id: str) -> Side:
+        outcome = self.outcomes[number][task_id]
+        if self._withheld:  # the detail's second half is a test of the benchmark
+            outcome = replace(outcome, detail=split_detail(outcome.detail)[0])
+        completions, solutions = self._generated[number]
+        return Side(column, completions.get(task_id), solutions.get(task_id), outcome)
+
+    def _traced(self, context: Context | None) -> Traced | Hidden:
+        if context is None:
+            return Hidden("not stored")
+        if context.sha256 == NOTHING:
+            return Traced("")
+        if self.public and not redistributable(self.run.corpus):
+            texts = f"texts of {self.run.corpus} are not copied into results/"
+            return Hidden(f"not shown, since {texts}; source and digest stand above")
+        try:
+            return trace(context, self._documents, getattr(self.run.knowledge, "structure", structured))
+        except UserError as e:
+            return Hidden(f"not at hand ({e})")
+
+
+def column_of(run: Run, column: str) -> str:
+    """The column that is set against None; "" takes the corpus' last, Block-PKG or JSON-PKG.
+
+    UserError for another one, and for None, Reranked and Ideal, which have no context.
+    """
+    offered = [c for c in run.retrievers if c != BASELINE]
+    if column and column not in offered:
+        where = f"for a case of corpus {run.corpus}"
+        raise UserError(f"unknown column '{column}' {where}; choose from: {', '.join(offered)}")
+    return column or offered[-1]
+
+
 def score(context: Context | None) -> float | None:
     """The retriever's score of a context; None where nothing was found or the score was not published."""
     if context is None or context.sha256 == NOTHING or context.source.startswith("published/"):
@@ -77,28 +167,18 @@ def measure(column: str) -> str:
     return "BM25 score" if column.endswith("BM25") else "cosine"
 
 
-def ranked(tasks: Sequence[str], contexts: Mapping[str, Context], count: int) -> list[str]:
-    """The first `count` tasks by score; those of equal score, and last those of none, in the order given."""
-    if count < 1:
-        raise UserError(f"count is {count}; show at least 1 case of each kind")
-    scores = {t: score(contexts.get(t)) for t in tasks}
-    return sorted(tasks, key=lambda t: (scores[t] is None, -(scores[t] or 0.0)))[:count]
-
-
 def sentence(case: Case) -> str:
     """What changed and beside which context, in words."""
     before, after = case.sides
-    words = [
-        f"{case.task_id}: {_verdict(before)} without retrieval and {_verdict(after)} with {case.column}.",
-        _about_context(case),
-    ]
+    verdicts = f"{_verdict(before)} without retrieval and {_verdict(after)} with {case.column}"
+    words = [f"{case.task_id}: {verdicts}.", _about_context(case)]
     if before.solution is not None and after.solution is not None:
         marks = [mark for mark, _ in case.diff]
         change = f"The solution lost {marks.count('-')} lines and gained {marks.count('+')}."
         words.append(change if marks else "Both solutions are the same.")
-    undefined = _UNDEFINED.search(after.outcome.detail)
+    undefined = re.search(r"name '(\w+)' is not defined", after.outcome.detail)
     if undefined and isinstance(case.text, str):
-        stands = "stands" if re.search(rf"\b{re.escape(undefined[1])}\b", case.text) else "does not stand"
+        stands = "stands" if re.search(rf"\b{undefined[1]}\b", case.text) else "does not stand"
         words.append(f"The undefined name {undefined[1]} {stands} in the context.")
     return " ".join(words)
 
@@ -118,25 +198,42 @@ def _about_context(case: Case) -> str:
     return f"The context{scored} {verb} {case.entry_point or 'the function asked for'}."
 
 
-def fragment(case: Case, level: int, titled: bool = True) -> str:
-    """One case as HTML with headings of `level`; `titled`: what changed stands above it."""
+def fragment(case: Case, level: int) -> str:
+    """One case as HTML with headings of `level`; the text of models and corpora is escaped."""
     has_graph = isinstance(case.traced, Traced) and case.traced.graph is not None
-    parts = {"prompt": case.prompt, "text": case.text, "traced": case.traced}
-    html = render(
-        "case.html.j2",
-        case=case,
-        level=level,
-        said=sentence(case) if titled else "",
-        drawing=inline(subgraph(case.traced)) if has_graph else "",
-        details=[split_detail(side.outcome.detail) for side in case.sides],
-        hidden={name: part.why if isinstance(part, Hidden) else "" for name, part in parts.items()},
-        score=score(case.context),
-        measure=measure(case.column),
-    )
-    return html.encode("utf8", "replace").decode("utf8")  # a file cannot hold lone surrogates
+    about = {"score": score(case.context), "measure": measure(case.column), "level": level}
+    about["drawing"] = inline(subgraph(case.traced)) if has_graph else ""
+    about["details"] = [split_detail(side.outcome.detail) for side in case.sides]
+    return render("case.html.j2", case=case, **about)
 
 
 def page(case: Case) -> str:
     """One case as a page of its own: no script, no network."""
-    html = render("case_page.html.j2", case=case, body=fragment(case, 2))
-    return html.encode("utf8", "replace").decode("utf8")
+    return render("case_page.html.j2", case=case, sentence=sentence(case), body=fragment(case, 2))
+
+
+def show(
+    model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
+) -> Path:
+    """Writes the page of one task from what is stored and returns its path.
+
+    Without a corpus the study's first for the benchmark is taken. UserError for an unknown name or an empty
+    store.
+    """
+    corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), STUDY[0].corpus)
+    run = Run(model, benchmark, corpus)
+    column = column_of(run, column)
+    tasks = [t.id for t in run.tasks]
+    if task_id not in tasks:
+        raise UserError(f"unknown task '{task_id}' of {benchmark}; choose from: {tasks[0]} to {tasks[-1]}")
+    case = ColumnCases(run, column, public=False).case(task_id)
+    if not any(side.solution is not None for side in case.sides):
+        folder = run.results / "evaluations" / model / benchmark
+        stored = ", ".join(sorted(f"{p.parent.name} {p.stem}" for p in folder.glob("*/*.jsonl"))) or "nothing"
+        command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {corpus}"
+        nothing = f"no completion is stored for {task_id} without or with {column}"
+        raise UserError(f"{nothing}; {command} makes them (stored: {stored})")
+    name = f"{stem(model, benchmark, corpus)}.{slug(task_id.replace('/', '-'))}.{slug(column)}.html"
+    path = output or results_dir() / "shown" / name
+    write_text(path, page(case))
+    return path

@@ -77,8 +77,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
     for (path, task_id), before, after in zip(paths.items(), ["", *ids], [*ids[1:], ""], strict=False):
         around = {"task": texts.get(task_id), "task_id": task_id, "before": before, "after": after}
         text = render("task.html.j2", **shared, **around, **_view(task_id, runs))
-        # A model's text may hold half a character.
-        write_text(path, text.encode("utf8", "replace").decode("utf8"))
+        write_text(path, text)
     shades = [(i, file_of(i), *_solved(i, runs)) for i in ids]
     write_text(index, render("task_index.html.j2", **shared, shades=shades, mark=mark))
     return {index, *paths}
