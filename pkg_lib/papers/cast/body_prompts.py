@@ -33,7 +33,7 @@ def context_text(
     chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS
 ) -> tuple[str, list[Chunk]]:
     """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
-    from pkg_lib.retrieval.chunks import fill  # here, since it loads numpy
+    from pkg_lib.retrieval.chunks import fill  # which loads numpy
 
     intro = "the below code fragment can be found in:"
     shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
