@@ -73,10 +73,9 @@ class Browser:
 
     def escape(self) -> None:
         """Presses the key."""
+        key = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
         for kind in ("rawKeyDown", "keyUp"):
-            self.send(
-                "Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27
-            )
+            self.send("Input.dispatchKeyEvent", type=kind, **key)
 
     def click(self, element: str) -> None:
         """A click of the mouse on the middle of an element, given as a JavaScript expression."""

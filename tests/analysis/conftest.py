@@ -1,11 +1,16 @@
-"""Verdict frames for the tests of tables, figures and report."""
+"""Verdict frames for the tests of tables, figures and report; the committed report."""
+
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 from checks import CODE
 
+from pkg_lib.analysis import report
 from pkg_lib.analysis.tables import single
+from pkg_lib.core.store import ROOT
+from pkg_lib.papers.pkg import task_pages
 
 
 def make_verdicts(n=40, seed=1, columns=CODE):
@@ -29,3 +34,17 @@ def verdicts():
 def controls(verdicts):
     wanted = {"return None": False, "canonical solution": True}
     return {name: pd.Series(value, verdicts.index, dtype="boolean") for name, value in wanted.items()}
+
+
+MODEL = "qwen2.5-coder-0.5b-instruct"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The first page of the committed report, with HumanEval's tasks by one model and without notebooks."""
+    results = tmp_path_factory.mktemp("results")
+    shutil.copytree(ROOT / "results" / "tables", results / "tables")
+    for folder in ("figures", f"evaluations/{MODEL}/humaneval"):
+        (results / folder).parent.mkdir(parents=True, exist_ok=True)
+        (results / folder).symlink_to(ROOT / "results" / folder)
+    return report.build_report(results, task_pages.build)

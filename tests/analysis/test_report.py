@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -12,9 +13,10 @@ from checks import CODE
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from pkg_lib.analysis import report
-from pkg_lib.analysis.contents import Section, pages
+from pkg_lib.analysis.contents import Section, items, pages
 from pkg_lib.analysis.tables import points
 from pkg_lib.core.types import UserError
+from pkg_lib.experiment.study import NOTEBOOKS
 from pkg_lib.papers.pkg.pass_tables import pass_table
 
 PAGE = "m-0_5b.humaneval.textbook-stdlib"
@@ -237,3 +239,37 @@ def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_amon
         in text
     )
     assert text.count("<circle") == len(gaps)
+
+
+WANTED = {
+    "PKG paper, tables": {*(f"Table {n}" for n in range(1, 10)), "Claim ledger"},
+    "PKG paper, figures": {f"Figure {n}" for n in range(3, 13)},
+    "cAST paper": {f"Table {n}" for n in range(1, 6)},
+    "DKB paper": {f"Table {n}" for n in range(1, 10)},
+}
+
+
+def test_every_table_and_figure_of_the_papers_is_one_click_from_the_first_page_at_a_place_that_is_made(site):
+    text = site.read_text("utf8")
+    assert broken(site) == [] and "not measured (" not in text
+    for paper, names in WANTED.items():
+        listed = [i.item for i in items() if i.paper == paper]
+        assert names <= set(listed) and len(listed) == len(set(listed))
+    for item in items():
+        assert f">{item.item}</a> {item.about.replace(chr(39), '&#39;')}" in text, item
+        code = (NOTEBOOKS / f"{item.notebook}.ipynb").read_text("utf8")
+        assert not item.place or f'\\"{item.place}\\"' in code or f'.{item.place}\\"' in code, item
+
+
+def test_an_item_of_an_experiment_that_is_not_there_says_what_it_waits_for(site, tmp_path):
+    shutil.copytree(
+        site.parent / "tables", tmp_path / "tables", ignore=shutil.ignore_patterns("*rq2_text_pkg*")
+    )
+    index = report.build_report(tmp_path)
+    assert "not measured (notebook rq2_text_pkg on HumanEval)" in index.read_text("utf8")
+    assert broken(index) == []
+
+
+def test_no_page_is_too_large_to_read(site):
+    sizes = [p.stat().st_size for p in site.parent.rglob("*.html")]
+    assert len(sizes) > 100 and max(sizes) < 300_000
