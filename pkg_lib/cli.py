@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from pkg_lib.core.models import MODELS
-from pkg_lib.core.registry import load_plugins, plugins
+from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -418,8 +418,7 @@ def lab(context: typer.Context) -> None:
 def list_names() -> None:
     """The names that `run` takes."""
     names = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
-    for kind, of in (names | {"notebooks": study.notebooks()}).items():
-        typer.echo(f"{kind}: {', '.join(repr(n) if ',' in n else n for n in of)}")
+    say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 
 
 def main() -> int:

@@ -25,19 +25,15 @@ from pkg_lib.experiment.run import Run
 REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
 
 
-def changed(folder: Path, target: Path) -> Path:
+@pytest.fixture(scope="session")
+def other_model(tiny_model, tmp_path_factory) -> Path:
     """The same model with other weights."""
     from safetensors.torch import load_file, save_file
 
-    shutil.copytree(folder, target)
-    weights = {name: -tensor for name, tensor in load_file(target / "model.safetensors").items()}
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
-    return target
-
-
-@pytest.fixture(scope="session")
-def other_model(tiny_model, tmp_path_factory) -> Path:
-    return changed(tiny_model, tmp_path_factory.mktemp("other") / "model")
+    folder = shutil.copytree(tiny_model, tmp_path_factory.mktemp("other") / "model")
+    weights = {name: -tensor for name, tensor in load_file(tiny_model / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 @pytest.fixture
@@ -55,27 +51,25 @@ def complete(results: Path, limit: int = 2) -> dict[str, Generation]:
     return tiny.completions("None")
 
 
-def lines(results: Path) -> list[dict]:
-    return [
-        json.loads(x)
-        for x in (results / "generations/tiny/humaneval/none/none.jsonl").read_text().splitlines()
-    ]
+def revisions(completions: dict[str, Generation]) -> set[str]:
+    return {g.meta["revision"] for g in completions.values()}
+
+
+def tokens(completions: dict[str, Generation]) -> list[list[int]]:
+    return [g.tokens for g in completions.values()]
 
 
 def test_a_model_of_a_directory(results, tiny_model, other_model, tmp_path, monkeypatch):
-    folder = shutil.copytree(tiny_model, tmp_path / "mine")
+    folder = shutil.copytree(tiny_model, tmp_path / "directory")
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", str(folder), "chat", 0.001))
+    stored = results / "generations/tiny/humaneval/none/none.jsonl"
     first = complete(results)
-    assert len(first) == 2 and len(lines(results)) == 2
-    assert complete(results) == first and len(lines(results)) == 2  # nothing is made twice
+    assert complete(results) == first and len(stored.read_text().splitlines()) == 2  # nothing is made twice
     shutil.copy(other_model / "model.safetensors", folder / "model.safetensors")
     second = complete(results)
-    assert len(lines(results)) == 4 and {g.key for g in first.values()}.isdisjoint(
-        g.key for g in second.values()
-    )
-    assert [g.tokens for g in first.values()] != [g.tokens for g in second.values()]
-    revisions = [{g.meta["revision"] for g in made.values()} for made in (first, second)]
-    assert all(len(r) == 1 for r in revisions) and revisions[0] != revisions[1]
+    assert len(stored.read_text().splitlines()) == 4 and tokens(first) != tokens(second)
+    assert {g.key for g in first.values()}.isdisjoint(g.key for g in second.values())
+    assert len(revisions(first)) == len(revisions(second)) == 1 and revisions(first) != revisions(second)
     shutil.rmtree(folder)  # a reader without the weights sees what was made with them last
     assert Run("tiny", limit=2, results=results).completions("None") == second
 
@@ -109,53 +103,28 @@ def test_a_hub_that_does_not_answer_is_told_before_retrieval(results, hub, monke
         fetch("tiny")
 
 
-class Hub:
-    """A hub with one repository: commit -> directory, and the commit that main means."""
+class Hub(ThreadingHTTPServer):
+    """A hub with one repository: commit -> directory, the commit that main means, and the paths it has sent."""
 
     def __init__(self, commits: dict[str, Path]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.commits, self.main, self.sent = commits, OLD, []
-        hub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_HEAD(self) -> None:
-                hub.answer(self, body=False)
-
-            def do_GET(self) -> None:
-                hub.answer(self, body=True)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.server.serve_forever, daemon=True).start()
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        self.address = f"http://127.0.0.1:{self.server_port}"
+        Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-    def answer(self, request: BaseHTTPRequestHandler, body: bool) -> None:
-        path = urlsplit(request.path).path
-        found, headers = self.content(path)
-        request.send_response(200 if found is not None else 404)
-        for name, value in (headers | {"Content-Length": str(len(found or b""))}).items():
-            request.send_header(name, value)
-        request.end_headers()
-        if body and found:
-            self.sent += [path] if "/resolve/" in path else []
-            request.wfile.write(found)
+        self.shutdown()
+        self.server_close()
 
     def content(self, path: str) -> tuple[bytes | None, dict[str, str]]:
         if path == "/":
             return b"", {}
         resolve = path.removeprefix(f"/{REPO}/resolve/").split("/", 1)
         commit = self.main if resolve[0] == "main" else resolve[0]
-        if (
-            len(resolve) == 2
-            and commit in self.commits
-            and (file := self.commits[commit] / resolve[1]).is_file()
-        ):
-            return file.read_bytes(), {"ETag": f'"{commit[:8]}-{file.name}"', "X-Repo-Commit": commit}
+        if len(resolve) == 2 and commit in self.commits:
+            file = self.commits[commit] / resolve[1]
+            mark = {"ETag": f'"{commit[:8]}-{file.name}"', "X-Repo-Commit": commit}
+            return (file.read_bytes(), mark) if file.is_file() else (None, {})
         rest = path.removeprefix(f"/api/models/{REPO}")
         commit = rest.rpartition("/")[2] if rest else self.main
         if rest == path or commit not in self.commits:
@@ -166,40 +135,57 @@ class Hub:
         return json.dumps(files if "/tree/" in rest else about).encode(), {"Content-Type": "application/json"}
 
 
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        content, headers = self.server.content(path)
+        self.send_response(404 if content is None else 200)
+        for name, value in (headers | {"Content-Length": str(len(content or b""))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET" and content:
+            self.server.sent += [path] if "/resolve/" in path else []
+            self.wfile.write(content)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
 @pytest.fixture
 def hub(tiny_model, other_model, tmp_path, monkeypatch):
     """A hub whose main branch is the tiny model's old commit; the model `tiny` is its repository."""
     from huggingface_hub import constants
 
-    made = Hub({OLD: tiny_model, NEW: other_model})
-    for name, value in {"ENDPOINT": made.address, "HF_HUB_CACHE": str(tmp_path / "hub")}.items():
-        monkeypatch.setattr(constants, name, value)
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", made.address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    monkeypatch.setenv("HF_ENDPOINT", made.address)
+    started = Hub({OLD: tiny_model, NEW: other_model})
+    template = started.address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "ENDPOINT", started.address)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setenv("HF_ENDPOINT", started.address)
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001))
-    yield made
-    made.close()
+    yield started
+    started.close()
 
 
 def test_all_completions_of_a_results_directory_are_of_one_commit(results, hub, tmp_path):
     first = complete(results, limit=1)
-    assert {g.meta["revision"] for g in first.values()} == {OLD}
+    assert revisions(first) == {OLD}
     hub.main = NEW
     both = complete(results, limit=2)
-    assert {g.meta["revision"] for g in both.values()} == {OLD} and both.items() >= first.items()
+    assert revisions(both) == {OLD} and both.items() >= first.items()
     assert not any(NEW in path for path in hub.sent)
     elsewhere = complete(tmp_path / "elsewhere", limit=2)
-    assert {g.meta["revision"] for g in elsewhere.values()} == {NEW}
+    assert revisions(elsewhere) == {NEW}
     assert {g.key for g in elsewhere.values()}.isdisjoint(g.key for g in both.values())
-    assert [g.tokens for g in elsewhere.values()] != [g.tokens for g in both.values()]
+    assert tokens(elsewhere) != tokens(both)
 
 
 def test_a_pinned_commit_is_the_one_that_is_loaded(results, hub, monkeypatch):
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision=NEW))
     assert fetch("tiny").name == NEW
-    assert {g.meta["revision"] for g in complete(results).values()} == {NEW}
+    assert revisions(complete(results)) == {NEW}
     assert not any(OLD in path for path in hub.sent)
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision="c" * 40))
     with pytest.raises(UserError, match=r"commit cccccccccccc of someone/tiny cannot be had"):
@@ -210,7 +196,7 @@ def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
     first = complete(results, limit=1)
     hub.close()
     assert complete(results, limit=2).items() >= first.items()
-    assert {g.meta["revision"] for g in complete(tmp_path / "elsewhere", limit=1).values()} == {OLD}
+    assert revisions(complete(tmp_path / "elsewhere", limit=1)) == {OLD}
 
 
 def test_reading_asks_no_hub(results, hub, monkeypatch):

@@ -22,7 +22,13 @@ PAPERS = ("pkg_lib.papers.cast.function_bodies",)  # by name: nothing here impor
 
 def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:
     """The error for a name that is none of the choices."""
-    return UserError(f"unknown {kind} '{name}'; choose from: {', '.join(map(str, choices))}")
+    return UserError(f"unknown {kind} '{name}'; choose from: {joined(map(str, choices))}")
+
+
+def joined(names: Iterable[str]) -> str:
+    """Names in a line, also where one of them holds a comma."""
+    names = list(names)
+    return ("; " if any("," in n for n in names) else ", ").join(names)
 
 
 class Registry(dict[str, Entry]):

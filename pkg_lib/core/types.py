@@ -84,9 +84,8 @@ class Context:
 
     `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut the
     text; `defines_task`: it defines the very function that is asked for (None: not looked at). A stored
-    context of a corpus that may not be copied has `text` None; `sha256` still identifies it.
-    Where prompts are measured in the model's tokens, `tokens` is the text's length in them and
-    `prompt_sha256` names the very prompt that it stood in.
+    context of a corpus that may not be copied has `text` None; `sha256` still identifies it. Where prompts
+    are measured in the model's tokens: `tokens` of the text, and which prompt it stood in.
     """
 
     task_id: str

@@ -1,6 +1,4 @@
-"""The paper's authors' published retrieval: contexts a task, from PythonAlpaca, by Voyage and BM25.
-
-The directory is named by PKG_PAPER_DIR. Two corpora read it:
+"""The paper's authors' published retrieval (PKG_PAPER_DIR): contexts a task, by Voyage and BM25.
 
     pkg-contexts  the union of its functions and answers, as documents like any other
     published     each task's own top context, column by column, with no retrieval of ours in between

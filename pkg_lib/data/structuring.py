@@ -1,11 +1,10 @@
 """Structures a text corpus; for the `llm` structurer says what it lost against `headings`.
 
-    results/structured/CORPUS/NAME.jsonl         one line a document: its JSON, or why there is none
-    results/structured/CORPUS/NAME.log.json      how many, how many valid, retries, rejected, what was lost
+    results/structured/CORPUS/NAME.jsonl            a line a document: its JSON, or why there is none
+    results/structured/CORPUS/NAME.log.json         how many, how many valid, retries, rejected, what was lost
     results/structured/answers/MODEL/CORPUS.jsonl   a model's answers; a stopped run goes on
 
-NAME is the structurer, for `llm` with the model behind it. The JSON and the answers of a corpus that may not
-be copied go to the cache directory (PKG_CACHE) instead, under the same names.
+JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE) instead.
 """
 
 from __future__ import annotations
@@ -35,12 +34,6 @@ CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so tha
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 
 
-def qualifying(documents: list[Document]) -> list[Document]:
-    """Documents for a small model: at most about MAX_TOKENS tokens, at least MIN_WORDS words."""
-    short = (d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS)
-    return [d for d in short if len(d.text.split()) >= MIN_WORDS]
-
-
 def structure(
     corpus: str,
     structurer: str,
@@ -63,8 +56,9 @@ def structure(
     documents = corpora.load_corpus(corpus)
     log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
     folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
-    if model:
-        documents = qualifying(documents)
+    if model:  # a small one: sections that it can take in, and that say something
+        documents = [d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS]
+        documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
         log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
         asked = Structurer(model, folder / "answers" / slug(model), results, backend)
         values, about = asked.structure(documents[:limit], f"{slug(corpus)}.jsonl")
@@ -136,11 +130,10 @@ class Structurer(Generator):
 
 
 def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
-    """What a structurer kept of what `headings` has, over the documents that it gave JSON for.
+    """What a structurer kept of what `headings` has, over the documents that it gave JSON for, as shares.
 
-    `words`: share of the words of headings' texts and titles (counted with repetition) that the other JSON
-    has too; `code_examples`: share of headings' code examples whose lines, spaces aside, all stand there in
-    one string; `words_added`: share of the other's words that headings does not have, what a model made up.
+    `words`: of the words of headings' texts and titles; `code_examples`: of its code examples, those of which
+    all lines stand in one string; `words_added`: of the other's words, those that headings does not have.
     """
     by_document = {s.document: s.value for s in values if s.value is not None}
     words = common = other = examples = same = 0

@@ -1,8 +1,7 @@
 """Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
-A document is one row to BM25, to Dense and to the JSON graph alike. A row of the paper's tutorials is a web
-page of about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into
-sections (sections.cut). A docstring is one row, below its signature.
+A document is one row to BM25, to Dense and to the JSON graph. A row of the paper's tutorials is a web page of
+about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Runs inside: a fork server, started by sandbox.py as a script, that judges one sample in each fresh
-process.
+"""A fork server, started by sandbox.py as a script, that judges each sample in a process forked from it.
 
-Two kinds of process: this server (warm: the packages are imported once; it holds the reading end of the
-verdict's pipe, the clock and the kill switch), and for each test the sample's own process, forked from it
-(runner.py). Requests and replies are JSON with a 4-byte length, over the socket that is standard input.
+The server is warm: packages are imported once. It holds the reading end of the verdict's pipe, the clock and
+the kill switch; the sample's process is runner.py's. Requests and replies are JSON with a 4-byte length, over
+the socket that is standard input.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -15,7 +14,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from typing import Any
@@ -34,7 +32,6 @@ WARM = (
     "array bisect collections copy datetime decimal fractions functools hashlib heapq itertools json math "
     "operator random re statistics string sys threading time traceback types typing"
 ).split()
-PATIENCE = 5.0
 NONCE = 16
 
 
@@ -43,14 +40,14 @@ class Server:
 
     def __init__(self, setup: dict[str, Any]) -> None:
         confine.die_with_parent()
+        self.patience = setup["patience"]
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         confine.adopt_orphans()
         self._warm(setup)
         everything, paths = setup["packages"] == "all", setup["paths"]
         allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
-        packages = setup["allowed"]
-        if everything:
-            packages = filesystem.loaded(paths) if setup["preload"] else None
+        preloaded = filesystem.loaded(paths) if setup["preload"] else None
+        packages = preloaded if everything else setup["allowed"]
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths)
         home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
@@ -86,23 +83,19 @@ class Server:
 
 def receive(inbox: socket.socket) -> dict[str, Any] | None:
     """The next request; None when the parent has gone."""
-    head = inbox.recv(4, socket.MSG_WAITALL)
-    if len(head) < 4:
-        return None
-    (size,) = struct.unpack("!I", head)
+    size = int.from_bytes(inbox.recv(4, socket.MSG_WAITALL))
     data = inbox.recv(size, socket.MSG_WAITALL)
-    return json.loads(data) if len(data) == size else None
+    return json.loads(data) if size and len(data) == size else None
 
 
 def send(outbox: socket.socket, reply: dict[str, Any]) -> None:
     data = json.dumps(reply).encode()
-    outbox.sendall(struct.pack("!I", len(data)) + data)
+    outbox.sendall(len(data).to_bytes(4) + data)
 
 
 def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
     """All tests of a job, each in its own processes, up to the first that does not pass."""
-    verdict: dict[str, Any] = {}
-    seconds = 0.0
+    verdict, seconds = {}, 0.0
     for test in request["tests"] or [None]:
         verdict = supervised(server, request, test)
         seconds += verdict["seconds"]
@@ -193,7 +186,7 @@ def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
     """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
 
     Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor
-    time decides for one that runs or waits for a page. PATIENCE times the limit is the end in any case.
+    time decides for one that runs or waits for a page. The server's patience is the end in any case.
     """
     if wall < limit:
         return limit - wall
@@ -203,7 +196,7 @@ def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
     except (OSError, ValueError, IndexError):  # it has just ended, or the kernel does not count
         return 0.0
     left = limit - used if state in "RD" else limit - wall + ready
-    return min(left, PATIENCE * limit - wall)
+    return min(left, server.patience * limit - wall)
 
 
 def read_proc(server: Server, path: str) -> str:

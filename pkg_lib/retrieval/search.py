@@ -9,6 +9,7 @@ from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 from pkg_lib.graph import disk
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE
+from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.explain import first_line
 from pkg_lib.retrieval.index import HNSWIndex, make_index
 
@@ -18,7 +19,7 @@ UNITS = Registry("unit", {"function": IMPL, "block": BLOCK, "leaf": PATHVALUE}) 
 def search(
     folder: Path,
     query: str,
-    encoder: disk.Encoder,
+    encoder: Embedder,
     unit: str = "function",
     index: str = "flat",
     top: int = 10,
@@ -33,7 +34,7 @@ def search(
     if not len(nodes):
         units = ", ".join(UNITS)
         raise UserError(f"the graph in {folder} has no {unit} nodes; choose another --unit: {units}")
-    vectors = disk.encode(folder, encoder)[graph.text[nodes]]
+    vectors = encoder.encode(graph.payloads(nodes))
     path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
     kept = index == "hnsw" and path.exists()
     searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)

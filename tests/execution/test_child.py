@@ -17,7 +17,7 @@ NONCE = b"n" * child.NONCE
 @pytest.fixture
 def server():
     proc = os.open("/proc", os.O_RDONLY)
-    yield SimpleNamespace(proc=proc)
+    yield SimpleNamespace(proc=proc, patience=5.0)
     os.close(proc)
 
 

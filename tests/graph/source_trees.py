@@ -15,7 +15,7 @@ SIMPLE = (
     ["return_value = 'if x: for'", ""],
 )
 
-# Each compound statement: the header of every suite; None takes the suite away.
+# The lines of a compound statement. A suite follows each that ends in ":", but for match's own.
 SHAPES = (
     ("if x:",),
     ("if x:", "else:"),
@@ -25,25 +25,20 @@ SHAPES = (
     ("try:", "except ValueError:", "else:", "finally:"),
     ("try:", "except* OSError as e:"),
     ("with x as y:",),
-    ("match x:",),
+    ("match x:", "    case 1:"),
     ("class C:",),
     ("@deco", "class C:"),
-    ("def f{n}(",),
-    ("@deco", "@deco(", "async def f{n}(self):"),
+    ("def NAME(", "    a, b=(1,", "    2)", "):"),
+    ("@deco", "@deco(", "    1", ")", "async def NAME(self):"),
 )
 
-bodies = st.recursive(
-    st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=2),
-    lambda inner: st.lists(
-        st.one_of(
-            st.sampled_from(SIMPLE),
-            st.tuples(st.sampled_from(SHAPES), st.lists(inner, min_size=4, max_size=4)),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-    max_leaves=14,
-)
+
+def _bodies(inner: st.SearchStrategy) -> st.SearchStrategy:
+    compound = st.tuples(st.sampled_from(SHAPES), st.lists(inner, min_size=4, max_size=4))
+    return st.lists(st.one_of(st.sampled_from(SIMPLE), compound), min_size=1, max_size=3)
+
+
+bodies = st.recursive(st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=2), _bodies, max_leaves=14)
 
 
 @dataclass
@@ -56,19 +51,15 @@ class Expected:
 
 
 def render(body: list, out: Expected, depth: int = 0, blocks: list | None = None, parent: int = 0) -> int:
-    """Writes a body and returns its last line; `blocks` collects those of the innermost function around
-    it."""
-    last = 0
+    """Writes a body and returns its last line; `blocks` are those of the innermost function around it."""
+    blocks, last = [] if blocks is None else blocks, 0
     for item in body:
-        last = (
-            _simple(item, out, depth)
-            if isinstance(item, list)
-            else _compound(*item, out, depth, blocks, parent)
-        )
+        write = _simple if isinstance(item, list) else _compound
+        last = write(item, out, depth, blocks, parent)
     return last
 
 
-def _simple(lines: list[str], out: Expected, depth: int) -> int:
+def _simple(lines: list[str], out: Expected, depth: int, *_: object) -> int:
     inside_string = False
     for line in lines:
         out.lines.append(line if inside_string or not line else "    " * depth + line)
@@ -76,65 +67,22 @@ def _simple(lines: list[str], out: Expected, depth: int) -> int:
     return len(out.lines) - (lines[-1] == "")  # a blank line after a statement is no part of it
 
 
-def _compound(shape: tuple, suites: list, out: Expected, depth: int, blocks: list | None, parent: int) -> int:
-    pad, first = "    " * depth, len(out.lines) + 1
-    if "f{n}" in shape[-1]:
-        return _function(shape, suites[0], out, depth, blocks, parent)
-    if shape[-1] == "class C:":
-        out.lines += [pad + line for line in shape]
-        last = _with_block(blocks, first, parent, lambda: render(suites[0], out, depth + 1, blocks, first))
-    elif shape == ("match x:",):
-        out.lines += [pad + "match x:", pad + "    case 1:"]
-        last = _with_block(blocks, first, parent, lambda: render(suites[0], out, depth + 2, blocks, first))
-    else:
-        last = _with_block(blocks, first, parent, lambda: _suites(shape, suites, out, depth, blocks, first))
-    return last
-
-
-def _with_block(blocks: list | None, first: int, parent: int, write) -> int:
-    place = None if blocks is None else len(blocks)
-    if blocks is not None:
-        blocks.append(None)
-    last = write()
-    if blocks is not None:
-        blocks[place] = (first, last, parent)
-    return last
-
-
-def _suites(shape: tuple, suites: list, out: Expected, depth: int, blocks: list | None, first: int) -> int:
-    pad, last, owner = "    " * depth, 0, first
-    elif_place = None
-    for header, suite in zip(shape, suites, strict=False):
-        out.lines.append(pad + header)
-        if header.startswith("elif"):  # an `if` of its own inside the first one's else
-            elif_first = len(out.lines)
-            if blocks is not None:
-                elif_place = len(blocks)
-                blocks.append(None)
-            owner = elif_first
-        last = render(suite, out, depth + 1, blocks, owner)
-    if elif_place is not None:
-        blocks[elif_place] = (owner, last, first)
-    return last
-
-
-def _function(shape: tuple, suite: list, out: Expected, depth: int, blocks: list | None, parent: int) -> int:
-    pad, first = "    " * depth, len(out.lines) + 1
-    out.count += 1
-    name = f"f{out.count}"
-    for line in shape:
-        text = line.replace("f{n}", name)
-        out.lines.append(pad + text)
-        if text == "@deco(":
-            out.lines += [pad + "    1", pad + ")"]
-    if shape[-1].endswith("("):
-        out.lines += [pad + "    a, b=(1,", pad + "    2)", pad + "):"]
-    own: list = []
-    place = None if blocks is None else len(blocks)
-    if blocks is not None:
-        blocks.append(None)
-    last = render(suite, out, depth + 1, own, 0)
-    out.functions[name, first, last] = own
-    if blocks is not None:
-        blocks[place] = (first, last, parent)
+def _compound(item: tuple, out: Expected, depth: int, blocks: list, parent: int) -> int:
+    shape, suites = item
+    first, last, waiting = len(out.lines) + 1, 0, iter(suites)
+    name, inner, owner = "", blocks, first
+    if any("NAME" in line for line in shape):
+        out.count += 1
+        name, inner, owner = f"f{out.count}", [], 0
+    for line, following in zip(shape, (*shape[1:], ""), strict=True):
+        out.lines.append("    " * depth + line.replace("NAME", name))
+        if line.startswith("elif"):  # an `if` of its own inside the first one's else
+            owner = len(out.lines)
+        if line.endswith(":") and not following.startswith(" "):
+            last = render(next(waiting), out, depth + 1 + line.startswith(" "), inner, owner)
+    if name:
+        out.functions[name, first, last] = inner
+    elif owner != first:
+        blocks.append((owner, last, first))
+    blocks.append((first, last, parent))
     return last

@@ -15,8 +15,7 @@ from pkg_lib.graph.code import functions_of, parses, sources_of
 
 from .source_trees import Expected, bodies, render
 
-STDLIB = Path(sysconfig.get_paths()["stdlib"])
-SAMPLE = sorted(STDLIB.glob("*.py"))[::8]
+SAMPLE = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))[::8]
 HIDDEN = {"lambda", "listcomp", "setcomp", "dictcomp", "genexpr", "top"}
 
 
@@ -32,61 +31,47 @@ def by_symtable(source: str) -> Counter[str]:
     return names
 
 
-def check(source: str) -> None:
-    functions = functions_of(source)
-    lines = source.split("\n")
-    assert Counter(f.name for f in functions) == by_symtable(source)
-    for f in functions:
-        assert lines[f.first - 1].lstrip().startswith(("@", "def ", "async "))
-        for b in f.blocks:
-            around = f.blocks[b.parent] if b.parent >= 0 else f
-            assert around.first < b.first <= b.last <= around.last
-
-
 @given(bodies)
 def test_generated_source_gives_what_it_was_made_of(body):
     out = Expected()
     render(body, out)
-    found = {}
+    functions = {}
     for f in functions_of("\n".join(out.lines) + "\n"):
         parents = [f.blocks[b.parent].first if b.parent >= 0 else 0 for b in f.blocks]
-        found[f.name, f.first, f.last] = sorted(
-            (b.first, b.last, p) for b, p in zip(f.blocks, parents, strict=True)
-        )
-    assert found == {k: sorted(v) for k, v in out.functions.items()}
+        blocks = sorted((b.first, b.last, p) for b, p in zip(f.blocks, parents, strict=True))
+        functions[f.name, f.first, f.last] = blocks
+    assert functions == {k: sorted(v) for k, v in out.functions.items()}
 
 
-@pytest.mark.parametrize("path", SAMPLE, ids=lambda p: p.name)
-def test_standard_library_agrees_with_symtable(path):
-    check(path.read_text("utf8"))
-
-
-def test_textbook_agrees_with_symtable(textbook):
-    for document in textbook[0]:
-        check(document.text)
+def test_textbook_and_standard_library_agree_with_symtable(textbook):
+    for source in [d.text for d in textbook[0]] + [path.read_text("utf8") for path in SAMPLE]:
+        functions, lines = functions_of(source), source.split("\n")
+        assert Counter(f.name for f in functions) == by_symtable(source)
+        for f in functions:
+            assert lines[f.first - 1].lstrip().startswith(("@", "def ", "async "))
+            for b in f.blocks:
+                around = f.blocks[b.parent] if b.parent >= 0 else f
+                assert around.first < b.first <= b.last <= around.last
 
 
 CASES = {
-    "elif": ("def f():\n if a:\n  x\n elif b:\n  y\n else:\n  z\n", [(2, 7, -1), (4, 7, 0)]),
-    "else": ("def f():\n for a in b:\n  x\n else:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
-    "except": ("def f():\n try:\n  x\n except E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
-    "finally": ("def f():\n try:\n  x\n finally:\n  with d:\n   z\n", [(2, 6, -1), (5, 6, 0)]),
-    "except*": ("def f():\n try:\n  x\n except* E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
-    "case": (
-        "def f():\n match a:\n  case 1:\n   while b:\n    y\n  case _:\n   z\n",
-        [(2, 7, -1), (4, 5, 0)],
-    ),
-    "async": ("async def f():\n async for a in b:\n  async with c:\n   d\n", [(2, 4, -1), (3, 4, 0)]),
-    "class": ("def f():\n class A:\n  if a:\n   b = 1\n", [(2, 4, -1), (3, 4, 0)]),
-    "one line": ("def f():\n if a: return 1\n while b: c; d\n", [(2, 2, -1), (3, 3, -1)]),
-    "last line": ("def f():\n if a:\n  x = '''\n\n'''\n # comment\n", [(2, 5, -1)]),
+    "elif": ("if a:\n  x\n elif b:\n  y\n else:\n  z\n", [(2, 7, -1), (4, 7, 0)]),
+    "else": ("for a in b:\n  x\n else:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
+    "except": ("try:\n  x\n except E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
+    "finally": ("try:\n  x\n finally:\n  with d:\n   z\n", [(2, 6, -1), (5, 6, 0)]),
+    "except*": ("try:\n  x\n except* E:\n  if c:\n   y\n", [(2, 6, -1), (5, 6, 0)]),
+    "case": ("match a:\n  case 1:\n   while b:\n    y\n  case _:\n   z\n", [(2, 7, -1), (4, 5, 0)]),
+    "async": ("async for a in b:\n  async with c:\n   d\n", [(2, 4, -1), (3, 4, 0)]),
+    "class": ("class A:\n  if a:\n   b = 1\n", [(2, 4, -1), (3, 4, 0)]),
+    "one line": ("if a: return 1\n while b: c; d\n", [(2, 2, -1), (3, 3, -1)]),
+    "last line": ("if a:\n  x = '''\n\n'''\n # comment\n", [(2, 5, -1)]),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_branches(case):
-    source, blocks = CASES[case]
-    (function,) = functions_of(source)
+    body, blocks = CASES[case]
+    (function,) = functions_of(f"async def f():\n {body}")
     assert [(b.first, b.last, b.parent) for b in function.blocks] == blocks
 
 
@@ -106,27 +91,26 @@ def test_methods_and_methods_of_local_classes():
     assert [(b.first, b.last, b.parent) for b in m.blocks] == [(3, 4, -1), (4, 4, 0)]
 
 
-def answer(text: str) -> list[tuple[int, str]]:
-    return sources_of(Document("a", text, kind="answer"))
-
-
 CODE = "def f():\n    pass\n"
+MARKS = ("```python", "```", "```py", "``` python", "```python3", "```Python ", "  ```python")
 
 
 @pytest.mark.parametrize(
-    "mark", ["```python", "```", "```py", "``` python", "```python3", "```Python ", "  ```python"]
+    ("text", "sources"),
+    [
+        *((f"Text\n{mark}\n{CODE}```\nmore def", [(2, CODE)]) for mark in MARKS),
+        # A fence of another language does not swallow what follows.
+        (f"```bash\npip install def \n```\nText\n```python\n{CODE}```\n", [(5, CODE)]),
+        # More than the language, a fence that is never closed, a tab after def.
+        (f"Here:\n```python title=one.py\n{CODE}```\n```\n{CODE}```\n", [(2, CODE), (6, CODE)]),
+        (f"```python\n{CODE}```\nand\n```python\n{CODE}", [(1, CODE), (6, CODE)]),
+        ("```\ndef\tg():\n    return 2\n```\n", [(1, "def\tg():\n    return 2\n")]),
+        (CODE, [(0, CODE)]),
+        ("No code here.", []),
+    ],
 )
-def test_fenced_answer(mark):
-    assert answer(f"Text\n{mark}\n{CODE}```\nmore def") == [(2, CODE)]
-
-
-def test_fence_of_another_language_does_not_swallow_what_follows():
-    assert answer(f"```bash\npip install def \n```\nText\n```python\n{CODE}```\n") == [(5, CODE)]
-
-
-def test_answer_without_fences():
-    assert answer(CODE) == [(0, CODE)]
-    assert answer("No code here.") == []
+def test_the_code_of_an_answer(text, sources):
+    assert sources_of(Document("a", text, kind="answer")) == sources
 
 
 @pytest.mark.parametrize(
@@ -147,16 +131,16 @@ def test_parses(text, good):
     assert parses(text) is good
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "@(\n    wrap\n)\n",
-        "@\\\nwrap\n",
-        "@ (  # why\n\n  a\n  @ b)\n",
-        "@(\n    a)\n@b\n",
-        "@a\n@(\n    b\n)\n",
-    ],
+HEADS = (
+    "@(\n    wrap\n)\n",
+    "@\\\nwrap\n",
+    "@ (  # why\n\n  a\n  @ b)\n",
+    "@(\n    a)\n@b\n",
+    "@a\n@(\n    b\n)\n",
 )
+
+
+@pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("indent", ["", "  "])
 def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, indent):
     body = f"{head}def f():\n    return 1\n".replace("\n", f"\n{indent}").rstrip(" ")
@@ -164,22 +148,3 @@ def test_a_function_starts_at_the_at_sign_wherever_its_decorator_stands(head, in
     (function,) = functions_of(source)
     text = "\n".join(source.split("\n")[function.first - 1 : function.last])
     assert function.first == 2 and parses(text)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Here:\n```python title=one.py\ndef f():\n    return 1\n```\n"
-        "and\n```python\ndef g():\n    return 2\n```\n",
-        "```python\ndef f():\n    return 1\n```\nand\n```python\ndef g():\n    return 2\n",
-        "```python\ndef f():\n    return 1\n```\nand\n```python\ndef\tg():\n    return 2\n```\n",
-    ],
-    ids=["more than the language", "never closed", "a tab after def"],
-)
-def test_no_function_of_an_answer_is_lost(answer):
-    document = Document("a", answer, "answer")
-    lines = answer.split("\n")
-    for offset, source in sources_of(document):
-        for function in functions_of(source):
-            assert lines[offset + function.first - 1].split()[0] == "def"
-    assert [f.name for _, source in sources_of(document) for f in functions_of(source)] == ["f", "g"]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Decoding, Generator
-from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.llm_kb import Extraction, extraction_of, prompt_of
 
 BATCH = ("src/a/Cart.java", "src/b/Order.java")
@@ -47,31 +46,31 @@ def test_records_by_path_and_by_file_name():
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        ("I am sorry", llm_kb.NOT_JSON),
-        ("", llm_kb.NOT_JSON),
-        ('{"results": [{"file_path": "src/a/Cart.java"', llm_kb.NOT_JSON),
-        (json.dumps([record(BATCH[0])]), llm_kb.NO_RESULTS),
-        ({}, llm_kb.NO_RESULTS),
-        (json.dumps({"files": [record(BATCH[0])]}), llm_kb.NO_RESULTS),
-        (["Cart"], llm_kb.NO_RECORD),
-        ([{"class_name": "Cart", "dependencies": []}], llm_kb.NO_FILE),
-        ([record("")], llm_kb.NO_FILE),
-        ([record(["x"])], llm_kb.NO_FILE),
-        ([record("src/c/Other.java")], llm_kb.NOT_IN_BATCH),
+        ("I am sorry", "no JSON"),
+        ("", "no JSON"),
+        ('{"results": [{"file_path": "src/a/Cart.java"', "no JSON"),
+        (json.dumps([record(BATCH[0])]), 'no list "results"'),
+        ({}, 'no list "results"'),
+        (json.dumps({"files": [record(BATCH[0])]}), 'no list "results"'),
+        (["Cart"], "no object"),
+        ([{"class_name": "Cart", "dependencies": []}], "names no file"),
+        ([record("")], "names no file"),
+        ([record(["x"])], "names no file"),
+        ([record("src/c/Other.java")], "names a file not in the batch"),
     ],
 )
 def test_answers_that_give_no_record_are_counted_by_reason(answer, fault):
     extraction = after(answer)
     assert extraction.faults == {fault: 1} and not extraction.records
     assert extraction.skipped == list(BATCH) and extraction.success_rate == 0.0
-    if fault == llm_kb.NOT_JSON:
-        assert after(answer, finish="length").faults == {llm_kb.CUT_OFF: 1}
+    if fault == "no JSON":
+        assert after(answer, finish="length").faults == {"cut off": 1}
 
 
 @pytest.mark.parametrize("name", ["", None])
 def test_a_file_that_is_named_without_a_class_is_processed_and_has_no_record(name):
     extraction = after([record(BATCH[0], name)])
-    assert extraction.faults == {llm_kb.NO_CLASS: 1} and not extraction.records
+    assert extraction.faults == {"names no class": 1} and not extraction.records
     assert extraction.skipped == [BATCH[1]] and extraction.success_rate == 0.5
 
 
@@ -90,7 +89,7 @@ def test_one_good_record_among_faults_counts():
     good = record(BATCH[1], "Order", ["Cart", 3, " Cart "])
     extraction = after([7, record("X.java"), good, record(BATCH[1])])
     assert list(extraction.records) == [BATCH[1]] and extraction.records[BATCH[1]].dependencies == ("Cart",)
-    assert extraction.faults == {llm_kb.NO_RECORD: 1, llm_kb.NOT_IN_BATCH: 1, llm_kb.TWICE: 1}
+    assert extraction.faults == {"no object": 1, "names a file not in the batch": 1, "names a file again": 1}
     assert extraction.skipped == [BATCH[0]]
 
 

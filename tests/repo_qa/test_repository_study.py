@@ -131,7 +131,7 @@ def test_retries_that_were_paid_for_make_the_graph(opened):
     once, again = (opened(retries=n) for n in (0, 1))
     assert [len(s.pipelines[-1].graph.nodes) for s in (once, again)] == [1, 52]  # two Address
     assert not again.extracted.skipped
-    assert again.evidence.variants["pipeline"].iloc[-1] == "LLM-KB, one retry"
+    assert again.variants[-1].column == "LLM-KB, one retry"
 
 
 def test_the_prompts_are_filled_without_reading_braces_of_the_code():
@@ -201,9 +201,9 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     assert set(ranked["query_seconds"]) == {"No-Graph", "DKB"} and len(ranked["query_seconds"]["DKB"]) == 15
     assert ranked["embedded_tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
     assert ranked["embedding_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
-    stored = recorded("shop", "evidence", tmp_path)
-    assert pd.DataFrame(**stored["rows"]).equals(study.evidence.rows)
-    assert pd.DataFrame(**stored["variants"]).equals(study.evidence.variants)
+    stored, evidence = recorded("shop", "evidence", tmp_path), measurement.evidence_of(study)
+    assert pd.DataFrame(**stored["rows"]).equals(evidence["rows"])
+    assert pd.DataFrame(**stored["variants"]).equals(evidence["variants"])
 
 
 def test_what_nobody_recorded(tmp_path):

@@ -229,10 +229,7 @@ SOURCES = (
     IS_PRIME,
     "def read_lines(path):\n    with open(path) as file:\n        return file.readlines()\n",
 )
-TASKS = [
-    Task("T/0", "made-up", "is this number prime: divisor", "f", "", ""),
-    Task("T/1", "made-up", "zebra", "f", "", ""),
-]
+TASK = Task("T/0", "made-up", "is this number prime: divisor", "f", "", "")
 
 
 @pytest.fixture
@@ -242,12 +239,11 @@ def knowledge(embedder):
 
 def test_calls_are_added_and_named(knowledge):
     retriever = BlockPKG(knowledge, guarded=True, calls=200)
-    found, _ = retriever.retrieve(TASKS)
-    assert found.source == "d0:2-4 calls d1:1-3" and found.text.startswith(
-        "def divides(divisor, number):\n    if number"
-    )
-    assert retriever.augmented["T/0"].left_out == {} and found.pruned == ""
-    (short,) = BlockPKG(knowledge, guarded=True, calls=20).retrieve(TASKS[:1])
+    (context,) = retriever.retrieve([TASK])
+    assert context.source == "d0:2-4 calls d1:1-3" and context.pruned == ""
+    assert context.text.startswith("def divides(divisor, number):\n    if number")
+    assert retriever.augmented["T/0"].left_out == {}
+    (short,) = BlockPKG(knowledge, guarded=True, calls=20).retrieve([TASK])
     assert short.source == "d0:2-4"
 
 

@@ -10,36 +10,28 @@ from pkg_lib.core.types import Task, UserError
 from pkg_lib.data import published
 from pkg_lib.data.corpora import check_name, load_corpus
 from pkg_lib.retrieval.columns import COLUMNS, Column, columns_of, knowledge_of, retrieved
-from pkg_lib.retrieval.retrievers import Knowledge, NoRetrieval, TextKnowledge
+from pkg_lib.retrieval.retrievers import NoRetrieval, TextKnowledge
 
 
 @pytest.fixture
 def authors(tmp_path, monkeypatch):
     """Two HumanEval tasks and one of MBPP; the second has no function, and the files stand out of order."""
+    first, second, eleven = "HumanEval/0", "HumanEval/1", "MBPP/0"
     rows = {
-        "voyage_code_relevant_context_human_eval": [(1, "answer one"), (0, "answer zero")],
-        "voyage_code_relevant_context_mbpp": [(0, "answer eleven")],
-        "bm25_relevant_context_humaneval": [
-            ("HumanEval/0", ["def first(): 1", "def second(): 2"]),
-            ("HumanEval/1", []),
-        ],
-        "bm25_relevant_context_mbpp": [("MBPP/0", ["def eleven(): 1"])],
-        "humaneval_function_wise_relevant_context": [
-            ("HumanEval/0", [[0.9, "def best(): 1"], [0.8, "f"]]),
-            ("HumanEval/1", 0),
-        ],
-        "mbpp_function_wise_relevant_context": [("MBPP/0", [[0.7, "def f(): 1"]])],
-        "humaneval_blockwise_relevant_context": [
-            ("HumanEval/0", [[0.9, "    x = 1"]]),
-            ("HumanEval/1", [[0.5, "    y = 2"]]),
-        ],
-        "mbpp_blockwise_relevant_context": [("MBPP/0", [[0.4, "    z = 3"]])],
+        "voyage_code_relevant_context_human_eval": {1: "answer one", 0: "answer zero"},
+        "voyage_code_relevant_context_mbpp": {0: "answer eleven"},
+        "bm25_relevant_context_humaneval": {first: ["def first(): 1", "def second(): 2"], second: []},
+        "bm25_relevant_context_mbpp": {eleven: ["def eleven(): 1"]},
+        "humaneval_function_wise_relevant_context": {first: [[0.9, "def best(): 1"], [0.8, "f"]], second: 0},
+        "mbpp_function_wise_relevant_context": {eleven: [[0.7, "def f(): 1"]]},
+        "humaneval_blockwise_relevant_context": {first: [[0.9, "    x = 1"]], second: [[0.5, "    y = 2"]]},
+        "mbpp_blockwise_relevant_context": {eleven: [[0.4, "    z = 3"]]},
     }
     folder = tmp_path / "contexts"
     folder.mkdir()
-    for name, found in rows.items():
+    for name, contexts in rows.items():
         key = "content" if name.startswith("bm25") and "mbpp" in name else "problem"
-        lines = (json.dumps({"task_id": i, key: value}) for i, value in found)
+        lines = (json.dumps({"task_id": i, key: value}) for i, value in contexts.items())
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("PKG_PAPER_DIR", str(tmp_path))
 
@@ -57,19 +49,14 @@ def test_columns_by_corpus():
         columns_of("textbook+tutorials")
     with pytest.raises(UserError, match="own context; run it alone"):
         check_name("textbook+published")
-    assert (
-        isinstance(knowledge_of("docstrings:json"), TextKnowledge)
-        and type(knowledge_of("textbook")) is Knowledge
-    )
+    assert isinstance(knowledge_of("docstrings:json"), TextKnowledge)
 
 
 def test_published_contexts_are_the_authors_first_of_each_task(authors):
     knowledge = knowledge_of("published")
     tasks = [task("HumanEval/0"), task("HumanEval/1"), task("MBPP/11", "mbpp")]
-    found = {
-        c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns_of("published").items()
-    }
-    assert found == {
+    columns = columns_of("published")
+    assert {c: [x.text for x in make(knowledge).retrieve(tasks)] for c, make in columns.items()} == {
         "None": ["", "", ""],
         "Dense": ["answer zero", "answer one", "answer eleven"],
         "Func-BM25": ["def first(): 1", "", "def eleven(): 1"],
@@ -79,10 +66,9 @@ def test_published_contexts_are_the_authors_first_of_each_task(authors):
 
 
 def test_a_task_that_the_authors_did_not_have_is_named(authors):
+    column = columns_of("published")["Func-PKG"](knowledge_of("published"))
     with pytest.raises(UserError, match="no Func-PKG context for MBPP/600"):
-        columns_of("published")["Func-PKG"](knowledge_of("published")).retrieve(
-            [task("MBPP/600", "mbpp-all")]
-        )
+        column.retrieve([task("MBPP/600", "mbpp-all")])
 
 
 def test_a_missing_file_of_the_authors_is_named(authors, tmp_path):

@@ -39,10 +39,10 @@ def test_hnsw_finds_nearly_all(hnsw):
     assert (positions[:, 0] == flat.search(QUERIES)[0][:, 0]).mean() >= 0.98
 
 
-def test_more_neighbours_than_vectors():
-    for kind in INDEXES:
-        positions, cosines = make_index(kind, VECTORS[:2]).search(QUERIES[:1], 9)
-        assert sorted(positions[0]) == [0, 1] and cosines.shape == (1, 2)
+@pytest.mark.parametrize("kind", INDEXES)
+def test_more_neighbours_than_vectors(kind):
+    positions, cosines = make_index(kind, VECTORS[:2]).search(QUERIES[:1], 9)
+    assert sorted(positions[0]) == [0, 1] and cosines.shape == (1, 2)
 
 
 def test_files(tmp_path, hnsw):

@@ -28,9 +28,8 @@ def test_lines_inherit_the_score_of_their_chunk():
 
 
 def test_a_shared_line_has_the_higher_score_and_a_lost_line_none():
-    found = ranking.line_scores(
-        [Part("a", 1, 2), Part("a", 2, 3), Part("a", 5, 5)], np.array([-0.2, -0.1, 0.3])
-    )["a"]
+    parts = [Part("a", 1, 2), Part("a", 2, 3), Part("a", 5, 5)]
+    found = ranking.line_scores(parts, np.array([-0.2, -0.1, 0.3]))["a"]
     assert found[:3].tolist() == [-0.2, -0.1, -0.1] and np.isnan(found[3]) and found[4] == 0.3
 
 
@@ -38,10 +37,6 @@ def test_a_shared_line_has_the_higher_score_and_a_lost_line_none():
 def test_scores_are_aggregated_over_the_lines_of_a_baseline_chunk(aggregate, expected):
     found = ranking.map_scores(OURS, SCORES, THEIRS, aggregate)
     assert found[0, :3] == pytest.approx(expected) and np.isnan(found[0, 3])
-
-
-def test_mapping_onto_the_same_chunks_changes_nothing():
-    assert ranking.map_scores(OURS, SCORES, OURS)[0].tolist() == pytest.approx(SCORES[0].tolist())
 
 
 def test_gold_is_every_chunk_that_shares_a_line():
@@ -52,16 +47,9 @@ def test_measures_by_hand():
     scores = np.array([[9, 8, 7, 6, 5, 4, 3, 2, 1, 0.5, 0.1], [1.0] * 11, np.arange(11.0)])
     found = ranking.evaluate(scores, [{1, 6}, {10}, set()])
     ideal = 1 + 1 / np.log2(3)
-    assert found.loc[0].to_dict() == pytest.approx(
-        {
-            "nDCG@5": (1 / np.log2(3)) / ideal,
-            "nDCG@10": (1 / np.log2(3) + 1 / np.log2(8)) / ideal,
-            "P@5": 0.2,
-            "P@10": 0.2,
-            "R@5": 0.5,
-            "R@10": 1.0,
-        }
-    )
+    gains = {"nDCG@5": (1 / np.log2(3)) / ideal, "nDCG@10": (1 / np.log2(3) + 1 / np.log2(8)) / ideal}
+    shares = {"P@5": 0.2, "P@10": 0.2, "R@5": 0.5, "R@10": 1.0}
+    assert found.loc[0].to_dict() == pytest.approx(gains | shares)
     assert (found.loc[1] == 0).all()  # equal scores keep their order, so the eleventh is not among ten
     assert found.loc[2].isna().all()  # nothing to find: not measured
 

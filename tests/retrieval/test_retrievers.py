@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.graph.schema import NAME, build
 from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge, cut
 
@@ -64,38 +63,34 @@ def knowledge(embedder):
 
 @pytest.mark.parametrize("column", RETRIEVERS)
 def test_protocol(knowledge, column):
-    found = RETRIEVERS[column](knowledge).retrieve(TASKS)
-    assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in TASKS]
-    assert found == RETRIEVERS[column](knowledge).retrieve(TASKS)
+    contexts = RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert [(c.task_id, c.column) for c in contexts] == [(t.id, column) for t in TASKS]
+    assert contexts == RETRIEVERS[column](knowledge).retrieve(TASKS)
 
 
-@pytest.mark.parametrize("column", ["BM25", "Dense"])
-def test_row_columns_return_whole_rows(knowledge, column):
-    found = RETRIEVERS[column](knowledge).retrieve(TASKS)
-    assert [(c.source, c.text) for c in found] == list(zip(PATHS, [PRIMES, SORTING, ANSWER], strict=True))
-    assert all(c.score > 0 and not c.truncated and not c.pruned for c in found)
+FUNCTIONS = ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
+BEST = {
+    "BM25": (PATHS, ["", "", ""]),
+    "Dense": (PATHS, ["", "", ""]),
+    "Func-BM25": (FUNCTIONS, ["", "", ""]),
+    "Func-PKG": (FUNCTIONS, ["2-4", "5-6", "5-6"]),
+    "Block-PKG": (["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"], ["3-4", "", ""]),
+}
+TEXTS = {
+    "BM25": PRIMES,
+    "Dense": PRIMES,
+    "Func-BM25": PRIMES.rstrip("\n"),
+    "Func-PKG": "def is_prime(number):\n    pass",
+    "Block-PKG": "for divisor in range(2, number):\n    pass",  # dedented, the only branch gone
+}
 
 
-def test_func_bm25_returns_whole_functions(knowledge):
-    found = RETRIEVERS["Func-BM25"](knowledge).retrieve(TASKS)
-    assert [c.source for c in found] == ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
-    assert found[0].text == PRIMES.rstrip("\n")
-
-
-def test_func_pkg_returns_pruned_functions(knowledge):
-    found = RETRIEVERS["Func-PKG"](knowledge).retrieve(TASKS)
-    assert [c.source for c in found] == ["d/primes:1-4", "d/sorting:4-9", "d/answer:4-6"]
-    assert [c.pruned for c in found] == ["2-4", "5-6", "5-6"]
-    assert found[1].text.startswith(
-        "def merge_sort(self, items):\n    while items:"
-    )  # dedented, the first branch gone
-
-
-def test_block_pkg_returns_pruned_blocks(knowledge):
-    found = RETRIEVERS["Block-PKG"](knowledge).retrieve(TASKS)
-    assert [c.source for c in found] == ["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"]
-    assert found[0].text == "for divisor in range(2, number):\n    pass"
-    assert found[2].pruned == ""
+@pytest.mark.parametrize("column", BEST)
+def test_the_best_unit_is_found_and_pruned(knowledge, column):
+    contexts = RETRIEVERS[column](knowledge).retrieve(TASKS)
+    assert ([c.source for c in contexts], [c.pruned for c in contexts]) == BEST[column]
+    assert contexts[0].text == TEXTS[column]
+    assert all(c.score > 0 and not c.truncated for c in contexts)
 
 
 @pytest.mark.parametrize("column", ["BM25", "Func-BM25"])
@@ -136,15 +131,7 @@ def test_long_contexts_are_cut_and_say_so(embedder):
         ("ab\ncd\n", 5, ("ab\ncd", True)),
         ("abcdef", 3, ("abc", True)),
         ("\nabcdef", 3, ("\nab", True)),
-        ("ab\ncd", 2, ("ab", True)),
-        ("", 5, ("", False)),
     ],
 )
 def test_cut(text, limit, expected):
     assert cut(text, limit) == expected
-
-
-def test_one_node_a_text_the_first_of_the_corpus():
-    twin = "def total(items):\n    return sum(items)\n"
-    graph = build([Document("a", twin), Document("b", twin), Document("c", "def other(): pass\n")])
-    assert [graph.where(v) for v in graph.first_of_each_text(NAME)] == ["a:1-2", "c:1-1"]

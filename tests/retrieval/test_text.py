@@ -23,26 +23,10 @@ DOCUMENTS = [
 ]
 
 
-def task(number: int, prompt: str) -> Task:
-    return Task(f"T/{number}", "made-up", prompt, "f", "", "")
-
-
-TASKS = [
-    task(0, "for divisor in range of number"),
-    task(1, "append an item at the end"),
-    task(2, "where the file is: path"),
-]
-FOUND = [
-    (
-        "t/primes#Primes/examples[0]/code",
-        "path = Primes/examples[0]/code ; value = for divisor in range(2, number): pass",
-    ),
-    (
-        "t/lists#Lists/More/explanation",
-        "path = Lists/More/explanation ; value = append puts an item at the end",
-    ),
-    ("t/m.read_lines#m.read_lines/parameters[0]/description", None),
-]
+PROMPTS = ["for divisor in range of number", "append an item at the end", "where the file is: path"]
+TASKS = [Task(f"T/{i}", "made-up", prompt, "f", "", "") for i, prompt in enumerate(PROMPTS)]
+SOURCES = ["t/primes#Primes/examples[0]/code", "t/lists#Lists/More/explanation"]
+SOURCES += ["t/m.read_lines#m.read_lines/parameters[0]/description"]
 
 
 @pytest.fixture
@@ -50,19 +34,14 @@ def knowledge(embedder):
     return TextKnowledge(DOCUMENTS, embedder)
 
 
-def test_json_pkg_returns_the_payload_of_the_nearest_leaf(knowledge):
-    found = JsonPKG(knowledge).retrieve(TASKS)
-    assert [(c.task_id, c.column, c.source) for c in found] == [
-        (t.id, "JSON-PKG", s) for t, (s, _) in zip(TASKS, FOUND, strict=True)
-    ]
-    assert [c.text for c in found[:2]] == [text for _, text in FOUND[:2]]
-    assert all(c.score > 0 and not c.pruned and not c.truncated for c in found)
-
-
-def test_the_score_is_the_cosine(knowledge, embedder):
-    (found,) = JsonPKG(knowledge).retrieve(TASKS[:1])
-    leaf, query = embedder.encode([found.text, TASKS[0].prompt])
-    assert found.score == pytest.approx(float(leaf @ query), abs=1e-6)
+def test_json_pkg_returns_the_payload_of_the_nearest_leaf(knowledge, embedder):
+    contexts = JsonPKG(knowledge).retrieve(TASKS)
+    assert [c.source for c in contexts] == SOURCES
+    assert contexts[1].text == "path = Lists/More/explanation ; value = append puts an item at the end"
+    assert not any(c.pruned or c.truncated for c in contexts)
+    for context, task in zip(contexts, TASKS, strict=True):
+        leaf, query = embedder.encode([context.text, task.prompt])
+        assert context.score == pytest.approx(float(leaf @ query), abs=1e-6)
 
 
 @pytest.mark.parametrize("column", columns_of("python-docs"))

@@ -42,11 +42,8 @@ def retrieved(knowledge, column, query="apple apples core"):
 def test_nodes_are_found_with_text_lines_and_pruned_branch(knowledge, column, kind):
     context = retrieved(knowledge, column)
     found = trace(replace(context, text=None), of(knowledge))
-    assert (found.text, found.graph.where(found.node), found.graph.type[found.node]) == (
-        context.text,
-        context.source,
-        kind,
-    )
+    place = found.graph.where(found.node), found.graph.type[found.node]
+    assert (found.text, *place) == (context.text, context.source, kind)
     removed = [number for number, _, gone in found.lines if gone]
     assert (f"{removed[0]}-{removed[-1]}" if removed else "") == context.pruned
     assert bool(found.gone) == bool(context.pruned) and found.node not in found.gone

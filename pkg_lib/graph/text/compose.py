@@ -1,12 +1,10 @@
 """A stream of headings, paragraphs and code -> nested JSON, with every code example beside what explains it.
 
-The shape of a section, where absent parts have no key and a key that is taken gets a number behind it:
-
     {"Title": {"explanation": "a paragraph" or ["several", "paragraphs"],
                "examples": [{"explanation": "the paragraph before the code", "code": "..."}],
                "Subsection": {...}}}
 
-A paragraph stands once: right before a code block it explains that example, else the section.
+Absent parts have no key, and a key that is taken gets a number behind it. A paragraph stands once.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Docstrings -> JSON by their sections: numpydoc, Google (`Args:`) and Sphinx (`:param x:`) style.
 
-A docstring document is its signature, an empty line, and the docstring without its indentation. Its JSON:
-
     {"numpy.linalg.norm": {"signature": "norm(x, ord=None)", "summary": "...", "description": {...},
                            "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
                            "notes": {...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
 
-Prose is read as reStructuredText. Nothing is left out: a section whose title is not known is prose, a line of
-a list that has no form is the description of an entry.
+Nothing is left out: a section whose title is not known is prose, that is reStructuredText; a line of a list
+that has no form is the description of an entry.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 
 def sections_of(document: Document) -> dict[str, Any]:
-    """The JSON of a docstring document. Raises Rejected for another kind or an empty docstring."""
+    """The JSON of a document: signature, empty line, docstring. Raises Rejected for what is none."""
     if document.kind != "docstring":
         raise Rejected(f"no docstring: kind {document.kind}")
     signature, _, body = document.text.partition("\n\n")

@@ -1,11 +1,8 @@
 """JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
 
-One tree a document: every object or array is a PATH node (payload: its path, empty at the root), every
-primitive a PATHVALUE leaf with the payload `path = ... ; value = ...`. Beyond the paper, null is a primitive,
-and an empty object or array a leaf, since no path would tell of it otherwise.
-
-Keys are joined by "/", positions stand in brackets: `Lists/examples[0]/code`. In a key "~", "/", "[" and ";"
-are written ~0 to ~3 (as JSON Pointer does, RFC 6901); the empty key is ~4. A value is its text as it is; a
+One tree a document: an object or array is a PATH node, its payload its path; a primitive a PATHVALUE leaf,
+`path = Lists/examples[0]/code ; value = ...`. Beyond the paper, null is a primitive, and an empty object or
+array a leaf. In a key "~", "/", "[" and ";" are written ~0 to ~3 (as in RFC 6901), the empty key is ~4. A
 string that would read as another value (`true`, `12`) or starts with a quotation mark is a JSON string.
 """
 
@@ -130,10 +127,7 @@ def tree(value: Any) -> list[Row]:
 def build_text(
     documents: list[Document], structured: Iterable[Structured], meta: dict[str, str] | None = None
 ) -> PKG:
-    """The text-centric PKG: a tree a document. Documents without JSON are named in `skipped`.
-
-    `structured` may come in any order and may leave documents out ("not structured").
-    """
+    """The text-centric PKG, whatever the order of `structured`; documents without JSON are in `skipped`."""
     by_document = {s.document: s for s in structured}
     results = (by_document.get(d.id, Structured(d.id, None, "not structured")) for d in documents)
     return PKG.of(documents, map(_rows_of, results), meta)

@@ -1,55 +1,40 @@
 """reStructuredText -> a stream of headings, paragraphs and code, by docutils.
 
-Sphinx's roles and directives are more than docutils knows. A role that it does not know is its text (`~a.b.c`
-is c, `!x` is x, `title <target>` is title). A directive that it does not know is taken by what it holds: a
-code directive is code, an object description (`method:: list.append(x)`) a term with its text, and all others
-are the text inside; what only steers the build (`index`, `toctree`) is left out. Parts that docutils cannot
-read are kept as plain text.
+Of what only Sphinx knows, a role is its text (`~a.b.c` is c, `!x` is x, `title <target>` is title); a code
+directive is code, an object description (`method:: list.append(x)`) a term with its text, and all others are
+the text inside; what only steers the build (`index`, `toctree`) is left out. Parts that docutils cannot read
+are kept as plain text.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
 from docutils.parsers.rst.languages import en
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _ROLE = re.compile(r":([A-Za-z](?:[\w.+-]*[A-Za-z0-9])?(?::[A-Za-z][\w.+-]*)?):`")
 _DIRECTIVE = re.compile(r"^[ \t]*\.\.[ \t]+([A-Za-z](?:[\w.+:-]*[A-Za-z0-9])?)::(?=\s|$)", re.M)
 _TITLE_TARGET = re.compile(r"(.+?)\s*<[^<>]*>", re.S)
-_WITH_LANGUAGE = _names("code-block sourcecode code prompt")  # their argument is no part of the code
-_CODE = _WITH_LANGUAGE | _names("testcode testoutput doctest ipython productionlist parsed-literal")
-_STEERS = _names(
-    "index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight testsetup "
-    "testcleanup tabularcolumns contents include literalinclude raw image figure plot"
-)
-_VERSIONS = {
-    "versionadded": "New in version",
-    "versionchanged": "Changed in version",
-    "deprecated": "Deprecated since version",
-}
+_WITH_LANGUAGE = {*"code-block sourcecode code prompt".split()}  # their argument is no part of the code
+_CODE = {*_WITH_LANGUAGE, *"testcode testoutput doctest ipython productionlist parsed-literal".split()}
+_STEERS = {*"index toctree currentmodule module sectionauthor moduleauthor codeauthor highlight".split()}
+_STEERS |= {*"testsetup testcleanup tabularcolumns contents include literalinclude raw image".split()}
+_STEERS |= {"figure", "plot"}
+_VERSIONS = {"versionadded": "New in version", "versionchanged": "Changed in version"}
+_VERSIONS |= {"deprecated": "Deprecated since version"}
 # docutils' own, which it reads itself.
-_ROLES = _names("code emphasis strong literal math raw subscript superscript title-reference")
+_ROLES = {*"code emphasis strong literal math raw subscript superscript title-reference".split()}
 _DIRECTIVES = en.directives.keys() - _CODE - _STEERS
-_SETTINGS = {
-    "report_level": 5,  # nothing is written to stderr; what fails stands in the tree
-    "halt_level": 6,
-    "file_insertion_enabled": False,
-    "raw_enabled": False,
-    "doctitle_xform": False,
-    "warning_stream": None,
-    "_disable_config": True,
-}
+# Nothing is written to stderr; what fails stands in the tree.
+_SETTINGS = {"report_level": 5, "halt_level": 6, "warning_stream": None, "_disable_config": True}
+_SETTINGS |= {"file_insertion_enabled": False, "raw_enabled": False, "doctitle_xform": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +46,14 @@ class Event:
     level: int = 0
 
 
-class _AnyOptions(dict):
-    """Accepts every option of a directive, since none of them matters here."""
-
-    def __missing__(self, name: str) -> Any:
-        return directives.unchanged
-
-    def __bool__(self) -> bool:
-        return True  # an empty mapping would mean that the directive takes no options
-
-
 class _Generic(Directive):
     """A directive that docutils does not know."""
 
     optional_arguments = 1
     final_argument_whitespace = True
     has_content = True
-    option_spec = _AnyOptions()
+    # Every option, since none matters here; an empty mapping would mean that there are none.
+    option_spec: ClassVar = defaultdict(lambda: directives.unchanged, name=directives.unchanged)
 
     def run(self) -> list[nodes.Node]:
         name = self.name.rpartition(":")[2]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PageElement, Tag
@@ -28,8 +28,7 @@ _BLOCK = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A heading: where its section starts (characters), its level (1 is the page's), its title."""
 
     start: int
@@ -136,29 +135,28 @@ def _heads(text: str, kind: str) -> Iterator[Head]:
 
 
 def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
-    """A page as (title, text) pieces whose texts joined are the page: the page itself up to `limit`
-    characters, else what stands before its first subsection, and each subsection by the same rule. The first
-    piece has no title.
+    """A page as (title, text) pieces that joined are the page; the first has no title.
 
-    A section without subsections stays whole, whatever its length.
+    That is the page up to `limit` characters, else what stands before its first subsection, and each of these
+    by the same rule. A section without subsections stays whole.
     """
     heads = list(_heads(text, kind))
     if not heads or len(text) <= limit:
         return [("", text)]
     # What stands before the first heading (labels, comments) goes with it, since it says nothing alone.
-    return _pieces(text, [Head(0, heads[0].level, ""), *heads[1:]], len(text), limit)
+    heads[0] = Head(0, heads[0].level, "")
+    return list(_pieces(text, heads, len(text), limit))
 
 
-def _pieces(text: str, heads: list[Head], end: int, limit: int) -> list[tuple[str, str]]:
-    """The section that `heads[0]` opens, up to `end`, in pieces; other heads are inside and after it."""
-    pieces: list[tuple[str, str]] = []
-    top = [i for i, h in enumerate(heads) if h.level <= min(h.level for h in heads[: i + 1])]
-    for i, following in zip(top, [*top[1:], len(heads)], strict=True):
-        stop = heads[following].start if following < len(heads) else end
-        start, inside = heads[i].start, heads[i + 1 : following]
+def _pieces(text: str, heads: list[Head], end: int, limit: int) -> Iterator[tuple[str, str]]:
+    """The sections that start with `heads` and stop at `end`, in pieces."""
+    while heads:
+        start, level, title = heads[0]
+        following = next((i for i, h in enumerate(heads[1:], 1) if h.level <= level), len(heads))
+        inside, heads = heads[1:following], heads[following:]
+        stop = heads[0].start if heads else end
         if stop - start <= limit or not inside:
-            pieces.append((heads[i].title, text[start:stop]))
+            yield title, text[start:stop]
         else:
-            pieces.append((heads[i].title, text[start : inside[0].start]))
-            pieces += _pieces(text, inside, stop, limit)
-    return pieces
+            yield title, text[start : inside[0].start]
+            yield from _pieces(text, inside, stop, limit)

@@ -17,7 +17,6 @@ from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.functions import first_line
 from pkg_lib.data.repoeval import RepoTask
 from pkg_lib.generation.extraction import Region
-from pkg_lib.retrieval.chunks import fill, largest
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
 LEFT_TOKENS = 500
@@ -34,6 +33,7 @@ def context_text(
     chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS
 ) -> tuple[str, list[Chunk]]:
     """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
+    from pkg_lib.retrieval.chunks import fill  # which loads numpy
 
     intro = "the below code fragment can be found in:"
     shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
@@ -49,6 +49,7 @@ def commented(text: str) -> str:
 
 def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
     """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
+    from pkg_lib.retrieval.chunks import largest
 
     lines = task.prompt.rstrip("\n").split("\n")
     head = min(task.lineno - task.def_lineno if task.def_lineno >= 0 else 1, len(lines))

@@ -26,10 +26,6 @@ TRUNCATED_AT = 15_000  # characters of a file, Listing 3
 BATCH = 4  # files a prompt
 MAX_NEW_TOKENS = 700  # a record has about 60 tokens; a small model that repeats itself is cut here
 
-NOT_JSON, CUT_OFF, NO_RESULTS, NO_RECORD = "no JSON", "cut off", 'no list "results"', "no object"
-NO_FILE, NOT_IN_BATCH, NO_CLASS = "names no file", "names a file not in the batch", "names no class"
-TWICE = "names a file again"
-
 with Path(__file__).with_name("prompts.toml").open("rb") as file:
     PROMPTS: dict[str, str] = tomllib.load(file)
 
@@ -92,11 +88,11 @@ class Extraction:
         try:
             answer = json.loads(json_part(raw))
         except (ValueError, RecursionError):
-            self.faults[CUT_OFF if finish == "length" else NOT_JSON] += 1
+            self.faults["cut off" if finish == "length" else "no JSON"] += 1
             return
         results = answer.get("results") if isinstance(answer, dict) else None
         if not isinstance(results, list):
-            self.faults[NO_RESULTS] += 1
+            self.faults['no list "results"'] += 1
             return
         paths = {_path(result) for result in results}
         names, namesakes = set(map(basename, paths)), Counter(map(basename, batch))
@@ -110,16 +106,16 @@ class Extraction:
         """Takes one of the results; says what is wrong with it."""
         path = _path(result)
         if not path:
-            return NO_FILE if isinstance(result, dict) else NO_RECORD
+            return "names no file" if isinstance(result, dict) else "no object"
         exact = [p for p in batch if normpath(p) == path]
         meant = next(iter(exact or [p for p in batch if basename(p) == basename(path)]), None)
         if meant is None:
-            return NOT_IN_BATCH
+            return "names a file not in the batch"
         name, needs = result.get("class_name"), result.get("dependencies")
         if not isinstance(name, str) or not name.strip():
-            return NO_CLASS
+            return "names no class"
         if meant in self.records:
-            return TWICE
+            return "names a file again"
         self.by_name += not exact
         texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
         self.records[meant] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))

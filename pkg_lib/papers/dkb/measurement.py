@@ -1,28 +1,107 @@
-"""What `typegraph --record` and `repo-qa` measure of a repository, print and keep."""
+"""What is measured of a repository: its graph, the seconds of indexing and of a query, and, without a person,
+whether the types that an answer needs reach the context.
+
+A type is reached, in three readings from strict to lenient:
+    source  some lines of its declaration stand in the context
+    listed  the same, or [ONTOLOGY INFO] names its node            (the reading that the tables use first)
+    named   its simple name stands in the context as a word, wherever
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import tempfile
 import time
 import timeit
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from pkg_lib.analysis.stats import RESAMPLES, Difference
 from pkg_lib.core.store import versions, write_json
-from pkg_lib.data.questions import gold
+from pkg_lib.data.questions import Question, gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import by_reason, scan, texts
-from pkg_lib.graph.types.typegraph import MODES
-from pkg_lib.papers.dkb.evidence import READING, reached_types
-from pkg_lib.papers.dkb.pipelines import BUDGET
+from pkg_lib.graph.types.typegraph import MODES, TypeGraph
+from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
 from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study, source_digest
 from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
+
+READINGS = ("source", "listed", "named")
+READING = "listed"
+
+
+def outermost(graph: TypeGraph, name: str) -> str:
+    """The top-level type around a type, which a package or nothing is around."""
+    while (outer := name.rpartition(".")[0]) in graph.nodes:
+        name = outer
+    return name
+
+
+def reached_types(graph: TypeGraph, context: Gathered, reading: str) -> set[str]:
+    """The types that a context reaches, by the resolved graph, whatever graph a pipeline itself uses."""
+    if reading == "named":
+        words = set(re.findall(r"[^\W\d][\w$]*", context.text))
+        return {n for simple in words & graph.by_simple.keys() for n in graph.by_simple[simple]}
+    types = {n.name for part in context for n in graph.within_lines(part.path, part.first, part.last)}
+    if reading == "listed":
+        # In a graph that is keyed by simple names, a listed name means all types that have it.
+        listed = frozenset().union(*(part.names for part in context))
+        types |= listed & graph.nodes.keys()
+        types |= {n for name in listed - graph.nodes.keys() for n in graph.by_simple.get(name, ())}
+    return types
+
+
+def scores(graph: TypeGraph, question: Question, context: Gathered, reading: str) -> dict[str, float]:
+    """Recall: the share of the needed types that are reached. Precision: the share of the reached types that
+    are needed, a nested type as the type around it; NaN where nothing is reached."""
+    reached, needed = reached_types(graph, context, reading), gold(question, graph)
+    whole, wanted = ({outermost(graph, n) for n in names} for names in (reached, needed))
+    precision = len(whole & wanted) / len(whole) if whole else float("nan")
+    return {"recall": sum(n in reached for n in needed) / len(needed), "precision": precision}
+
+
+def table(graph: TypeGraph, questions: Sequence[Question], pipelines: Sequence[Pipeline]) -> pd.DataFrame:
+    """A row a pipeline, question and reading: recall, precision, the context's characters, excerpts."""
+    rows = []
+    for pipeline, q in product(pipelines, questions):
+        context = pipeline.gather(q.id)
+        sizes = {"characters": len(context.text), "excerpts": sum(bool(part.path) for part in context)}
+        about = {"pipeline": pipeline.column, "question": q.id, "kind": q.kind}
+        rows += [about | {"reading": r} | scores(graph, q, context, r) | sizes for r in READINGS]
+    return pd.DataFrame(rows)
+
+
+def evidence_of(study: RepositoryStudy) -> dict[str, Any]:
+    """The `table` of a study's pipelines ("rows") and variants, with the sizes that they are of."""
+    compared = {"rows": study.pipelines, "variants": study.variants}
+    frames = {name: table(study.graph, study.questions, p) for name, p in compared.items()}
+    return {"repository": study.name, "k": study.k, "depth": study.depth} | frames
+
+
+def paired(a: pd.Series, b: pd.Series) -> Difference:
+    """a - b, question by question, with a bootstrap interval; those where either is NaN are left out.
+
+    p: the share of all changes of sign of the differences (of 100,000 random ones from 17 differences on)
+    with a mean as far from 0.
+    """
+    d = (a - b).dropna().to_numpy()
+    if not len(d):
+        return Difference(0, *[float("nan")] * 3)
+    rng, changed = np.random.default_rng(0), d[d != 0]
+    interval = np.quantile(d[rng.integers(0, len(d), (RESAMPLES, len(d)))].mean(1), [0.025, 0.975])
+    few, size = len(changed) <= 16, len(changed)
+    signs = list(product((-1, 1), repeat=size)) if few else rng.choice((-1, 1), (100_000, size))
+    # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
+    p = (np.abs(np.array(signs) @ changed) >= abs(changed.sum()) - 1e-12).mean()
+    return Difference(len(d), float(d.mean()), *map(float, interval), p=float(p))
 
 
 def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str, Any]:
@@ -86,11 +165,11 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
 def record(study: RepositoryStudy) -> None:
     """Measures everything of a study again, and keeps it."""
     measure(study.root, study.name, study.folder)
-    queries = measure_queries(study)
+    queries, evidence = measure_queries(study), evidence_of(study)
     write_json(study.file("ranking"), study.ranked | queries)
-    about = {"k": study.k, "depth": study.depth, "budget": BUDGET._asdict(), "digest": study.digest}
-    frames = {n: getattr(study.evidence, n).to_dict("split", index=False) for n in ("rows", "variants")}
-    write_json(study.file("evidence"), about | frames | {"versions": versions()})
+    about = {"budget": BUDGET._asdict(), "digest": study.digest, "versions": versions()}
+    frames = {name: evidence[name].to_dict("split", index=False) for name in ("rows", "variants")}
+    write_json(study.file("evidence"), evidence | frames | about)
 
 
 def run(
@@ -108,7 +187,7 @@ def run(
         yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in study.answers.items())}"
     if again:
         record(study)
-    groups = study.evidence.rows.groupby(["pipeline", "reading"], sort=False)
+    groups = evidence_of(study)["rows"].groupby(["pipeline", "reading"], sort=False)
     for (pipeline, reading), row in groups[["recall", "precision"]].mean().iterrows():
         yield f"{pipeline:<20} {reading:<7} recall {row['recall']:.3f}, precision {row['precision']:.3f}"
     for q in study.questions:

@@ -30,7 +30,6 @@ from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
-from pkg_lib.papers.dkb.evidence import ContextEvidence, table
 from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, DEPTH, TOP_K, Pipeline, RankedText
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
@@ -219,31 +218,20 @@ class RepositoryStudy:
         return self.made(changes)
 
     @cached_property
-    def evidence(self) -> ContextEvidence:
-        """Recall and precision of pipelines and variants."""
-        frames = (table(self.graph, self.questions, p) for p in (self.pipelines, self.variants))
-        return ContextEvidence(self.name, self.k, self.depth, *frames)
-
-    def _generator(self, stage: str, most: int) -> Generator:
-        """The model, which alone decides where an answer of at most so many tokens ends."""
-        parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
-        parameters["style"] = model_spec(self.model).style
-        # Eight at once: the contexts have some 5,000 tokens each.
-        decoding = Decoding(parameters, stop=lambda text: False, slots=8)
+    def generators(self) -> dict[str, Generator]:
+        """The model by what it is asked. It alone decides where an answer of at most so many tokens ends."""
         cache = GenerationCache(self.folder / "answers" / slug(self.model))
-        return Generator(self.model, decoding, cache, self.results, self.backend)
-
-    @cached_property
-    def extractor(self) -> Generator:
-        return self._generator("extraction", llm_kb.MAX_NEW_TOKENS)
-
-    @cached_property
-    def answerer(self) -> Generator:
-        return self._generator("questions", ANSWER_TOKENS)
+        style, generators = model_spec(self.model).style, {}
+        for stage, most in {"extraction": llm_kb.MAX_NEW_TOKENS, "questions": ANSWER_TOKENS}.items():
+            parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
+            # Eight at once: the contexts have some 5,000 tokens each.
+            decoding = Decoding(parameters | {"style": style}, stop=lambda text: False, slots=8)
+            generators[stage] = Generator(self.model, decoding, cache, self.results, self.backend)
+        return generators
 
     def extraction(self, retries: int) -> llm_kb.Extraction:
         """LLM-KB's records as far as answers are stored."""
-        return llm_kb.extraction_of(self.texts, self.extractor, retries=retries)
+        return llm_kb.extraction_of(self.texts, self.generators["extraction"], retries=retries)
 
     @cached_property
     def extracted(self) -> llm_kb.Extraction | None:
@@ -260,19 +248,19 @@ class RepositoryStudy:
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
-        answers = {}
+        answers, generator = {}, self.generators["questions"]
         for pipeline in self.pipelines:
-            rows = {q: self.answerer.stored(text) for q, text in self.prompts(pipeline).items()}
+            rows = {q: generator.stored(text) for q, text in self.prompts(pipeline).items()}
             answers |= {pipeline.column: rows} if None not in rows.values() else {}
         return answers
 
     def ask(self) -> None:
         """Asks the model what is not stored: LLM-KB's extraction, then the questions."""
         while prompts := self.extraction(self.retries).missing:
-            self.extractor.ask(prompts, "extraction.jsonl", "extraction")
+            self.generators["extraction"].ask(prompts, "extraction.jsonl", "extraction")
         asked = (self.prompts(p) for p in self.pipelines if p.column != SAME_SIZE)
         requests = [Request(q, text, "") for prompts in asked for q, text in prompts.items()]
-        self.answerer.complete([Prompt(r, "questions.jsonl") for r in requests], "questions")
+        self.generators["questions"].complete([Prompt(r, "questions.jsonl") for r in requests], "questions")
 
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
