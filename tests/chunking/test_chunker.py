@@ -109,6 +109,7 @@ def test_lossless_for_2000_installed_files():
     assert not wrong
 
 
+@pytest.mark.slow
 def test_as_published_is_what_astchunk_writes_for_installed_files():
     """Every 40th of them, leaves over the limit or not; those that are not UTF-8 cannot be given to
     astchunk."""
