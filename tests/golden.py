@@ -1,8 +1,6 @@
-"""The committed study, rendered again in this process: every file of results/tables as the notebooks write it
-now.
+"""The committed study, rendered again in this process: results/tables as the notebooks write them now.
 
-python tests/golden.py [NAME ...]    the notebooks whose label holds one of the names (all if none); says what
-                                     differs
+python tests/golden.py [NAME ...]    says what differs of the notebooks whose label holds a name (all if none)
 """
 
 from __future__ import annotations
@@ -56,11 +54,11 @@ def main(names: list[str]) -> int:
         wrong = 0
         for label, job in work():
             if not names or any(name in label for name in names):
-                found = differences(job, Path(folder))
-                wrong += len(found)
-                print(f"{label}: {', '.join(found) or 'as committed'}", flush=True)
+                differing = differences(job, Path(folder))
+                wrong += len(differing)
+                print(f"{label}: {', '.join(differing) or 'as committed'}", flush=True)
                 kept = Path("/tmp/golden_differences")
-                for name in found:
+                for name in differing:
                     kept.mkdir(exist_ok=True)
                     source = Path(folder) / "tables" / name
                     (kept / name).write_text(source.read_text("utf8") if source.exists() else "")
