@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from pkg_lib.analysis import figures
+from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.stats import compare
 from pkg_lib.analysis.tables import DASH, HIGHER, LOWER, MINUS, complete
 from pkg_lib.data.benchmarks import title_of
@@ -16,7 +17,7 @@ from pkg_lib.experiment.run import LEAST
 from pkg_lib.papers.pkg.pass_tables import published_rates
 
 
-@figures.styled
+@styled
 def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """pass@1 of each column with its 95 % Wilson interval; below it the published models as markers."""
     verdicts = complete(verdicts)
@@ -35,7 +36,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     return figure
 
 
-@figures.styled
+@styled
 def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """Tasks that a column solved and None did not (right), and the reverse (left); net beside them."""
     changes = compare(complete(verdicts))
