@@ -1,8 +1,6 @@
-"""The committed study, rendered again in this process: every file of results/tables as the notebooks write it
-now.
+"""The committed study, rendered again in this process: results/tables as the notebooks write them now.
 
-python tests/golden.py [NAME ...]    the notebooks whose label holds one of the names (all if none); says what
-                                     differs
+python tests/golden.py [NAME ...]    says what differs of the notebooks whose label holds a name (all if none)
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ def copy_inputs(folder: Path) -> Path:
     return folder
 
 
-def work() -> list[tuple[str, study.NotebookJob]]:
-    """Every notebook of the study with its label, in the order in which they run."""
-    return [(job.label, job) for job in study.plan(study.Choice()).jobs]
+def work() -> list[study.NotebookJob]:
+    """Every notebook of the study, in the order in which they run."""
+    return study.plan(study.Choice()).jobs
 
 
 def tables(folder: Path, job: study.NotebookJob) -> dict[str, str]:
@@ -54,13 +52,13 @@ def main(names: list[str]) -> int:
         os.environ["PKG_RESULTS"] = str(copy_inputs(Path(folder)))
         os.chdir(study.NOTEBOOKS)
         wrong = 0
-        for label, job in work():
-            if not names or any(name in label for name in names):
-                found = differences(job, Path(folder))
-                wrong += len(found)
-                print(f"{label}: {', '.join(found) or 'as committed'}", flush=True)
+        for job in work():
+            if not names or any(name in job.label for name in names):
+                differing = differences(job, Path(folder))
+                wrong += len(differing)
+                print(f"{job.label}: {', '.join(differing) or 'as committed'}", flush=True)
                 kept = Path("/tmp/golden_differences")
-                for name in found:
+                for name in differing:
                     kept.mkdir(exist_ok=True)
                     source = Path(folder) / "tables" / name
                     (kept / name).write_text(source.read_text("utf8") if source.exists() else "")

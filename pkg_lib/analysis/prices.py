@@ -22,7 +22,7 @@ def read_prices(path: Path) -> pd.DataFrame:
         prices = pd.read_csv(path, dtype=str, index_col="model")[list(COLUMNS)].apply(pd.to_numeric)
         if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
             raise ValueError("a price is no number of 0 or more, or a model stands there twice")
-    except (OSError, ValueError, KeyError) as e:
+    except (OSError, ValueError, KeyError, TypeError) as e:
         columns = f"it needs the columns model, {', '.join(COLUMNS)}"
         raise UserError(f"cannot read prices from {path} ({getattr(e, 'strerror', e)}); {columns}") from e
     return prices

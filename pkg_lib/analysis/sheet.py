@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from IPython.display import Image, Markdown
 from matplotlib.figure import Figure
@@ -14,8 +14,7 @@ from pkg_lib.analysis.grid import Printable
 from pkg_lib.analysis.report import save_section
 from pkg_lib.core.store import results_dir
 
-Table = TypeVar("Table", bound=Printable)
-Html = TypeVar("Html", bound=str)
+Rates = Mapping[str, tuple[str, str]]  # column -> text and colour, for the report's table of all experiments
 
 
 class Sheet:
@@ -28,7 +27,7 @@ class Sheet:
         self._captions: dict[str, str] = {}
         self._findings: dict[str, None] = {}
 
-    def table(self, grid: Table, name: str | None = "", part: str | None = "") -> Table:
+    def table(self, grid: Printable, name: str | None = "", part: str | None = "") -> Printable:
         """Saves the table and adds it to the part of the section with this heading; returns it to be shown.
 
         `name` "" is the notebook's one main table, None leaves no files; `part` None stands in no part.
@@ -41,7 +40,7 @@ class Sheet:
             self._parts.setdefault(part, {})[f"{name} {grid.title}"] = grid.html()
         return grid
 
-    def part(self, heading: str, html: Html) -> Html:
+    def part(self, heading: str, html: str) -> str:
         """Adds a fragment of HTML that is no table to the part with this heading; returns it to be shown."""
         self._parts.setdefault(heading, {})[html] = html
         return html
@@ -54,20 +53,14 @@ class Sheet:
 
     def say(self, sentences: Iterable[str]) -> Markdown:
         """Adds sentences to the findings and shows them as a list."""
-        sentences = list(sentences)
-        self._findings |= dict.fromkeys(sentences)
-        return Markdown("\n".join(f"- {sentence}" for sentence in sentences))
+        shown = dict.fromkeys(sentences)
+        self._findings |= shown
+        return Markdown("\n".join(f"- {sentence}" for sentence in shown))
 
-    def close(
-        self, provenance: dict[str, Any], summary: Mapping[str, Sequence[str]] | None = None
-    ) -> dict[str, Any]:
-        """Leaves the section for results/index.html; the part without a heading stands first.
-
-        `summary`: column -> (text, colour), for the report's table of all experiments.
-        """
+    def close(self, provenance: dict[str, Any], summary: Rates | None = None) -> dict[str, Any]:
+        """Leaves the section for results/index.html; the part without a heading stands first."""
         parts = {heading: "".join(self._parts[heading].values()) for heading in sorted(self._parts, key=bool)}
-        findings, tables = list(self._findings), list(self._tables)
-        rates = {column: list(cell) for column, cell in (summary or {}).items()}
+        findings, tables, rates = list(self._findings), list(self._tables), dict(summary or {})
         section = Section(self.name, self.heading, parts, findings, self._captions, provenance, rates, tables)
         save_section(self.results, section)
         return provenance

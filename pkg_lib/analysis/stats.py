@@ -97,24 +97,26 @@ def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RE
     Tasks with the same paired difference are interchangeable, so the counts of -1, 0 and +1 are drawn from a
     multinomial: exactly the bootstrap. Without a discordant task the interval is the point 0.
     """
-    steps = np.array([1, -1, 0])
-    return _paired(column, baseline, lambda *counts: bootstrap_of_steps(steps, np.array(counts), resamples))
+
+    def interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
+        counts = np.array([helped, hurt, n - helped - hurt])
+        return bootstrap_of_steps(np.array([1, -1, 0]), counts, resamples)
+
+    return _paired(column, baseline, interval)
 
 
 def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
     """As `paired_bootstrap`, with `score_interval`: for few tasks, or few that differ."""
-    return _paired(column, baseline, lambda *counts: score_interval(*counts[:2], sum(counts)))
+    return _paired(column, baseline, score_interval)
 
 
 def _paired(
     column: pd.Series, baseline: pd.Series, interval: Callable[[int, int, int], tuple[float, float]]
 ) -> Difference | None:
-    """`interval` takes the numbers of tasks helped, hurt and unchanged."""
-    helped, hurt = map(len, helped_and_hurt(column, baseline))
     if not (n := int((column.notna() & baseline.notna()).sum())):
         return None
-    bounds = interval(helped, hurt, n - helped - hurt)
-    return Difference(n, (helped - hurt) / n, *bounds, helped, hurt, mcnemar(helped, hurt))
+    helped, hurt = map(len, helped_and_hurt(column, baseline))
+    return Difference(n, (helped - hurt) / n, *interval(helped, hurt, n), helped, hurt, mcnemar(helped, hurt))
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:

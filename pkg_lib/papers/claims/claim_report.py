@@ -54,27 +54,22 @@ def published(e: Evidence) -> str:
     return f"{models} (taken here: {target})" if e.ours else f"{target} ({models})" if several else target
 
 
-def _here(e: Evidence) -> str:
-    return number(e.effect, e.unit) + ("" if math.isnan(e.low) else f" ({span(e.low, e.high, e.unit)})")
-
-
 def ledger(assessed: Sequence[Assessed]) -> Grid:
     """One row a claim: verdict, what it says, the published number, all that was measured, its place."""
-    rows = {
-        a.claim.id: {
+    rows = {}
+    for a in assessed:
+        here = [(number(e.effect, e.unit), span(e.low, e.high, e.unit)) for e in a.evidence]
+        texts = [effect if interval == DASH else f"{effect} ({interval})" for effect, interval in here]
+        subjects = [s if len(a.by_subject) == 1 else f"{s}: {v}" for s, v in a.by_subject.items()]
+        rows[a.claim.id] = {
             "verdict": a.verdict,
             "claim": a.claim.says,
             "published": "; ".join(dict.fromkeys(map(published, a.evidence or [claimed_by(a.claim)]))),
-            "here (95 % interval)": "; ".join(map(_here, a.evidence)) or f"missing: {a.claim.needs}",
-            "measured on": ", ".join(
-                s if len(a.by_subject) == 1 else f"{s}: {v}" for s, v in a.by_subject.items()
-            )
-            or DASH,
+            "here (95 % interval)": "; ".join(texts) or f"missing: {a.claim.needs}",
+            "measured on": ", ".join(subjects) or DASH,
             "stands in": a.claim.place,
             "version": a.claim.version,
         }
-        for a in assessed
-    }
     frame = pd.DataFrame.from_dict(rows, "index").rename_axis("id")
     return Grid("Claims of the PKG paper", frame, LEDGER_NOTES)
 
