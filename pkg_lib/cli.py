@@ -28,12 +28,8 @@ from pkg_lib.retrieval.columns import retrieved
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 STOPPED = "stopped; completions are kept: run the same command again, without --fresh, to go on with the rest"
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Programming knowledge graphs for code generation.\n\n"
-    "Options without a command, or nothing at all, are those of `run`.",
-)
+HELP = "Context-augmented code generation. Options without a command, or nothing, are those of `run`."
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
 
 
 def arg(about: str) -> Any:
@@ -54,7 +50,8 @@ Model = Annotated[str, opt("A model of `list`.")]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
 Processes = Annotated[int, opt("How many work at once.")]
 First = Annotated[int | None, opt("Only the first N.")]
-Output = Annotated[Path | None, opt("Where to write it.")]
+Name = Annotated[str, arg("A name of `list`.")]
+Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
 
 
 @app.command()
@@ -151,7 +148,7 @@ def doctor() -> None:
 
 
 @app.command()
-def fetch(model: Annotated[str, arg("A model of `list`.")]) -> None:
+def fetch(model: Name) -> None:
     """Downloads, verifies and converts a model's weights."""
     from pkg_lib.core import models
 
@@ -175,12 +172,8 @@ def verify_cache(
 
 
 @app.command()
-def graph(
-    corpus: Annotated[str, arg("A corpus of `list`, parts joined by '+'.")],
-    processes: Processes = 1,
-    output: Annotated[Path | None, opt("A directory to save the graph in.")] = None,
-) -> None:
-    """Builds the graph of a corpus of code or text, and says what it holds and what was skipped."""
+def graph(corpus: Name, processes: Processes = 1, output: Output = None) -> None:
+    """Builds the graph of a corpus (parts joined by '+'), and says what it holds and what was skipped."""
     from pkg_lib.graph import disk
     from pkg_lib.papers.pkg import graph_building
 
@@ -266,9 +259,8 @@ def replay(
             bar.set_description(f"{name} {method}", refresh=False)
             bar.update(1 if done else 0)
 
-        replayed = replaying.replay(
-            folder, results_dir() / "replay" / slug(name), protocol, progress=progress
-        )
+        target = results_dir() / "replay" / slug(name)
+        replayed = replaying.replay(folder, target, protocol, progress=progress)
     say(f"problem: {problem}" for problem in replayed.problems)
     for row in replayed.disagreements.itertuples():
         where = f"{row.benchmark} {row.method} {row.task_id}"
@@ -346,14 +338,14 @@ def make_tasks(
 
 @app.command()
 def show(
-    model: Annotated[str, arg("A model of `list`.")],
-    benchmark: Annotated[str, arg("A benchmark of `list`.")],
+    model: Name,
+    benchmark: Name,
     task: Annotated[str, arg("A task's id, such as HumanEval/20.")],
     corpus: Annotated[str, opt("A corpus of `list`; the study's first for the benchmark if not given.")] = "",
     column: Annotated[str, opt("A column of `list`; the corpus' own graph column if not given.")] = "",
-    output: Annotated[Path | None, opt("The file to write, instead of one in results/shown.")] = None,
+    output: Output = None,
 ) -> None:
-    """Writes a page about one task: prompt, contexts, completions, verdicts without and with a column."""
+    """Writes a page on one task, else to results/shown: prompt, contexts, completions, verdicts."""
     typer.echo(f"reading what is stored of {task} ...")
     from pkg_lib.papers.pkg import cases
 
@@ -363,16 +355,14 @@ def show(
 @app.command()
 def typegraph(
     directory: Annotated[Path, arg("A directory, or a zip archive such as src.zip, of Java source.")],
-    mode: Annotated[
-        str, opt("resolved (names by Java's scopes) or as-published (simple names).")
-    ] = "resolved",
+    mode: Annotated[str, opt("resolved (by Java's scopes) or as-published (simple names).")] = "resolved",
     processes: Processes = 2,
     store: Annotated[Path | None, opt("A file that keeps what was parsed, for the next time.")] = None,
     edges: Annotated[Many, opt("More edges: arguments (of supertypes), beans (@Bean); repeatable.")] = None,
-    output: Annotated[Path | None, opt("A file for the graph as JSON (node-link).")] = None,
+    output: Output = None,
     record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
 ) -> None:
-    """Builds the type graph of Java source, and says what it holds and what was skipped."""
+    """Builds the type graph of Java source (node-link JSON), and says what it holds and what was skipped."""
     from pkg_lib.graph.types import build
 
     built = build.build(directory, mode, processes, store, edges or ())
@@ -403,15 +393,12 @@ def repo_qa(
     say(measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record))
 
 
-JUPYTER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
-
-@app.command(context_settings=JUPYTER)
-def lab(context: typer.Context) -> None:
+@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
     """Starts JupyterLab in notebooks/; what follows are its own options."""
     from pkg_lib import lab as jupyter
 
-    jupyter.start(context.args)
+    jupyter.start(options or [])
 
 
 @app.command("list")
@@ -425,7 +412,7 @@ def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
-        if value and re.fullmatch(r"PKG_.*_(RESULTS|CACHE|DIR|DOCS|SOURCE)|PKG_(RESULTS|CACHE)", name):
+        if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE)", name):
             os.environ[name] = str(Path(value).expanduser().resolve())
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]

@@ -9,17 +9,8 @@ import datasets
 import pytest
 
 from pkg_lib.core.types import Document, UserError
-from pkg_lib.data import text_corpora
-from pkg_lib.data.corpora import (
-    CORPORA,
-    Corpus,
-    check_name,
-    corpus_digest,
-    is_text,
-    load_corpus,
-    own,
-    redistributable,
-)
+from pkg_lib.data import corpora, text_corpora
+from pkg_lib.data.corpora import check_name, corpus_digest, is_text, load_corpus, own
 from pkg_lib.graph.schema import NAME, build
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
@@ -148,15 +139,10 @@ TUTORIALS = [
     {"title": None, "text": "About python 3."},
     {"title": "pythonic", "text": "Pythons: no word of its own."},
 ]
+LISTS = Document("tutorials/0", "Lists in Python\n\nA list.\n\nMore.\n", "text")
 OF_HUB = {
     "python-alpaca": ([{"output": ANSWER}], [Document("python-alpaca/0", ANSWER, kind="answer")]),
-    "tutorials": (
-        TUTORIALS,
-        [
-            Document("tutorials/0", "Lists in Python\n\nA list.\n\nMore.\n", "text"),
-            Document("tutorials/2", "About python 3.", "text"),
-        ],
-    ),
+    "tutorials": (TUTORIALS, [LISTS, Document("tutorials/2", "About python 3.", "text")]),
 }
 
 
@@ -283,9 +269,8 @@ def test_docstrings(package, caplog):
     assert documents[0] == Document("docstrings/made_up_package.inner.f", text, "docstring")
     assert documents[1].text.startswith("class C(Exception)\n")
     assert [d.text for d in documents[5:]] == ["g(a, /, *b, **c)\n\nG.\n", "l()\n\ncafé\n"]
-    assert [r.getMessage().split()[2] for r in caplog.records] == [
-        f"made_up_package/{n}.py" for n in ("broken", "nul")
-    ]
+    left_out = [r.getMessage().split()[2] for r in caplog.records]
+    assert left_out == ["made_up_package/broken.py", "made_up_package/nul.py"]
     assert len(ids("docstrings:made_up_package.inner")) == 6
     assert ids("docstrings:made_up_package.inner._impl") == ["docstrings/made_up_package.inner._impl.g"]
     assert ids("docstrings:made_up_module") == ["docstrings/made_up_module.h"]
@@ -304,24 +289,30 @@ def test_no_such_package(name, package):
 
 def test_what_may_be_copied_and_what_a_user_can_change(monkeypatch, tmp_path):
     monkeypatch.delenv("PKG_PYTHON_DOCS", raising=False)
-    assert all(map(redistributable, ("textbook", "textbook+stdlib", "python-docs", "textbook+python-docs")))
-    assert not any(map(redistributable, ("textbook+pkg-contexts", "source:x", "docstrings:json")))
-    assert not any(map(own, ("textbook+stdlib", "published", "python-docs")))
-    assert all(map(own, ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")))
+    free = ("textbook", "textbook+stdlib", "python-docs", "textbook+python-docs")
+    kept = ("textbook+pkg-contexts", "source:x", "docstrings:json")
+    assert [corpora.redistributable(name) for name in (*free, *kept)] == [True] * 4 + [False] * 3
+    fixed = ("textbook+stdlib", "published", "python-docs")
+    changed = ("source:.", "textbook+source:.", "docstrings:json", "python-docs+docstrings:json")
+    assert [own(name) for name in (*fixed, *changed)] == [False] * 3 + [True] * 4
     assert is_text("docstrings:json+python-docs") and not is_text("textbook")
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(tmp_path))  # pages, and not Python's manual
-    assert own("python-docs") and not redistributable("python-docs")
+    assert own("python-docs") and not corpora.redistributable("python-docs")
 
 
 def test_a_corpus_is_one_entry(monkeypatch):
     rows = [Document("toy/0", "a page", "text")]
-    monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: rows, "made up", "text"))
-    assert load_corpus("toy") == rows and is_text("toy") and not redistributable("toy") and own("toy")
+    monkeypatch.setitem(corpora.CORPORA, "toy", corpora.Corpus("toy", lambda: rows, "made up", "text"))
+    assert load_corpus("toy") == rows and is_text("toy") and not corpora.redistributable("toy") and own("toy")
 
 
 def test_the_digest_knows_every_part():
-    base = Document("i", "text")
-    others = [Document("j", "text"), Document("i", "text2"), Document("i", "text", "answer")]
-    others.append(Document("i", "text", unit="function"))
-    assert len({corpus_digest([d]) for d in [base, *others]}) == 5
-    assert corpus_digest([base]) == corpus_digest([Document("i", "text")])
+    rows = [
+        ("i", "text"),
+        ("j", "text"),
+        ("i", "text2"),
+        ("i", "text", "answer"),
+        ("i", "text", "python", "function"),
+    ]
+    assert len({corpus_digest([Document(*row)]) for row in rows}) == 5
+    assert corpus_digest([Document("i", "text")]) == corpus_digest([Document(*rows[0])])

@@ -73,10 +73,7 @@ def _chunk(chunker: Chunker, file: File) -> Chunked:
 
 
 def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1) -> str:
-    """Writes the chunks of a file or of all files below a directory; returns the accounts in words.
-
-    UserError when there is no such file, when it cannot be read, or when nothing says its language.
-    """
+    """Writes the chunks of a file or of all files below a directory; returns the accounts in words."""
     accounts = Accounts()
     tree = path.is_dir()
     files = walk(path, accounts) if tree else ()

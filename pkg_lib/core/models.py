@@ -80,11 +80,7 @@ MODELS: Registry[ModelSpec] = Registry(
         ),
     ),
 )
-
-
-def model_spec(name: str) -> ModelSpec:
-    """The entry of a model; raises UserError with the valid names for an unknown one."""
-    return MODELS.get_or_fail(name)
+model_spec = MODELS.get_or_fail
 
 
 def cache_dir() -> Path:
@@ -105,9 +101,8 @@ def at_hand(spec: ModelSpec) -> bool:
 def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     """What stands for the weights in cache keys: the hash of a GGUF file, a directory's digest, or a commit.
 
-    A commit is resolved once, by the first run that needs it (`resolve`), and kept in results; so is the
-    digest of a directory, for readers who do not have it. "" where none is known yet. UserError where the hub
-    is asked and does not know.
+    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later and
+    for readers who do not have the directory. "" where none is known yet.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
@@ -153,10 +148,7 @@ def check_hardware(spec: ModelSpec) -> None:
 
 
 def fetch(name: str, revision: str = "") -> Path:
-    """Makes a model ready to load and returns its directory; `revision` is what `revision_of` gave.
-
-    UserError when the bytes cannot be had, do not match their hash, or the disk is full.
-    """
+    """Makes a model ready to load and returns its directory; `revision` is what `revision_of` gave."""
     spec = model_spec(name)
     check_hardware(spec)
     if spec.directory:

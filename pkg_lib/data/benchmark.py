@@ -31,20 +31,18 @@ class Benchmark(ABC):
     A model may answer with the whole function. Where `program` puts it after the prompt, the prompt must be
     Python by itself: the function's head with a docstring.
 
-    A benchmark whose tasks have a `corpus` of their own is shown in a `notebook` of its own. `in_tokens`: its
-    prompts are measured in the model's tokens, within `budgets`, so that contexts are one model's.
+    `in_tokens`: prompts are measured in the model's tokens, within `budgets`; their contexts are one model's.
     """
 
     name: str
     title: str
-    prompts: str
+    prompts = ""
     seconds: float
     copyable = False
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub or another registry here
     corpus = ""  # the only one that it goes with; "": any
     columns: tuple[str, ...] = ()  # those completed where none is named; (): all that the corpus offers
-    notebook = ""
     in_tokens = False
     budgets: Mapping[str, int] = {}
     selects = True  # whether Reranked and Ideal choose among its solutions

@@ -1,14 +1,9 @@
-"""The error taxonomy: Table 7's six types, and five beyond it that say why no test could decide.
-
-An outcome's `error` is one of TAXONOMY. Its `detail` is the traceback's last line and, where an assertion of
-the tests failed, that assertion: `split_detail` takes the two apart.
-"""
+"""The error taxonomy: Table 7's six types, and five beyond it that say why no test could decide."""
 
 from __future__ import annotations
 
 TABLE7 = ("AssertionError", "NameError", "TypeError", "SyntaxError", "IndentationError", "Others")
 BEYOND = ("Timeout", "Memory", "ForbiddenImport", "ExtractionFailure", "Suspicious")
-TAXONOMY = TABLE7 + BEYOND
 SEPARATOR = " | failing: "
 LONGEST = 500
 

@@ -1,15 +1,13 @@
-"""One run of the study: model x benchmark x corpus, as it is stored. Reading makes nothing, and writes
-nothing in results/.
+"""One run of the study: model x benchmark x corpus, as it is stored. Reading makes and writes nothing.
 
     results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl             what was retrieved; COLUMN.meta.json: from what
     results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
     results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    extracted solution and verdict of each task
     results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  what was chosen, among which scores
-    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose
-    among
+    results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose from
 
-None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. `Preparer` makes what is
-missing.
+None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. Contexts measured in a
+model's tokens stand one folder deeper, in MODEL. `Preparer` makes what is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.registry import load_plugins
+from pkg_lib.core.registry import joined, load_plugins
 from pkg_lib.core.store import read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,
@@ -38,14 +36,13 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.experiment.select import SELECTED, ideal, selection_mark
-from pkg_lib.experiment.waterfall import TaskRecord, record
+from pkg_lib.experiment.waterfall import TaskRecord
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import columns_of, knowledge_of
 
 VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
-NO_VERDICT = "no stored verdict"
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 
 
@@ -75,8 +72,8 @@ class Run:
         corpora.check_name(self.corpus)
         self.retrievers = columns_of(self.corpus)
         if self.corpus != self.rules.corpus and corpora.REPOSITORY in (self.corpus, self.rules.corpus):
-            fitting = [b.name for b in BENCHMARKS.values() if b.corpus == corpora.REPOSITORY]
-            goes = f"{corpora.REPOSITORY} goes with {', '.join(fitting)}, and they with it"
+            fitting = ", ".join(b.name for b in BENCHMARKS.values() if b.corpus == corpora.REPOSITORY)
+            goes = f"{corpora.REPOSITORY} goes with {fitting}, and they with it"
             raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}: {goes}")
         self.tasks_absent = ""
         self._contexts: dict[str, list[Context]] = {}
@@ -160,7 +157,7 @@ class Run:
         column.
         """
         if column not in self.retrievers:
-            offered = ", ".join(self.retrievers)
+            offered = joined(self.retrievers)
             raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
         if column not in self._contexts:
             stored = self.stored_contexts(column)
@@ -168,8 +165,7 @@ class Run:
         return self._contexts[column]
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
-        """task id -> stored context; none of a tree, package or directory of the user's once that has
-        changed."""
+        """task id -> stored context; none of a corpus of the user's once that has changed."""
         changeable = column != "None" and corpora.own(self.corpus)
         if changeable and self.file("contexts", column).exists() and self._corpus_changed(column):
             return {}
@@ -186,8 +182,7 @@ class Run:
         return not meta.exists() or read_json(meta).get("corpus_digest") != digest_now
 
     def unpublished(self, column: str, context: Context) -> bool:
-        """Whether the authors published no context for the task. Its prompt would be None's, so the column is
-        not asked."""
+        """Whether the authors published no context for the task, so that its prompt would be None's."""
         return self.corpus == corpora.PUBLISHED and column != "None" and context.sha256 == NOTHING
 
     # Completions
@@ -213,12 +208,10 @@ class Run:
             else:
                 answer = by_context.get((c.task_id, c.sha256))
             if answer is None and c.task_id in solutions:
-                answer = _of_solution(
-                    solutions[c.task_id], [g for (_, sha), g in by_context.items() if sha == c.sha256]
-                )
-            if answer is not None:
-                completions[c.task_id] = answer
-        return completions
+                same = [g for (_, sha256), g in by_context.items() if sha256 == c.sha256]
+                answer = _of_solution(solutions[c.task_id], same)
+            completions[c.task_id] = answer
+        return {i: answer for i, answer in completions.items() if answer is not None}
 
     def _by_prompt(self) -> dict[str, Generation]:
         """Completions by the digest of their prompt, for benchmarks whose prompts reading cannot make."""
@@ -263,21 +256,32 @@ class Run:
 
     def outcomes(self, column: str) -> dict[str, Outcome]:
         """task id -> verdict on the column's completion; a task without one is not measured."""
-        verdicts = self.current_verdicts(
-            self.file("evaluations", column), None if self.tasks_absent else self.solutions(column)
-        )
-        absent = Outcome("not_measured", detail=NO_VERDICT)
-        return {t.id: verdicts.get(t.id, absent) for t in self.tasks}
+        rows, absent = self._rows_of(column), Outcome("not_measured", detail="no stored verdict")
+        return {t.id: Outcome.of(rows[t.id]) if t.id in rows else absent for t in self.tasks}
+
+    def measures(self, column: str) -> pd.DataFrame:
+        """[task, measure]: how far the judged solutions are the references'; no rows where there are none."""
+        rows, about = self._rows_of(column), {*VERDICT, *Outcome.__slots__}
+        values = {
+            t.id: {k: v for k, v in rows[t.id].items() if k not in about} for t in self.tasks if t.id in rows
+        }
+        return pd.DataFrame.from_dict(values, orient="index", dtype=float)
+
+    def _rows_of(self, column: str) -> dict[str, dict[str, Any]]:
+        solutions = None if self.tasks_absent else self.solutions(column)
+        return self._verdict_rows(self.file("evaluations", column), solutions)
 
     def current_verdicts(self, path: Path, solutions: dict[str, str] | None) -> dict[str, Outcome]:
-        """The stored verdicts on these very solutions, tests, protocol and packages; all where no solutions
-        are given."""
+        """The stored verdicts on these very solutions, tests, protocol and packages; all for no solutions."""
+        return {i: Outcome.of(row) for i, row in self._verdict_rows(path, solutions).items()}
+
+    def _verdict_rows(self, path: Path, solutions: dict[str, str] | None) -> dict[str, dict[str, Any]]:
         rows = _by_task(path, VERDICT)
         if solutions is None:
-            return {i: Outcome.of(row) for i, row in rows.items()}
+            return rows
         known = {t.id: t for t in self.tasks if t.id in solutions and t.id in rows}
-        same = (i for i, t in known.items() if rows[i]["sha256"] == self.verdict_mark(t, solutions[i]))
-        return {i: Outcome.of(rows[i]) for i in same}
+        marks = {i: self.verdict_mark(t, solutions[i]) for i, t in known.items()}
+        return {i: rows[i] for i, mark in marks.items() if rows[i]["sha256"] == mark}
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Identifies what a verdict is on."""
@@ -301,27 +305,22 @@ class Run:
 
     def _verdicts_of_chosen(self, candidates: pd.DataFrame) -> pd.Series:
         """Not measured while a candidate is missing, as for the ideal."""
-        chosen, whole = self.reranked(), candidates.notna().all(axis=1)
-        values = [
-            candidates.at[i, chosen[i]] if whole[i] and chosen.get(i) else pd.NA for i in candidates.index
-        ]
-        return pd.Series(values, candidates.index, dtype="boolean")
+        known = candidates.dropna()
+        values = {i: known.at[i, c] for i, c in self.reranked().items() if c and i in known.index}
+        return pd.Series(values, dtype="boolean").reindex(candidates.index)
 
     @property
     def candidates(self) -> list[str]:
-        """The columns that Reranked and Ideal choose among: those that the corpus offered when they were
-        first chosen among.
+        """The columns that Reranked and Ideal choose from: those that the corpus offered at the first choice.
 
-        So a column that is added later changes no result that is there. Without candidates.json they are all
-        that it offers.
+        So a column that is added later changes no stored result. Without candidates.json they are all.
         """
         path = self.file("evaluations", "candidates", ".json")
         stored = read_json(path)["columns"] if path.exists() else self.retrievers
         return [c for c in stored if c in self.retrievers]
 
     def reranked(self) -> dict[str, str]:
-        """task id -> the column that the reranker took (Section 3.3); absent where that was among other
-        solutions."""
+        """task id -> the column that the reranker took (Section 3.3), among the solutions as they are."""
         return {i: row["chosen"] for i, row in self.selections().items()}
 
     def selections(self) -> dict[str, dict[str, Any]]:
@@ -346,56 +345,29 @@ class Run:
         return marks
 
     def records(self, column: str) -> list[TaskRecord]:
-        """Each task's way from the context to the verdict, for `waterfall.waterfall`; None has no context
-        stages."""
+        """Each task's way from context to verdict; what passed has taken every stage from completion on."""
         selections, completions = self.selections(), self.completions(column)
-        contexts = {} if column == "None" else {c.task_id: c for c in self.contexts(column)}
-        solutions, outcomes = self.solutions(column), self.outcomes(column)
+        solutions = self.solutions(column)
+        contexts = {c.task_id: c for c in self.contexts(column)}
         records = []
-        for i in outcomes:
+        for i, outcome in self.outcomes(column).items():
+            context, answer = contexts.get(i), completions.get(i)
             scored = selections.get(i, {}).get("candidates", {}).get(column, {})
-            steps = (
-                i in completions,
-                bool(solutions.get(i, "").strip()),
-                scored.get("parses", False),
-                scored.get("runs", False),
-            )
-            retrieved = i in contexts and contexts[i].sha256 != NOTHING
-            # A completion that was made with another context than the one that stands here had this one not
-            # in its prompt.
-            asked_with = (
-                completions[i].meta.get("context_sha256")
-                if i in completions
-                else contexts[i].sha256
-                if retrieved
-                else ""
-            )
-            in_prompt = retrieved and asked_with == contexts[i].sha256
-            records.append(
-                record(
-                    i, outcomes[i], *steps, *((None, None) if column == "None" else (retrieved, in_prompt))
-                )
-            )
+            ran = [scored.get(name, False) for name in ("parses", "runs")]
+            way = [answer is not None, bool(solutions.get(i, "").strip()), *ran]
+            retrieved = context is not None and context.sha256 != NOTHING
+            # A completion may have been made with another context than the one that stands here now.
+            asked = retrieved and (not answer or answer.meta.get("context_sha256") == context.sha256)
+            places = (None, None) if column == "None" else (retrieved, asked)
+            passed = None if outcome.status == "not_measured" else outcome.status == "passed"
+            records.append(TaskRecord(i, *places, *([True] * 4 if passed else way), passed))
         return records
 
     def own_assertions(self, column: str) -> frozenset[str]:
-        """Tasks whose solution is ended by an assertion of its own, before any test: it may be right, and
-        counts as failed."""
+        """Tasks whose solution is ended by an assertion of its own before any test; it counts as failed."""
         outcomes = self.outcomes(column)
         ended = [r.task_id for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
         return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
-
-    def measures(self, column: str) -> pd.DataFrame:
-        """[task, measure]: how far the judged solutions are the references; no rows where there are none."""
-        rows = self._rows("evaluations", column, VERDICT)
-        judged = self.outcomes(column)  # of these very solutions
-        about = {*VERDICT, *Outcome.__slots__}
-        values = {
-            i: {name: value for name, value in rows[i].items() if name not in about}
-            for i, outcome in judged.items()
-            if i in rows and outcome.detail != NO_VERDICT
-        }
-        return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
     def controls(self) -> dict[str, pd.Series]:
         """Verdicts of the control rows, through the same execution as a model's text."""
@@ -410,18 +382,13 @@ class Run:
         return {t.id: self.rules.control(t, name) for t in self.tasks}
 
     def provenance(self) -> dict[str, Any]:
-        """What the results were made from: model and revision, decoding, benchmark, corpus, sandbox,
-        versions, commit.
-
-        Versions and commit are those of the run that retrieved; rendering again elsewhere does not change
-        them.
-        """
+        """What the results were made from; versions and commit are those of the run that retrieved."""
         metas = {c: self.file("contexts", c, ".meta.json") for c in self.retrievers}
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,
             "revision": self.revision,
-            "decoding": self.generator.decoding.parameters,
+            "decoding": {k: v for k, v in self.generator.decoding.parameters.items() if k != "style"},
             "benchmark": self.benchmark,
             "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
             "tasks": len(self.tasks),
@@ -438,8 +405,7 @@ def _by_task(path: Path, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:
-    """The answer that gave a solution, for a task that shares its prompt with another; None where several
-    fit."""
+    """The answer that gave a solution, of a task that shares its prompt; None where several fit."""
     names = re.findall(r"def\s+(\w+)", solution) or [""]
     fitting = {g.key: g for g in answers if any(extract(g.raw, n) == solution for n in names)}
     return next(iter(fitting.values())) if len(fitting) == 1 else None

@@ -1,5 +1,4 @@
-"""Where a method loses its tasks (Section 5's error analysis): each followed from the benchmark to its
-verdict.
+"""Where a method loses its tasks (Section 5's error analysis): each is followed to its verdict.
 
 A task is lost at the first stage it does not reach. A task without context is lost to the method; where it is
 asked all the same and passes, it is counted as passed anyway.
@@ -10,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pkg_lib.core.types import Outcome
-
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
 class TaskRecord(NamedTuple):
-    """One task's way, one answer a stage of STAGES; None where the stage is not the method's (None has no
-    context).
+    """One task's way, an answer a stage; None: the stage is not the method's, or `passed` not measured.
 
-    `passed` None is not measured. `ran`: the program without its tests ran through.
+    `ran`: the program without its tests ran through.
     """
 
     task_id: str
@@ -33,10 +29,7 @@ class TaskRecord(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """`reached` + `lost` + `not_measured` is the number that reached the stage before.
-
-    `passed_anyway` are those of `lost` that passed nevertheless.
-    """
+    """`reached` + `lost` + `not_measured` reached the stage before; `passed_anyway` are of the lost ones."""
 
     name: str
     reached: int
@@ -45,28 +38,8 @@ class Stage(NamedTuple):
     not_measured: int = 0
 
 
-def record(
-    task_id: str,
-    outcome: Outcome,
-    completion: bool,
-    extracted: bool,
-    parsed: bool,
-    ran: bool,
-    context_found: bool | None = None,
-    in_prompt: bool | None = None,
-) -> TaskRecord:
-    """What passed has taken every stage from the completion on, whatever the other arguments say."""
-    if outcome.status == "passed":
-        return TaskRecord(task_id, context_found, in_prompt, True, True, True, True, True)
-    passed = None if outcome.status == "not_measured" else False
-    return TaskRecord(task_id, context_found, in_prompt, completion, extracted, parsed, ran, passed)
-
-
 def waterfall(records: Iterable[TaskRecord]) -> list[Stage]:
-    """Stages from "tasks" to "passed". A stage that no record has is left out.
-
-    A task that is not measured is taken out at "passed", as not measured, where it got so far.
-    """
+    """Stages from "tasks" to "passed", without those that no record has."""
     left = list(records)
     stages = [Stage("tasks", len(left))]
     for place, name in enumerate(STAGES, 1):

@@ -99,11 +99,6 @@ class TransformersBackend:
         # The chat template writes the start token itself, a plain template leaves it to the tokenizer.
         return self.tokenizer(full, add_special_tokens=False)["input_ids"]
 
-    def count(self, texts: list[str]) -> list[int]:
-        """Lengths in tokens, without special tokens."""
-        ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-        return [len(i) for i in ids]
-
     @torch.inference_mode()
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
         """Completes every request; calls `done(row, raw text, finish reason)` as soon as each is complete.

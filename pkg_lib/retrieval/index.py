@@ -37,12 +37,10 @@ class HNSWIndex(FlatIndex):
     Vectors are added by one thread: several would link them in an order that differs from run to run.
     """
 
-    def __init__(
-        self, vectors: np.ndarray, ef_search: int = EF_SEARCH, ef_construction: int = EF_CONSTRUCTION
-    ) -> None:
+    def __init__(self, vectors: np.ndarray, ef_construction: int = EF_CONSTRUCTION) -> None:
         self.index = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
         self.index.hnsw.efConstruction = ef_construction
-        self.index.hnsw.efSearch = ef_search
+        self.index.hnsw.efSearch = EF_SEARCH
         threads = faiss.omp_get_max_threads()
         faiss.omp_set_num_threads(1)
         try:
@@ -60,7 +58,7 @@ class HNSWIndex(FlatIndex):
             raise UserError(f"cannot write the index {path}: {advice}") from e
 
     @classmethod
-    def load(cls, path: Path, vectors: np.ndarray, ef_search: int = EF_SEARCH) -> HNSWIndex:
+    def load(cls, path: Path, vectors: np.ndarray) -> HNSWIndex:
         """The saved links over the vectors they were made of; UserError when damaged or of another shape."""
         try:
             data = path.read_bytes()
@@ -75,7 +73,7 @@ class HNSWIndex(FlatIndex):
             raise UserError(f"the index {path} was made of {shapes}; build it again")
         self.storage = FlatIndex(vectors).index  # FAISS does not own it, so it must live as long as the index
         self.index.storage = self.storage
-        self.index.hnsw.efSearch = ef_search
+        self.index.hnsw.efSearch = EF_SEARCH
         return self
 
 

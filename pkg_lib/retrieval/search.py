@@ -24,10 +24,7 @@ def search(
     index: str = "flat",
     top: int = 10,
 ) -> Iterator[str]:
-    """The `top` nearest nodes, best first: cosine, place, first line. The HNSW index is kept in `folder`.
-
-    UserError for an unknown unit or index, a directory without a graph, or a graph without such nodes.
-    """
+    """The `top` nearest nodes, best first: cosine, place, first line. The HNSW index is kept in `folder`."""
     kind = UNITS.get_or_fail(unit)
     graph = disk.load(folder)
     nodes = graph.first_of_each_text(kind)

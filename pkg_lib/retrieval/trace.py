@@ -1,7 +1,6 @@
 """From a stored context back to where it stands: the document, the node, the branch that pruning took out.
 
-Only the document that `source` names becomes a graph, and what is there counts only where it gives the stored
-digest again. Nothing is encoded.
+Only the document that `source` names becomes a graph; what gives the stored digest again is meant.
 """
 
 from __future__ import annotations
@@ -52,10 +51,7 @@ class Traced:
 
 
 def trace(context: Context, documents: Mapping[str, Document], structure: Structure = structured) -> Traced:
-    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there.
-
-    `structure` makes JSON of text documents, as in `TextKnowledge`.
-    """
+    """Finds a context among the documents (by id) of its corpus; UserError says why it is not there."""
     name, source = context.source, context.source
     kind = None if source in documents else KINDS.get(context.column)
     if kind == PATHVALUE:  # document#path, and both may hold a # themselves
@@ -79,13 +75,12 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
 
 
 def _nodes(context: Context, graph: PKG) -> Iterator[Traced]:
-    """The nodes of these lines as the column cuts them; Func-BM25 leaves the indentation as it is."""
     for node in graph.of_type(KINDS[context.column]).tolist():
         if graph.where(node) == context.source:
             children = {f"{graph.first[c]}-{graph.last[c]}": int(c) for c in graph.children(node)[::-1]}
             branch = children.get(context.pruned, -1)
             text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
-            text = text if context.column == "Func-BM25" else textwrap.dedent(text)
+            text = text if context.column == "Func-BM25" else textwrap.dedent(text)  # as the column does
             yield Traced(cut(text)[0], graph, node, branch)
 
 

@@ -1,9 +1,6 @@
 from itertools import pairwise
 
-import pytest
-
-from pkg_lib.core.types import Outcome
-from pkg_lib.experiment.waterfall import STAGES, TaskRecord, record, waterfall
+from pkg_lib.experiment.waterfall import STAGES, TaskRecord, waterfall
 
 FULL = TaskRecord("t", True, True, True, True, True, True, True)
 FIELDS = TaskRecord._fields[1:]
@@ -41,17 +38,3 @@ def test_none_has_no_context_stages():
 
 def test_a_task_without_context_can_pass_anyway():
     assert counts([FULL, FULL._replace(context_found=False)])["context found"] == (1, 1, 1, 0)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "steps", "answers"),
-    [
-        ("passed", (True, False, False, False), (True, True, True, True, True)),
-        ("failed", (True, True, True, True), (True, True, True, True, False)),
-        ("failed", (True, True, False, False), (True, True, False, False, False)),
-        ("failed", (True, False, True, False), (True, False, True, False, False)),
-        ("not_measured", (True, True, True, True), (True, True, True, True, None)),
-    ],
-)
-def test_records_come_from_outcomes(outcome, steps, answers):
-    assert record("t", Outcome(outcome), *steps)[1:] == (None, None, *answers)

@@ -174,17 +174,10 @@ def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str
     tasks = load_benchmark(BENCHMARK, limit)
     others = distractors(count, {t.solution.strip() for t in tasks})
     embedder = embedder or Embedder()
-    configuration = {
-        "benchmark": BENCHMARK,
-        "tasks": len(tasks),
-        "query": "task text alone",
-        "distractors": len(others),
-        "distractors_from": "textbook, stdlib, installed packages; files in sorted order",
-        "distractors_sha256": digest(*others),
-        "embedder": embedder.name,
-        "rrf_constant": RRF,
-        "bm25_weight": weight,
-    }
+    configuration = {"benchmark": BENCHMARK, "tasks": len(tasks), "query": "task text alone"}
+    configuration["distractors_from"] = "textbook, stdlib, installed packages; files in sorted order"
+    configuration |= {"distractors": len(others), "distractors_sha256": digest(*others)}
+    configuration |= {"embedder": embedder.name, "rrf_constant": RRF, "bm25_weight": weight}
     every = list(dict.fromkeys(t.solution for t in load_benchmark(f"{BENCHMARK}-all")))
     log = {"configuration": configuration} | measure(tasks, others, embedder, weight)
     return log | {"variations": variations(tasks, others, every, embedder), "versions": versions()}

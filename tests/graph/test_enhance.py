@@ -13,23 +13,13 @@ from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
 from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.generation.generator import Decoding, Generator
-from pkg_lib.graph.enhance import (
-    FAMILIES,
-    MAX_CHARS,
-    Hole,
-    Unfit,
-    candidates,
-    closed,
-    enhanced_payloads,
-    fim_of,
-    hole,
-    judge,
-)
+from pkg_lib.graph import enhance
+from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, hole, judge
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.papers.pkg import enhancer
 from tests.fakes import FakeBackend
 
-QWEN = FAMILIES["qwen2.5-coder"]
+QWEN = enhance.FAMILIES["qwen2.5-coder"]
 MODEL = "qwen2.5-coder-0.5b-instruct"
 D = '"""D."""'
 LONG_SIGNATURE = "def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n{}    return x"
@@ -68,7 +58,7 @@ def test_a_function_in_one_line_and_one_with_tabs(payload, expected):
         ('def f():\n    """D."""', "has a docstring"),
         ("def f(): 'D.'", "has a docstring"),
         ('def f():\n    """"""\n    return 1', "has a docstring"),
-        ("def f():\n" + "    x = 1\n" * (MAX_CHARS // 9), "longer than 4000 characters"),
+        ("def f():\n" + "    x = 1\n" * (enhance.MAX_CHARS // 9), "longer than 4000 characters"),
         ("def f():\n    return '<|fim_middle|>'", "holds a token of the model"),
         ("def f(): \\\n    return 1", "no place for a docstring"),
         ("def f(:", "does not parse"),
@@ -148,10 +138,10 @@ def test_prompts_and_their_end():
     place, head = hole("def f():\n    return 1"), '<|fim_prefix|>def f():\n    """<|fim_suffix|>'
     assert place.prompt(QWEN, "closed") == f'{head}"""\n    return 1<|fim_middle|>'
     assert place.prompt(QWEN, "open") == f"{head}\n    return 1<|fim_middle|>"
-    starcoder = Hole("", "a", "b").prompt(fim_of("starcoder2-7b"), "closed")
+    starcoder = enhance.Hole("", "a", "b").prompt(enhance.fim_of("starcoder2-7b"), "closed")
     assert starcoder == "<fim_prefix>a<fim_suffix>b<fim_middle>"
     texts = ('The end."""', "The end.<|fim_pad|>", 'The "end".')
-    assert [closed(text, QWEN) for text in texts] == [True, True, False]
+    assert [enhance.closed(text, QWEN) for text in texts] == [True, True, False]
 
 
 # The run, on a corpus of one's own and a model that is a table.

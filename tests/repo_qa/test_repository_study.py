@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +17,7 @@ from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.dkb import llm_kb, measurement
 from pkg_lib.papers.dkb import repository_study as module
-from pkg_lib.papers.dkb.repository_study import SAME_SIZE, open_study, place, recorded
+from pkg_lib.papers.dkb.repository_study import open_study, place, recorded
 
 SHOP = ROOT / "tests" / "data" / "shop"
 QUESTIONS = SHOP / "questions.yaml"
@@ -58,6 +57,7 @@ def changed_shop(tmp_path):
 
 def test_a_ranking_is_made_once_and_again_when_the_content_changes(study, opened, changed_shop, embedder):
     assert study.name == "shop" and len(study.texts) == 53 and len(study.chunks) == 81
+    assert study.extracted is None and study.answers == {}
     (best, score), *rest = study.repository.ranking["Q15"]
     assert best in study.chunks and len(rest) == 80 and score >= rest[0][1] >= rest[-1][1]
     seen = len(embedder.seen)
@@ -92,13 +92,6 @@ def test_what_is_stored_fits_the_shop():
     assert len(study.extracted.answers) == 14 and {"No-Graph", "DKB", "LLM-KB"} <= set(study.answers)
 
 
-def test_without_a_model_there_is_no_llm_kb_and_no_answer(study):
-    assert [p.column for p in study.pipelines] == ["No-Graph", SAME_SIZE, "DKB"]
-    assert study.extracted is None and study.answers == {}
-    _, same, dkb = study.pipelines
-    assert all(len(same.gather(q.id).text) <= len(dkb.gather(q.id).text) for q in study.questions)
-
-
 def test_llm_kb_and_answers_are_asked_once(opened):
     backend = FakeBackend(answer)
     opened(backend=backend).ask()
@@ -109,15 +102,14 @@ def test_llm_kb_and_answers_are_asked_once(opened):
     assert len(study.extracted.records) == 40 and len(study.extracted.skipped) == 13
     kb = study.pipelines[-1]
     assert kb.column == "LLM-KB" and len(study.pipelines) == 4
+    _, same, dkb, _ = study.pipelines
+    assert all(len(same.gather(q.id).text) <= len(dkb.gather(q.id).text) for q in study.questions)
     for q in study.questions:
         context = kb.gather(q.id)
         assert {part.path for part in context} <= set(study.extracted.records)
         assert not any(part.names for part in context)
-    assert {column: len(rows) for column, rows in study.answers.items()} == {
-        "No-Graph": 15,
-        "DKB": 15,
-        "LLM-KB": 15,
-    }
+    sizes = {column: len(rows) for column, rows in study.answers.items()}
+    assert sizes == {"No-Graph": 15, "DKB": 15, "LLM-KB": 15}
     silent = FakeBackend(answer)
     opened(backend=silent).ask()
     assert not silent.asked
@@ -125,9 +117,8 @@ def test_llm_kb_and_answers_are_asked_once(opened):
 
 def test_retries_that_were_paid_for_make_the_graph(opened):
     """The first batches answer nothing; every file by itself has a record."""
-    opened(
-        retries=1, backend=FakeBackend(lambda r: "sorry" if r.text.count("FILE: ") > 1 else answer(r))
-    ).ask()
+    backend = FakeBackend(lambda r: "sorry" if r.text.count("FILE: ") > 1 else answer(r))
+    opened(retries=1, backend=backend).ask()
     once, again = (opened(retries=n) for n in (0, 1))
     assert [len(s.pipelines[-1].graph.nodes) for s in (once, again)] == [1, 52]  # two Address
     assert not again.extracted.skipped
@@ -148,14 +139,6 @@ def test_figures_of_the_shop(tmp_path):
     assert resolved["chunks_of_files_with_a_node"] == 81 and published["chunks_of_files_with_a_node"] == 80
 
 
-def test_variants_change_one_thing(study):
-    variants = {p.column: p for p in study.variants}
-    coupled = variants["as published"]
-    assert [p.depth for p in variants.values()] == [1, 0, 2, 3, 1, 1, 1, 1, 1]
-    assert variants["DKB"].paths is None and not variants["without interface consumers"].interfaces
-    assert len(coupled.paths) == 52 and coupled.by_file and coupled.graph.mode == "as-published"
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -163,16 +146,19 @@ def test_variants_change_one_thing(study):
         ({"depth": -2}, "depth = -2"),
         ({"retries": -1}, "retries = -1"),
         ({"model": "nope"}, "unknown model 'nope'"),
+        ({"questions": "nonesuch.yaml"}, "Nonesuch is no type of the repository"),
+        ({"repository": "folder"}, r"holds no .java file"),
     ],
 )
-def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(opened, wrong, says):
+def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(
+    opened, wrong, says, tmp_path, monkeypatch
+):
+    (tmp_path / "folder").mkdir()
+    text = "questions: [{id: a, question: b, needs: [Nonesuch]}]"
+    (tmp_path / "nonesuch.yaml").write_text(text)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
     with pytest.raises(UserError, match=says):
         opened(**wrong)
-
-
-def test_a_gold_list_that_names_no_type_is_told_first(study):
-    with pytest.raises(UserError, match="Nonesuch is no type of the repository"):
-        replace(study, questions=[replace(study.questions[0], needs=("Nonesuch",))])
 
 
 def test_more_chunks_than_a_ranking_keeps_are_refused(opened, monkeypatch):
@@ -180,12 +166,6 @@ def test_more_chunks_than_a_ranking_keeps_are_refused(opened, monkeypatch):
     assert opened(k=80).k == 80
     with pytest.raises(UserError, match="k = 81: of 81 chunks the best 80 are stored"):
         opened(k=81)
-
-
-def test_a_repository_without_java(opened, tmp_path):
-    (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UserError, match=r"holds no .java file"):
-        opened(tmp_path)
 
 
 def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp_path):
@@ -212,15 +192,6 @@ def test_what_nobody_recorded(tmp_path):
     assert recorded("java.net.http", "evidence", tmp_path) is None
 
 
-def test_places(monkeypatch, tmp_path):
-    assert place("tests/data/shop") == SHOP and place(str(tmp_path)) == tmp_path
-    monkeypatch.setenv(module.JDK, str(tmp_path))
-    assert place("openjdk-17") == tmp_path
-    monkeypatch.setenv(module.JDK, str(tmp_path / "no"))
-    with pytest.raises(UserError, match=f"openjdk-17-source or set {module.JDK}"):
-        place("openjdk-17")
-
-
 def test_a_module_of_the_jdk_is_unpacked(own_cache, tmp_path, monkeypatch):
     archive = tmp_path / "src.zip"
     with zipfile.ZipFile(archive, "w") as z:
@@ -228,7 +199,10 @@ def test_a_module_of_the_jdk_is_unpacked(own_cache, tmp_path, monkeypatch):
         z.writestr("java.base/A.java", "class A {}")
     monkeypatch.setenv(module.JDK, str(archive))
     root = place("openjdk-17/java.sql")
-    assert root.name == "java.sql" and own_cache in root.parents
+    assert root.name == "java.sql" and own_cache in root.parents and place("openjdk-17") == archive
     assert [p.name for p in root.rglob("*.java")] == ["Driver.java"] and place("openjdk-17/java.sql") == root
     with pytest.raises(UserError, match=r"has no module java\.nosuch"):
         place("openjdk-17/java.nosuch")
+    monkeypatch.setenv(module.JDK, str(tmp_path / "no"))
+    with pytest.raises(UserError, match=f"openjdk-17-source or set {module.JDK}"):
+        place("openjdk-17")

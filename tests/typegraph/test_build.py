@@ -30,52 +30,47 @@ def tree(tmp_path):
     return root
 
 
+BAD = {
+    "Empty.java": (b"", "empty"),
+    "Bytes.java": (b"\0\1\2 class", "binary"),
+    "Broken.java": (b"class {{{ ;;", "does not parse: no type found"),
+    "package-info.java": (b"package a;", "declares no type"),
+}
+ODD = {
+    "Half.java": (b"class Half { void f( }", "syntax errors, read in part"),
+    "Latin.java": ("class Straße {}".encode("latin-1"), "not UTF-8, read as Latin-1"),
+    "Crlf.java": (b"class Crlf {\r\n}\r\n", "line ends other than LF"),
+    "Large.java": (
+        b"class Large {" + b"\n/** One of many rows of a comment. */" * 140_000 + b" Crlf end; }",
+        "larger than 1 MB",
+    ),
+}
+
+
 def test_bad_files_are_named_and_the_rest_goes_on(tree):
-    (tree / "Empty.java").write_bytes(b"")
-    (tree / "Bytes.java").write_bytes(b"\0\1\2 class")
-    (tree / "Broken.java").write_text("class {{{ ;;")
-    (tree / "Half.java").write_text("class Half { void f( }")
-    (tree / "Latin.java").write_bytes("class Straße {}".encode("latin-1"))
-    (tree / "Crlf.java").write_bytes(b"class Crlf {\r\n}\r\n")
-    (tree / "package-info.java").write_text("package a;")
+    for name, (data, _) in (BAD | ODD).items():
+        (tree / name).write_bytes(data)
     (tree / "Notes.txt").write_text("class Notes {}")
-    (tree / "Dangling.java").symlink_to("nowhere")
     (tree / "Folder.java").mkdir()
     os.mkfifo(tree / "Pipe.java")
     built = build(tree)
-    assert set(built.graph.nodes) == {"a.Good", "a.Other", "Half", "Straße", "Crlf"}
-    assert dict(built.skipped) == {
-        "Empty.java": "empty",
-        "Bytes.java": "binary",
-        "Broken.java": "does not parse: no type found",
-        "package-info.java": "declares no type",
-        "Pipe.java": "no regular file",
-        "Dangling.java": scanning.LINK,
-    }
-    assert dict(built.remarks) == {
-        "Half.java": "syntax errors, read in part",
-        "Latin.java": "not UTF-8, read as Latin-1",
-        "Crlf.java": "line ends other than LF",
-    }
-    assert len(built.files) == 10
+    assert set(built.graph.nodes) == {"a.Good", "a.Other", "Half", "Straße", "Crlf", "Large"}
+    assert ("Large", "Crlf") in built.graph.edges  # five megabytes, read to the end
+    skipped = {name: reason for name, (_, reason) in BAD.items()} | {"Pipe.java": "no regular file"}
+    assert dict(built.skipped) == skipped and len(built.files) == 10
+    assert dict(built.remarks) == {name: remark for name, (_, remark) in ODD.items()}
     assert "skipped: 1 empty (Empty.java)" in lines(built)
 
 
-def test_a_loop_of_links_ends_and_is_named(tree):
-    (tree / "a" / "up").symlink_to(tree)
-    (tree / "self").symlink_to("self")
-    built = build(tree)
-    (tree / "Folder.java").symlink_to(tree / "a")
-    assert dict(built.skipped) == {"a/up/": scanning.LINK} and len(built.graph.nodes) == 2
-    assert len(build(tree).files) == 1
-
-
-def test_a_type_belongs_to_its_file_and_not_to_a_link_that_comes_first(tree):
-    (tree / "A.java").symlink_to(tree / "a" / "Good.java")
+def test_links_are_named_and_not_followed(tree):
+    """A loop of links ends; a type belongs to its file, not to a link that comes first."""
+    links = {"A.java": tree / "a" / "Good.java", "Dangling.java": "nowhere", "a/up": tree, "self": "self"}
+    for name, target in links.items():
+        (tree / name).symlink_to(target)
     for mode in MODES:
         built = build(tree, mode)
-        assert dict(built.skipped) == {"A.java": scanning.LINK} and not built.resolution.again
-        assert {n.path for n in built.graph.nodes.values()} == {"a/Good.java"}
+        assert dict(built.skipped) == dict.fromkeys(["A.java", "Dangling.java", "a/up/"], scanning.LINK)
+        assert {n.path for n in built.graph.nodes.values()} == {"a/Good.java"} and not built.resolution.again
 
 
 def test_what_may_not_be_read_is_named(tree, monkeypatch):
@@ -100,14 +95,6 @@ def test_what_may_not_be_read_is_named(tree, monkeypatch):
         "Locked.java": "cannot be read: Permission denied",
     }
     assert len(built.graph.nodes) == 2
-
-
-def test_a_generated_file_of_five_megabytes(tree):
-    rows = f"    /** {'One of many rows of a comment. ' * 3} */\n" * 60_000
-    (tree / "Big.java").write_text(f"package a; class Big {{ Good good;\n{rows} }}")
-    assert (tree / "Big.java").stat().st_size > 5_000_000
-    built = build(tree)
-    assert ("a.Big", "a.Good") in built.graph.edges and built.remarks == [("Big.java", "larger than 1 MB")]
 
 
 def test_a_file_beyond_all_measure_is_skipped(tree, monkeypatch):
@@ -168,6 +155,7 @@ def test_mistakes(tmp_path, root, options, says):
         build(tmp_path / root, **options)
 
 
+@pytest.mark.slow
 def test_a_build_that_is_stopped_for_a_while_gives_the_same_graph(tmp_path):
     """A clock that goes on while the process stands still is no reason to give a file up."""
     for n in range(8):
@@ -188,21 +176,15 @@ def test_a_build_that_is_stopped_for_a_while_gives_the_same_graph(tmp_path):
         assert process.communicate(timeout=120)[0] == "8 8 []\n"
 
 
-def test_only_a_changed_file_is_parsed_again(tree, tmp_path, monkeypatch):
-    store = tmp_path / "store.jsonl"
+def test_only_a_changed_file_is_parsed_again(tree, tmp_path):
+    store, added = tmp_path / "store.jsonl", tree / "a" / "New.java"
     first = build(tree, store=store)
-    assert first.parsed == 1
-    (tree / "a" / "New.java").write_text("package a; class New { Good good; }")
-    seen = []
-    real = module.facts_of
-    monkeypatch.setattr(module, "facts_of", lambda data: seen.append(data) or real(data))
+    added.write_text("package a; class New { Good good; }")
     second = build(tree, store=store)
-    assert second.parsed == len(seen) == 1 and b"class New" in seen[0]
-    assert second.graph == build(tree).graph
-    seen.clear()
-    (tree / "a" / "New.java").write_text("package a; class New { Othe3 other; }")  # as long as before
-    assert build(tree, store=store).parsed == len(seen) == 1
-    (tree / "a" / "New.java").unlink()
+    assert [first.parsed, second.parsed] == [1, 1] and second.graph == build(tree).graph
+    added.write_text("package a; class New { Othe3 other; }")  # as long as before
+    assert build(tree, store=store).parsed == 1
+    added.unlink()
     last = build(tree, store=store)
     assert last.parsed == 0 and last.graph == first.graph
     assert build(tree, "as-published", store=store).graph == build(tree, "as-published").graph
@@ -217,19 +199,13 @@ def test_a_store_that_is_none_or_of_another_version(tree, tmp_path):
         build(tree, store=store)
 
 
-def test_two_processes_give_the_same_graph(monkeypatch):
+def test_two_processes_and_the_other_mode_of_the_same_files(monkeypatch):
     monkeypatch.setattr(module, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(module, "PART", 8)
     one, two = build(SHOP), build(SHOP, processes=2)
     assert one.graph == two.graph and one.parsed == two.parsed == 53
-
-
-def test_the_other_mode_of_the_same_files():
-    assert in_mode(build(SHOP), "as-published").graph == build(SHOP, "as-published").graph
-
-
-def test_lines_say_what_was_built():
-    shown = "\n".join(lines(build(SHOP)))
+    assert in_mode(one, "as-published").graph == build(SHOP, "as-published").graph
+    shown = "\n".join(lines(one))
     assert "61 nodes: annotation 2, class 34, enum 2, interface 13, record 10" in shown
     assert "69 edges: extends 6, implements 12, injects 51" in shown
     assert "skipped: none" in shown and "53 files parsed" in shown

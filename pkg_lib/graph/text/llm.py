@@ -54,9 +54,6 @@ def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structure
 def json_part(raw: str) -> str:
     """The JSON in an answer: its first fenced block, else from the first brace to the last, else all."""
     text = raw.strip()
-    if text.startswith("{"):
-        return text[: text.rfind("}") + 1] if "}" in text else text
-    if match := _FENCE.search(text):
-        return match[1]
-    start, end = text.find("{"), text.rfind("}")
-    return text[start : end + 1] if 0 <= start < end else text
+    if not text.startswith("{") and (fenced := _FENCE.search(text)):
+        return fenced[1]
+    return text[max(text.find("{"), 0) : text.rfind("}") + 1] or text

@@ -21,11 +21,11 @@ from pkg_lib.graph.text.rst import Event
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _HEADING = re.compile(r"h[1-6]")
-_LEFT_OUT = re.compile(r"^(script|style|head|nav|footer|form|button|svg|img|template|noscript)$")
-_BLOCK = re.compile(
-    r"^(address|article|aside|blockquote|body|caption|center|dd|details|div|dl|dt|fieldset|figcaption|figure"
-    r"|h[1-6]|header|hr|html|li|main|ol|p|pre|section|summary|table|td|th|tr|ul)$"
+_LEFT_OUT = {*"script style head nav footer form button svg img template noscript".split()}
+_BLOCK = (
+    "address article aside blockquote body caption center dd details div dl dt fieldset figcaption".split()
 )
+_BLOCK += "figure h1 h2 h3 h4 h5 h6 header hr html li main ol p pre section summary table td th tr ul".split()
 
 
 class Head(NamedTuple):
@@ -73,7 +73,7 @@ def _walk(tag: Tag) -> Iterator[Event]:
     for child in tag.children:
         if _is_inline(child):
             inline.append(child.get_text() if isinstance(child, Tag) else str(child))
-        elif isinstance(child, Tag) and not _LEFT_OUT.match(child.name):
+        elif isinstance(child, Tag) and child.name not in _LEFT_OUT:
             yield Event("text", _plain("".join(inline)))
             inline.clear()
             yield from _block(child)
@@ -82,8 +82,7 @@ def _walk(tag: Tag) -> Iterator[Event]:
 
 def _is_inline(element: PageElement) -> bool:
     if isinstance(element, Tag):
-        block = _BLOCK.match(element.name) or element.find(_BLOCK) is not None
-        return not block and not _LEFT_OUT.match(element.name)
+        return element.name not in {*_BLOCK, *_LEFT_OUT} and element.find(_BLOCK) is None
     return type(element) is NavigableString  # its subclasses are comments, declarations and the like
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,7 +26,7 @@ from pkg_lib.core.workers import ordered as in_order
 from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.types import listing, resolve
 from pkg_lib.graph.types.java import VERSION, Facts, facts_of
-from pkg_lib.graph.types.scan import SUFFIX, JavaTree, by_reason, reader, scan
+from pkg_lib.graph.types.scan import SUFFIX, JavaTree, reader, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 FACTS = TypeAdapter(Facts)
@@ -175,8 +176,8 @@ def lines(built: BuiltGraph) -> list[str]:
     for word, names in rare.items():
         text += [f"{word}: {len(names):,} ({first_few(names)})"] if names else []
     for word, rows in {"skipped": built.skipped, "remarked": built.remarks}.items():
-        paths = {reason: [p for p, r in rows if r == reason] for reason in by_reason(rows)}
-        text += [f"{word}: {len(ps):,} {reason} ({first_few(ps)})" for reason, ps in paths.items()]
+        for reason, count in Counter(reason for _, reason in rows).most_common():
+            text.append(f"{word}: {count:,} {reason} ({first_few([p for p, r in rows if r == reason])})")
         text += [] if rows else [f"{word}: none"]
     times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
     return [*text, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -124,8 +123,3 @@ def texts(tree: JavaTree) -> Iterator[tuple[str, str]]:
                 tree.skipped.append((path, data))
             else:
                 yield path, text_of(data)[0]
-
-
-def by_reason(named: list[tuple[str, str]]) -> dict[str, int]:
-    """Reason -> how many, the most frequent first."""
-    return dict(sorted(Counter(reason for _, reason in named).items(), key=lambda r: (-r[1], r[0])))

@@ -7,14 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Literal
 
 import networkx as nx
 
-Mode = Literal["resolved", "as-published"]
-MODES: tuple[Mode, ...] = ("resolved", "as-published")
+MODES = ("resolved", "as-published")
 LABELS = ("injects", "extends", "implements", "arguments", "provides", "depends_on")  # the last is LLM-KB's
-Direction = Literal["successors", "predecessors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +72,11 @@ class TypeGraph:
         """Simple name -> the full names of its types."""
         return _grouped((n.simple, n.name) for n in self.nodes.values())
 
-    def within(self, start: str, depth: int, direction: Direction) -> list[str]:
-        """Succ or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first."""
+    def within(self, start: str, depth: int, direction: str) -> list[str]:
+        """Succ or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first.
+
+        `direction`: "successors" or "predecessors".
+        """
         adjacent, seen, edge = getattr(self, direction), {start: None}, [start]
         while edge and depth > 0:
             around = (n for v in edge for n in adjacent.get(v, ()))

@@ -11,9 +11,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.functions import first_line
 from pkg_lib.data.repoeval import RepoTask
 from pkg_lib.generation.extraction import Region
@@ -29,27 +27,9 @@ LAST = (
 )
 
 
-def context_text(
-    chunks: Sequence[Chunk], measure: Callable[[str], int], limit: int = CONTEXT_TOKENS
-) -> tuple[str, list[Chunk]]:
-    """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
-    from pkg_lib.retrieval.chunks import fill  # which loads numpy
-
-    intro = "the below code fragment can be found in:"
-    shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
-    text, used = fill(shown, limit, lambda t: measure(commented(t)))
-    return (commented(text) if used else ""), used
-
-
-def commented(text: str) -> str:
-    """Every line behind "# ", under CodeRAG-Bench's first line."""
-    title = "Here are some relevant code fragments from other files of the repo:"
-    return "".join(f"# {line}".rstrip() + "\n" for line in [title, RULE, *text.rstrip("\n").split("\n")])
-
-
 def left_context(task: RepoTask, measure: Callable[[str], int], limit: int = LEFT_TOKENS) -> str:
     """As many of the prompt's last lines as fit into `limit`, and never less than the function's own head."""
-    from pkg_lib.retrieval.chunks import largest
+    from pkg_lib.retrieval.chunks import largest  # it loads numpy
 
     lines = task.prompt.rstrip("\n").split("\n")
     head = min(task.lineno - task.def_lineno if task.def_lineno >= 0 else 1, len(lines))

@@ -9,7 +9,9 @@ the answer among them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -17,11 +19,12 @@ from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import Context
 from pkg_lib.data.repoeval import RepoTask
-from pkg_lib.papers.cast.body_prompts import context_text
-from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, make_ranker, order
+from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
+from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, fill, make_ranker, order
 
 CHUNKERS = {name: Chunker(name, "as-published") for name in ("cast", "fixed-size", "split-only")}
 BEST = 20  # more chunks than these fit into no budget here
+Measure = Callable[[str], int]
 
 
 def chunked(chunker: Chunker, files: Mapping[str, str]) -> list[Chunk]:
@@ -41,31 +44,53 @@ def retrieve(task: RepoTask, chunks: Sequence[Chunk], ranker: Ranker) -> list[Ch
     return [chunks[i] for i in order(scores, BEST) if ranker.name != BM25_NAME or scores[i] > 0]
 
 
+def context_text(
+    chunks: Sequence[Chunk], measure: Measure, limit: int = CONTEXT_TOKENS
+) -> tuple[str, list[Chunk]]:
+    """The best chunks as comments up to `limit` (in what `measure` counts), and those used."""
+    intro = "the below code fragment can be found in:"
+    shown = [replace(c, text=f"{intro}\n{c.document}\n{RULE}\n{c.text.rstrip()}\n{RULE}") for c in chunks]
+    text, used = fill(shown, limit, lambda t: measure(commented(t)))
+    return (commented(text) if used else ""), used
+
+
+def commented(text: str) -> str:
+    """Every line behind "# ", under CodeRAG-Bench's first line."""
+    title = "Here are some relevant code fragments from other files of the repo:"
+    return "".join(f"# {line}".rstrip() + "\n" for line in [title, RULE, *text.rstrip("\n").split("\n")])
+
+
 class Repositories:
     """What the columns share: the chunks of each repository, and the model's measure of a context."""
 
-    def __init__(self, files: Callable[[str], dict[str, str]], measure: Callable[[str], int]) -> None:
-        self.files, self.measure = files, measure
+    def __init__(self, files: Callable[[str], dict[str, str]], measure: Measure) -> None:
+        self.measure = measure
         self.chunks = cache(lambda repository, name: chunked(CHUNKERS[name], files(repository)))
 
+    def column(self, *about: Any) -> ChunkRetriever:
+        """The retriever of a column; `about` are its fields."""
+        return ChunkRetriever(self, *about)
 
-class Chunks:
+
+@dataclass
+class ChunkRetriever:
     """The best chunks of a task's repository within the budget; `defines_task`: its body is in them."""
 
-    def __init__(
-        self, knowledge: Repositories, column: str, chunking: str, ranker: str, masked: bool = True
-    ) -> None:
-        self.knowledge, self.column, self.chunking, self.masked = knowledge, column, chunking, masked
-        self.ranker = make_ranker(ranker)
+    repositories: Repositories
+    column: str
+    chunking: str
+    ranker: str
+    masked: bool
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
         """One context a task, in order."""
-        return [self._context(t) for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")]
+        ranker = make_ranker(self.ranker)
+        return [self._context(t, ranker) for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")]
 
-    def _context(self, task: RepoTask) -> Context:
-        chunks = self.knowledge.chunks(task.repository, self.chunking)
-        best = retrieve(task, masked(task, chunks) if self.masked else chunks, self.ranker)
-        text, used = context_text(best, self.knowledge.measure)
+    def _context(self, task: RepoTask, ranker: Ranker) -> Context:
+        chunks = self.repositories.chunks(task.repository, self.chunking)
+        best = retrieve(task, masked(task, chunks) if self.masked else chunks, ranker)
+        text, used = context_text(best, self.repositories.measure)
         first, last = task.gold
         holds = any(c.document == task.path and c.first <= last and c.last >= first for c in used)
         source = "; ".join(c.source for c in used)

@@ -7,29 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from pathlib import Path
+from functools import cache
+from operator import methodcaller
 from types import MappingProxyType
 from typing import Any
 
 from pkg_lib.core.store import read_rows, results_path
-from pkg_lib.core.types import BenchmarkMissing, Outcome, Retriever, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.code_match import match
 from pkg_lib.data.functions import as_task, functions
-from pkg_lib.data.packages import PACKAGES, Package
+from pkg_lib.data.packages import PACKAGES
 from pkg_lib.data.records import read_repository
 from pkg_lib.data.repoeval import NAME, VARIABLE, RepoTask, load_repoeval
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.generator import Decoding
 from pkg_lib.papers.cast import body_prompts, repository_functions
+from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
 from pkg_lib.retrieval.columns import COLUMNS, Column
 
 SAMPLE = 100  # of RepoEval's 455 tasks, which are completed
 FIELDS = ("id", "package", "path", "qualified", "lines", "tests", "prompt_sha256")
 DECODING = {"max_new_tokens": body_prompts.MAX_NEW_TOKENS, "do_sample": False, "dtype": "bfloat16"}
+PLAIN = ({"stop": "body ended", "style": "plain"}, body_prompts.ended)
+CHAT = ({"stop": "first block closed", "style": "chat"}, body_prompts.settled)
+CHOOSE = "run python -m pkg_lib repo-tasks tasks"
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
 
 
@@ -37,11 +41,8 @@ class FunctionBodies(Benchmark):
     """Functions of repositories without their bodies; greedy decoding (the paper samples once at 0.2)."""
 
     corpus = corpora.REPOSITORY
-    notebook = "cast"
     in_tokens, selects, chat = True, False, False
-    budgets = MappingProxyType(
-        {"context_tokens": body_prompts.CONTEXT_TOKENS, "left_tokens": body_prompts.LEFT_TOKENS}
-    )
+    budgets = MappingProxyType({"context_tokens": CONTEXT_TOKENS, "left_tokens": LEFT_TOKENS})
 
     def files(self, repository: str) -> dict[str, str]:
         """path -> text of a repository's Python files."""
@@ -59,14 +60,10 @@ class FunctionBodies(Benchmark):
 
     def decoding(self, style: str) -> Decoding:
         """UserError for a chat prompt where the model is not prompted so."""
-        if not self.chat:
-            how = DECODING | {"stop": "body ended", "style": "plain"}
-            return Decoding(how, body_prompts.ended, 16, chat=False)
-        if style != "chat":
+        if self.chat and style != "chat":
             raise UserError(f"benchmark {self.name} is for chat models, and this one is prompted as {style}")
-        return Decoding(
-            DECODING | {"stop": "first block closed", "style": "chat"}, body_prompts.settled, 16, chat=True
-        )
+        how, ended = CHAT if self.chat else PLAIN
+        return Decoding(DECODING | how, ended, 16, chat=self.chat)
 
     def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
         left = body_prompts.left_context(task, measure)
@@ -97,10 +94,6 @@ class PackageFunctions(FunctionBodies):
     home: str = "source archives of PyPI, chosen functions in results/repo_tasks"
 
     @property
-    def prompts(self) -> str:  # type: ignore[override]
-        return self.name
-
-    @property
     def controls(self) -> dict[str, bool]:  # type: ignore[override]
         return {} if self.chat else repository_functions.CONTROLS  # the tests are the same
 
@@ -108,39 +101,27 @@ class PackageFunctions(FunctionBodies):
     def asks_hub(self) -> bool:  # type: ignore[override]
         return not all(p.at_hand for p in PACKAGES.values())
 
-    @property
-    def path(self) -> Path:
-        return results_path() / "repo_tasks" / "tasks.jsonl"
-
     def tasks(self) -> list[Task]:
-        if not self.path.exists():
-            raise BenchmarkMissing("no repository tasks are stored: run python -m pkg_lib repo-tasks tasks")
-        rows = read_rows(self.path, FIELDS)
-        by_package = {
-            n: [r for r in rows if r["package"] == n] for n in dict.fromkeys(r["package"] for r in rows)
-        }
-        tasks = [t for n, of in by_package.items() for t in self._of_package(PACKAGES.get_or_fail(n), of)]
-        return [replace(t, benchmark=self.name) for t in tasks]
+        path = results_path() / "repo_tasks" / "tasks.jsonl"
+        if not path.exists():
+            raise BenchmarkMissing(f"no repository tasks are stored: {CHOOSE}")
+        files = cache(self.files)
+        return [self._task(row, files(row["package"])) for row in read_rows(path, FIELDS)]
 
-    def _of_package(self, package: Package, rows: list[dict[str, Any]]) -> list[RepoTask]:
-        try:
-            files = package.files()
-        except UserError as e:
-            raise BenchmarkMissing(str(e)) from e
-        tasks = []
-        for row in rows:
-            text = files.get(row["path"], "")
-            by_place = {(f.qualified, f.body): f for f in functions(row["path"], text)}
-            function = by_place.get((row["qualified"], tuple(row["lines"])))
-            task = as_task(package, function, text, tuple(row["tests"])) if function else None
-            if task is None or digest(task.prompt) != row["prompt_sha256"]:
-                advice = "run python -m pkg_lib repo-tasks tasks"
-                raise UserError(f"task {row['id']} is not in {package.label} as it was: {advice}")
-            tasks.append(task)
-        return tasks
+    def _task(self, row: dict[str, Any], files: dict[str, str]) -> RepoTask:
+        text, package = files.get(row["path"], ""), PACKAGES[row["package"]]
+        by_place = {(f.qualified, f.body): f for f in functions(row["path"], text)}
+        function = by_place.get((row["qualified"], tuple(row["lines"])))
+        task = as_task(package, function, text, tuple(row["tests"])) if function else None
+        if task is None or digest(task.prompt) != row["prompt_sha256"]:
+            raise UserError(f"task {row['id']} is not in {package.label} as it was: {CHOOSE}")
+        return replace(task, benchmark=self.name)
 
     def files(self, repository: str) -> dict[str, str]:
-        return PACKAGES[repository].files()
+        try:
+            return PACKAGES.get_or_fail(repository).files()
+        except UserError as e:
+            raise BenchmarkMissing(str(e)) from e
 
     def limits(self, task: Task) -> Limits:
         return repository_functions.limits(PACKAGES[task.id.partition("/")[0]])
@@ -149,7 +130,7 @@ class PackageFunctions(FunctionBodies):
         if not solution:
             return NO_BODY
         package = PACKAGES[task.repository]
-        return repository_functions.job(task, package, package.files(), solution)
+        return repository_functions.job(task, package, self.files(package.name), solution)
 
     def control(self, task: Task, name: str) -> str:
         return repository_functions.control_body(task, name)
@@ -158,7 +139,7 @@ class PackageFunctions(FunctionBodies):
 class RepoEval(FunctionBodies):
     """A fixed sample of RepoEval's function level; it names no tests, so that bodies are only measured."""
 
-    name = prompts = NAME
+    name = NAME
     title = "RepoEval, function level"
     home = f"directory in {VARIABLE}"
     columns = ("None", "fixed-size, BM25", "cast, BM25")
@@ -179,25 +160,15 @@ BENCHMARKS.register(PackageFunctions("packages-chat", "Functions of packages (ch
 BENCHMARKS.register(RepoEval())
 
 
-def _chunks(knowledge: Any, **how: Any) -> Retriever:
-    from pkg_lib.papers.cast.context_columns import Chunks
-
-    return Chunks(knowledge, **how)
-
-
-def _column(chunking: str, ranker: str, masked: bool = True) -> Column:
-    name = f"{chunking}, {ranker}" + ("" if masked else ", body in corpus")
-    make = partial(_chunks, column=name, chunking=chunking, ranker=ranker, masked=masked)
-    return Column(name, make, (corpora.REPOSITORY,), "chunk")
-
-
-for _column_of_chunks in (
-    _column("fixed-size", "BM25"),
-    _column("cast", "BM25"),
-    _column("fixed-size", "MiniLM"),
-    _column("cast", "MiniLM"),
-    _column("fixed-size", "MiniLM", masked=False),
-    _column("cast", "MiniLM", masked=False),
-    _column("split-only", "MiniLM"),
+for chunking, ranker, about in (
+    ("fixed-size", "BM25", ""),
+    ("cast", "BM25", ""),
+    ("fixed-size", "MiniLM", ""),
+    ("cast", "MiniLM", ""),
+    ("fixed-size", "MiniLM", ", body in corpus"),
+    ("cast", "MiniLM", ", body in corpus"),
+    ("split-only", "MiniLM", ""),
 ):
-    COLUMNS.register(_column_of_chunks)
+    column = f"{chunking}, {ranker}{about}"
+    retriever = methodcaller("column", column, chunking, ranker, not about)  # of Repositories
+    COLUMNS.register(Column(column, retriever, (corpora.REPOSITORY,), "chunk"))

@@ -10,7 +10,7 @@ their own chunks without any mapping ("own"). Nothing retrieved here reaches a p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -36,31 +36,21 @@ BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n
 OWN, MEAN = "own", "mean"
 
 
-@dataclass(frozen=True, slots=True)
-class GoldQuery:
-    """What is asked of a repository, and the lines that answer it."""
-
-    id: str
-    text: str
-    gold: tuple[Span, ...]
-
-
-Repository = tuple[str, Mapping[str, str], Sequence[GoldQuery]]  # name, path -> text, what is asked of it
+Query = tuple[str, str, Sequence[Span]]  # its id, its text, the lines that answer it
+Repository = tuple[str, Mapping[str, str], Sequence[Query]]  # name, path -> text, what is asked of it
 
 
 def _of_functions(tasks: Iterable[RepoTask], files: Callable[[str], dict[str, str]]) -> Iterator[Repository]:
-    by_name: dict[str, list[GoldQuery]] = {}
+    queries: dict[str, list[Query]] = {}
     for task in tasks:
-        by_name.setdefault(task.repository, []).append(GoldQuery(task.id, task.query, (task.span,)))
-    for name, queries in by_name.items():
-        yield name, files(name), queries
+        queries.setdefault(task.repository, []).append((task.id, task.query, [task.span]))
+    return ((name, files(name), of) for name, of in queries.items())
 
 
 def _of_swebench() -> Iterator[Repository]:
     """One repository a problem, since each is of a commit of its own."""
     for issue in swebench.load_swebench():
-        files = read_repository(swebench.VARIABLE, issue.id)
-        yield issue.id, files, [GoldQuery(issue.id, issue.query, issue.gold)]
+        yield issue.id, read_repository(swebench.VARIABLE, issue.id), [(issue.id, issue.query, issue.gold)]
 
 
 REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
@@ -78,26 +68,24 @@ def measure(folder: Path, say: Callable[[str], None], benchmark: str, rankers: S
     for repository, files, queries in REPOSITORIES[benchmark]():
         pools = {name: chunked(chunker, files) for name, chunker in variants.items()}
         say(f"{repository}: {', '.join(f'{name} {len(pool)}' for name, pool in pools.items())} chunks")
-        for name, pool in pools.items():
-            for ranker, scorer in scorers.items():
-                scores = scorer.scores([q.text for q in queries], pool)
-                for mapping in mappings(name, benchmark):
-                    aggregate, _, lines = mapping.partition(", ")
-                    target = pool if mapping == OWN else pools[f"{BASELINE} {lines}".strip()]
-                    golds = [relevant(target, q.gold) for q in queries]
-                    on_target = scores if mapping == OWN else map_scores(pool, scores, target, aggregate)
-                    about = {"package": repository, "ranker": ranker, "chunking": name, "mapping": mapping}
-                    left = pd.DataFrame([{"task_id": q.id, **about, "chunks": len(pool)} for q in queries])
-                    frames.append(left.assign(gold=list(map(len, golds))).join(evaluate(on_target, golds)))
+        ids, texts, spans = zip(*queries, strict=True)
+        for (name, pool), (ranker, scorer) in product(pools.items(), scorers.items()):
+            scores = scorer.scores(list(texts), pool)
+            for mapping in mappings(name, benchmark):
+                aggregate, _, lines = mapping.partition(", ")
+                target = pool if mapping == OWN else pools[f"{BASELINE} {lines}".strip()]
+                golds = [relevant(target, span) for span in spans]
+                on_target = scores if mapping == OWN else map_scores(pool, scores, target, aggregate)
+                about = {"package": repository, "ranker": ranker, "chunking": name, "mapping": mapping}
+                about |= {"chunks": len(pool), "gold": list(map(len, golds))}
+                frames.append(pd.DataFrame({"task_id": ids} | about).join(evaluate(on_target, golds)))
     place = folder if benchmark == "packages" else folder / benchmark
     rows, path = pd.concat(frames, ignore_index=True), place / "retrieval.csv"
     write_text(path, rows.to_csv(index=False, lineterminator="\n", float_format="%.6f"))
     about = {"max_size": MAX_SIZE, "baseline_lines": CHUNKERS[BASELINE].lines, "mode": CHUNKERS["cast"].mode}
     write_json(path.with_suffix(".meta.json"), about | {"versions": versions()})
-    shown = [c for c in rows if "@" in c]
-    for (ranker, chunking, mapping), part in rows.groupby(["ranker", "chunking", "mapping"], sort=False):
-        means = ", ".join(f"{name} {100 * value:.1f}" for name, value in part[shown].mean().items())
-        say(f"{ranker}, {chunking} ({mapping}), {part[shown].notna().all(axis=1).sum()} tasks: {means}")
+    means = rows.groupby(["ranker", "chunking", "mapping"], sort=False)[[c for c in rows if "@" in c]].mean()
+    say((100 * means).round(1).to_string())
     return rows
 
 

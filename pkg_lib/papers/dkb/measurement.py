@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 import timeit
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -27,7 +28,7 @@ from pkg_lib.analysis.stats import RESAMPLES, Difference
 from pkg_lib.core.store import versions, write_json
 from pkg_lib.data.questions import Question, gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
-from pkg_lib.graph.types.scan import by_reason, scan, texts
+from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
 from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study, source_digest
@@ -135,7 +136,7 @@ def _figures(built: BuiltGraph, chunks: Mapping[str, int]) -> dict[str, Any]:
         "edges": built.graph.edge_counts(),
         "references": dict(sorted(built.resolution.references.items())),
         "cycles": len(built.graph.cycles()),
-        "skipped": by_reason(built.skipped),
+        "skipped": dict(Counter(reason for _, reason in built.skipped)),
         "seconds": {step: round(s, 3) for step, s in built.seconds.items()},
         "chunks_of_files_with_a_node": sum(chunks.get(path, 0) for path in built.graph.by_path),
     }
@@ -164,7 +165,7 @@ def measure_queries(study: RepositoryStudy) -> dict[str, Any]:
 
 def record(study: RepositoryStudy) -> None:
     """Measures everything of a study again, and keeps it."""
-    measure(study.root, study.name, study.folder)
+    measure(study.built.tree.root, study.name, study.folder)
     queries, evidence = measure_queries(study), evidence_of(study)
     write_json(study.file("ranking"), study.ranked | queries)
     about = {"budget": BUDGET._asdict(), "digest": study.digest, "versions": versions()}

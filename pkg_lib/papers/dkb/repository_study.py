@@ -101,10 +101,12 @@ class RepositoryStudy:
     repository. `retries`: how often LLM-KB asks again for skipped files.
     """
 
-    root: Path
+    name: str
     results: Path
     questions: list[Question]
+    built: BuiltGraph
     texts: dict[str, str]
+    chunks: dict[str, TextChunk]
     model: str = MODEL
     k: int = TOP_K
     depth: int = DEPTH
@@ -124,12 +126,8 @@ class RepositoryStudy:
             gold(question, self.graph)
 
     @property
-    def name(self) -> str:
-        return self.root.name
-
-    @cached_property
-    def chunks(self) -> dict[str, TextChunk]:
-        return {c.id: c for path, text in self.texts.items() for c in chunks_of(path, text)}
+    def graph(self) -> TypeGraph:
+        return self.built.graph
 
     @cached_property
     def digest(self) -> str:
@@ -154,14 +152,6 @@ class RepositoryStudy:
     def index(self) -> dict[str, Any] | None:
         """index.json of this very source, None where it was not measured."""
         return _stored(self.folder / "index.json")
-
-    @cached_property
-    def built(self) -> BuiltGraph:
-        return build(self.root)
-
-    @property
-    def graph(self) -> TypeGraph:
-        return self.built.graph
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
@@ -275,6 +265,7 @@ def open_study(
     """A repository by `place` with its question file; UserError where there is nothing to read."""
     root, asked = place(repository), read_questions(place(questions))
     files = dict(texts(scan(root)))
-    if not any(map(str.strip, files.values())):
-        raise UserError(f"{root} has no .java file that can be read")
-    return RepositoryStudy(root, results or results_dir(), asked, files, **options)
+    chunks = {c.id: c for path, text in files.items() for c in chunks_of(path, text)}
+    if not chunks:
+        raise UserError(f"{root} has no {SUFFIX} file that can be read")
+    return RepositoryStudy(root.name, results or results_dir(), asked, build(root), files, chunks, **options)

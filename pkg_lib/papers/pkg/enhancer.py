@@ -23,17 +23,7 @@ from pkg_lib.data.corpora import corpus_digest, load_corpus
 from pkg_lib.generation.cache import GenerationCache, append_line, read_jsonl
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
-from pkg_lib.graph.enhance import (
-    FIM,
-    FORMS,
-    Hole,
-    Unfit,
-    candidates,
-    closed,
-    enhanced_payloads,
-    fim_of,
-    judge,
-)
+from pkg_lib.graph import enhance as docstrings
 from pkg_lib.graph.schema import IMPL, PKG, build
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
@@ -77,15 +67,15 @@ def enhance(
     again. UserError for unknown names, or a model without fill-in-the-middle.
     """
     file = DocstringFile(model, corpus, results)
-    fim = fim_of(model_spec(model).name)
-    decoding = Decoding(PARAMETERS, stop=partial(closed, fim=fim), chat=False)
+    fim = docstrings.fim_of(model_spec(model).name)
+    decoding = Decoding(PARAMETERS, stop=partial(docstrings.closed, fim=fim), chat=False)
     generator = Generator(model, decoding, file, results, backend)
     documents = load_corpus(corpus)
     graph = build(documents)
-    holes, skipped = candidates(graph)
+    holes, skipped = docstrings.candidates(graph)
     rows: dict[str, dict[str, Any]] = {}
     by_form = {}
-    for form in FORMS:
+    for form in docstrings.FORMS:
         prompts = []
         for sha, (node, hole) in list(holes.items())[:count]:
             if sha not in rows or rows[sha]["reason"]:
@@ -108,11 +98,11 @@ def enhance(
     return log
 
 
-def verdict(hole: Hole, row: dict[str, Any], fim: FIM) -> dict[str, str]:
+def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> dict[str, str]:
     """{"docstring", "reason"}: the docstring as it goes into the function, or "" and why it is rejected."""
     try:
-        return {"docstring": judge(hole, row["raw"], fim, row["finish"]), "reason": ""}
-    except Unfit as e:
+        return {"docstring": docstrings.judge(hole, row["raw"], fim, row["finish"]), "reason": ""}
+    except docstrings.Unfit as e:
         return {"docstring": "", "reason": str(e)}
 
 
@@ -131,7 +121,7 @@ def retrieval_change(
     context (the pruned function without its new docstring, cut as in every column) defines the task's
     function; `enhanced` says that the function found after has a new docstring.
     """
-    nodes, enhanced = graph.of_type(IMPL), enhanced_payloads(graph, rows)
+    nodes, enhanced = graph.of_type(IMPL), docstrings.enhanced_payloads(graph, rows)
     old = graph.payloads(nodes)
     new = [enhanced.get(v, text) for v, text in zip(nodes.tolist(), old, strict=True)]
     queries = embedder.encode([t.prompt for t in tasks])
@@ -155,19 +145,17 @@ def measure_change(
     """
     file, tasks = DocstringFile(model, corpus, results), load_benchmark(benchmark)
     if not file.rows:
-        raise UserError(
-            f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` with them first"
-        )
+        where = f"of {model} for {corpus} in {file.path.parent}"
+        raise UserError(f"no docstrings {where}; run `enhance` with them first")
     documents, embedder = load_corpus(corpus), embedder or Embedder()
     frame = retrieval_change(build(documents), file.rows.values(), tasks, embedder)
-    frame = frame.assign(changed=frame["before"] != frame["after"])
-    counted = {"top1_changed": "changed", "top1_enhanced": "enhanced"}
-    counted |= {column: column for column in ("defines_before", "defines_after")}
-    log = {name: int(frame[column].sum()) for name, column in counted.items()}
+    names = {"changed": "top1_changed", "enhanced": "top1_enhanced"}
+    counted = frame.assign(changed=frame["before"] != frame["after"])
+    log = counted[[*names, "defines_before", "defines_after"]].sum().rename(names).astype(int).to_dict()
     log["mean_cosine_rise"] = round(float((frame["score_after"] - frame["score_before"]).mean()), 6)
     log |= {"model": model, "corpus": corpus, "benchmark": benchmark, "tasks": len(tasks)}
-    docstrings = {r["payload_sha256"] for r in file.rows.values() if r.get("docstring")}
-    log |= {"docstrings": len(docstrings), "corpus_digest": corpus_digest(documents)}
+    accepted = {r["payload_sha256"] for r in file.rows.values() if r.get("docstring")}
+    log |= {"docstrings": len(accepted), "corpus_digest": corpus_digest(documents)}
     log |= {"embedder": embedder.name, "versions": versions()}
     write_json(file.path.with_name(f"{file.path.stem}.{slug(benchmark)}.change.json"), log)
     return log

@@ -5,18 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from pkg_lib.analysis.sentences import decided, finding, listed
-from pkg_lib.analysis.stats import (
-    BASELINE,
-    ORACLE,
-    compare,
-    helped_and_hurt,
-    not_measured,
-    paired_bootstrap,
-    pass_at_1,
-    wilson,
-)
-from pkg_lib.analysis.tables import DASH, complete, kind, percent, points, single
-from pkg_lib.data.benchmarks import title_of
+from pkg_lib.analysis.stats import BASELINE, ORACLE, compare, helped_and_hurt, not_measured, pass_at_1, wilson
+from pkg_lib.analysis.tables import complete, kind, percent, points, single
 from pkg_lib.papers.pkg.pass_tables import PUBLISHED, published_rates
 
 AGAINST_NONE = ("Above None", "Below None", "No difference to None")
@@ -57,22 +47,21 @@ def _best_retriever(frame: pd.DataFrame) -> list[str]:
 
 def _selection(frame: pd.DataFrame) -> list[str]:
     """What choosing after generation adds, and a perfect choice would, over the tasks of both."""
-    sentences, rates = [], {c: pass_at_1(frame[c]).value for c in ("Reranked", ORACLE) if c in frame}
-    if rates.get("Reranked") is not None:
+    chosen = [c for c in ("Reranked", ORACLE) if c in frame and frame[c].notna().any()]
+    sentences, rates = [], {c: percent(pass_at_1(frame[c]).value) for c in chosen}
+    if "Reranked" in rates:
         best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
-        gap = _gap(frame, "Reranked", best)
-        text = f"{percent(rates['Reranked'])} %, {gap} points against {best}, the best column in hindsight"
-        sentences.append(f"Reranked scores {text}.")
-    if rates.get(ORACLE) is not None:
-        others = [c for c in (BASELINE, "Reranked") if c == BASELINE or rates.get(c) is not None]
-        gaps = listed(f"{_gap(frame, ORACLE, c)} points against {c}" for c in others)
-        sentences.append(f"A perfect choice (Ideal) would score {percent(rates[ORACLE])} %: {gaps}.")
+        text = f"{_gap(frame, 'Reranked', best)}, the best column in hindsight"
+        sentences.append(f"Reranked scores {rates['Reranked']} %, {text}.")
+    if ORACLE in rates:
+        gaps = listed(_gap(frame, ORACLE, c) for c in (BASELINE, *rates) if c != ORACLE)
+        sentences.append(f"A perfect choice (Ideal) would score {rates[ORACLE]} %: {gaps}.")
     return sentences
 
 
 def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
-    gap = paired_bootstrap(frame[column], frame[other], resamples=1)
-    return DASH if gap is None else points(gap.value)
+    gap = (frame[column].astype(float) - frame[other].astype(float)).mean()
+    return f"{points(gap)} points against {other}"
 
 
 def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
@@ -98,24 +87,3 @@ def changed_tasks(verdicts: pd.DataFrame) -> str:
         text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
         lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
     return "\n".join(lines)
-
-
-def own_function_sentence(counts: pd.DataFrame) -> str:
-    """`stats.own_function` in words: how many contexts hold the function that the task asks for."""
-    known = counts[counts["known"] > 0]
-    parts = [f"{column} {row['defining']} of {row['known']}" for column, row in known.iterrows()]
-    return f"Contexts that define the very function asked for: {', '.join(parts) or 'not measured'}."
-
-
-def caption_rates(verdicts: pd.DataFrame, benchmark: str) -> str:
-    """What the bar chart shows, in words, for captions and for readers who cannot see it."""
-    frame = complete(verdicts)
-    rates = ", ".join(f"{c} {percent(pass_at_1(frame[c]).value)}" for c in frame)
-    return f"pass@1 in percent on {title_of(benchmark)}: {rates} ({DASH}: not measured)."
-
-
-def caption_changes(verdicts: pd.DataFrame) -> str:
-    """What the helped and hurt chart shows, in words."""
-    rows = compare(complete(verdicts))
-    parts = [f"{c} {r['helped']:.0f} helped, {r['hurt']:.0f} hurt" for c, r in rows.iterrows() if r["n"]]
-    return f"Tasks against None: {'; '.join(parts) or 'nothing measured'}."

@@ -51,20 +51,17 @@ def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> 
     """Tasks that a column solved and None did not (right), and the reverse (left); net beside them."""
     changes = compare(complete(verdicts))
     figure, axes = row_axes(len(changes), 0.26, legend=0.0, top=title_room(title))
-    measured = changes["n"] >= max(1, LEAST * len(verdicts))
-    counts = changes[["helped", "hurt"]].where(measured)
+    enough = changes["n"] >= max(1, LEAST * len(verdicts))
+    counts = changes[["helped", "hurt"]].where(enough)
     widest = max(5, *counts.max().fillna(0))
     for side, sign, colour in (("helped", 1, HIGHER), ("hurt", -1, LOWER)):
         axes.barh(range(len(counts)), sign * counts[side], height=0.6, color=hex_colour(colour))
+        look = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
         for place, n in enumerate(counts[side].fillna(-1)):
-            at = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
-            axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **at)
-    for place, (n, helped, hurt) in enumerate(
-        zip(changes["n"], counts["helped"], counts["hurt"], strict=True)
-    ):
-        net = DASH if math.isnan(helped) else f"{helped - hurt:+.0f}".replace("-", MINUS).replace("+0", "0")
-        beside(axes, place, net)
-        if net == DASH:
+            axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **look)
+    for place, (n, net) in enumerate(zip(changes["n"], counts["helped"] - counts["hurt"], strict=True)):
+        beside(axes, place, DASH if math.isnan(net) else f"{net:+.0f}".replace("-", MINUS).replace("+0", "0"))
+        if math.isnan(net):
             text = f"{n} of {len(verdicts)} tasks" if n else "not measured"
             axes.text(0.02 * widest, place, text, va="center_baseline", color=QUIET)
     axes.spines["left"].set_visible(False)

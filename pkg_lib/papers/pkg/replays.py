@@ -8,11 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from pkg_lib.analysis.stats import ORACLE, pass_at_1
-from pkg_lib.analysis.tables import HERE
 from pkg_lib.core.store import read_rows
 from pkg_lib.core.types import NotAtHand, Outcome
 from pkg_lib.experiment.select import ideal
-from pkg_lib.retrieval.columns import COLUMNS
+from pkg_lib.papers.pkg.pass_tables import published
 
 # The authors' file names, and the columns of this study that they are.
 METHODS = {
@@ -25,10 +24,6 @@ METHODS = {
 }
 CANDIDATES = tuple(METHODS.values())[:-1]
 CLOSED = (*METHODS.values(), ORACLE)
-REFERENCE = {
-    "humaneval": ("pkg_table5_humaneval_closed.csv", "Table 5 of the PKG paper"),
-    "mbpp": ("pkg_table6_mbpp_closed.csv", "Table 6 of the PKG paper"),
-}
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
@@ -52,33 +47,21 @@ def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | No
     """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
     verdict = {"passed": True, "failed": False}
-    passed = {
-        c: {t: verdict.get(o.status, pd.NA) for t, o in by_task.items()} for c, by_task in outcomes.items()
-    }
-    frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=list(CLOSED))
-    frame = frame.astype("boolean")
+    passed = {c: {t: verdict.get(o.status) for t, o in rows.items()} for c, rows in outcomes.items()}
+    frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=CLOSED).astype("boolean")
     frame[ORACLE] = ideal(frame[list(CANDIDATES)])
     return frame
 
 
-def published(benchmark: str) -> pd.DataFrame:
-    """The paper's rows as text in the published precision: model x CLOSED."""
-    rows = pd.read_csv(HERE / "reference" / REFERENCE[benchmark][0], dtype=str, keep_default_na=False)
-    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent")
-    names = {COLUMNS[c].published_as or c: c for c in CLOSED}
-    return wide.loc[rows["model"].drop_duplicates(), list(names)].rename(columns=names)
-
-
 def agreement(frames: Mapping[str, pd.DataFrame], benchmark: str) -> pd.DataFrame:
     """One row a cell, measured whole here and published: model, column, here, published (text), equal."""
-    texts, rows = published(benchmark).rename(index=str.lower), []
+    texts, rows = published(benchmark, CLOSED, "closed").rename(index=str.lower), []
     for name, frame in frames.items():
         for column in CLOSED if name.lower() in texts.index else ():
             rate = pass_at_1(frame[column])
             if rate.value is not None and rate.measured == rate.total:
                 printed = texts.at[name.lower(), column]
-                # The paper rounds to one decimal, sometimes half up, sometimes half down: both are the same
-                # number.
+                # The paper rounds a half sometimes up, sometimes down: both are the same number.
                 equal = abs(100 * rate.value - float(printed)) <= 0.05 + 1e-9
                 rows.append((name, column, f"{100 * rate.value:.1f}", printed, equal))
     return pd.DataFrame(rows, columns=["model", "column", "here", "published", "equal"])

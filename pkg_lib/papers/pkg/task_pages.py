@@ -37,11 +37,14 @@ class ExperimentRows:
         self.contexts = self._read(results / "contexts", *single(COLUMNS)[1:])
 
     def _read(self, folder: Path, *columns: str) -> dict[str, Rows]:
-        shelves = {c: "none" if c == "None" else slug(self.corpus) for c in columns}
-        paths = {c: folder / self.benchmark / shelf / f"{slug(c)}.jsonl" for c, shelf in shelves.items()}
-        stored = {c: path for c, path in paths.items() if path.exists()}
-        self.files += stored.values()
-        return {c: {row["task_id"]: row for row in read_rows(p, ("task_id",))} for c, p in stored.items()}
+        stored = {}
+        for column in columns:
+            shelf = "none" if column == "None" else slug(self.corpus)
+            path = folder / self.benchmark / shelf / f"{slug(column)}.jsonl"
+            if path.exists():
+                self.files.append(path)
+                stored[column] = {row["task_id"]: row for row in read_rows(path, ("task_id",))}
+        return stored
 
     def beside(self, column: str) -> str:
         """The column with its corpus; None has none and is the same beside every corpus."""
@@ -76,8 +79,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
     shared = {"root": "../../../", "title": title, "benchmark": folder.name, "file_of": file_of}
     for (path, task_id), before, after in zip(paths.items(), ["", *ids], [*ids[1:], ""], strict=False):
         around = {"task": texts.get(task_id), "task_id": task_id, "before": before, "after": after}
-        text = render("task.html.j2", **shared, **around, **_view(task_id, runs))
-        write_text(path, text)
+        write_text(path, render("task.html.j2", **shared, **around, **_view(task_id, runs)))
     shades = [(i, file_of(i), *_solved(i, runs)) for i in ids]
     write_text(index, render("task_index.html.j2", **shared, shades=shades, mark=mark))
     return {index, *paths}
@@ -106,10 +108,11 @@ def _view(task_id: str, runs: list[ExperimentRows]) -> dict[str, Any]:
                 solution.setdefault("number", len(solutions))
                 solution["by"].setdefault(run.model, {})[run.beside(column)] = None
             cells.append((f"{column} {STAR}" if column == chosen else column, row, solution))
-        for column, row in ((c, rows.get(task_id, {})) for c, rows in run.contexts.items()):
-            if text := row.get("text"):
-                more = " \N{HORIZONTAL ELLIPSIS}" if len(text) > SHOWN_OF_CONTEXT else ""
-                shown = {"source": row["source"], "text": text[:SHOWN_OF_CONTEXT] + more, "by": {}}
+        for column, rows in run.contexts.items():
+            if text := rows.get(task_id, {}).get("text"):
+                shown = {"source": rows[task_id]["source"], "by": {}, "text": text}
+                if len(text) > SHOWN_OF_CONTEXT:
+                    shown["text"] = f"{text[:SHOWN_OF_CONTEXT]} \N{HORIZONTAL ELLIPSIS}"
                 contexts.setdefault(text, shown)["by"][run.beside(column)] = None
         table.append((run, cells))
     return {"runs": table, "solutions": list(solutions.values()), "contexts": list(contexts.values())}
@@ -122,8 +125,8 @@ def _solution(row: dict[str, Any], first: str) -> dict[str, Any]:
     pairs = zip(lines, first.split("\n"), strict=False)
     same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     same = same if same >= SHARED_LINES else 0
-    about = {"row": row, "by": {}, "same": same, "text": "\n".join(lines[same:])}
-    return about | {"detail": detail.removeprefix(row["error"]).removeprefix(": ")}
+    detail = detail.removeprefix(row["error"]).removeprefix(": ")
+    return {"row": row, "by": {}, "same": same, "text": "\n".join(lines[same:]), "detail": detail}
 
 
 def _grid(run: ExperimentRows, ids: list[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,15 +28,6 @@ HINT = re.compile(r"\n(Test|Function): .*\Z", re.DOTALL)
 NEAREST = "nearest description"
 
 
-class Rule(NamedTuple):
-    """A fine category and the pattern of a task's text or solution (`where`) that decides for it."""
-
-    category: str
-    topic: str
-    where: str
-    pattern: re.Pattern[str]
-
-
 @cache
 def topics() -> pd.DataFrame:
     """The ten topics in the figures' order: index topic; short (on an axis), source, description."""
@@ -44,10 +35,11 @@ def topics() -> pd.DataFrame:
 
 
 @cache
-def rules() -> list[Rule]:
-    """The rules in the order in which they are tried."""
-    rows = pd.read_csv(REFERENCE / "topic_rules.tsv", sep="\t", quoting=csv.QUOTE_NONE).itertuples()
-    return [Rule(r.category, r.topic, r.where, re.compile(r.pattern, re.IGNORECASE)) for r in rows]
+def rules() -> list[Any]:
+    """The rules in the order in which they are tried: category, topic, where (text or solution), pattern."""
+    table = pd.read_csv(REFERENCE / "topic_rules.tsv", sep="\t", quoting=csv.QUOTE_NONE)
+    compiled = table["pattern"].map(lambda pattern: re.compile(pattern, re.IGNORECASE))
+    return list(table.assign(pattern=compiled).itertuples(index=False))
 
 
 def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
@@ -78,15 +70,14 @@ def statement(task: Task) -> str:
     return re.split(r"\n\s*(?:>>>|Examples?\b|For example)", texts[-1])[0] if texts else task.prompt
 
 
-def by_rules(text: str, solution: str = "") -> Rule | None:
+def by_rules(text: str, solution: str = "") -> Any | None:
     """The first rule that fits, or None."""
     parts = {"text": text, "solution": solution}
     return next((r for r in rules() if r.pattern.search(parts[r.where])), None)
 
 
 def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray) -> pd.DataFrame:
-    """Index task id; category, topic, by ("rule" or "embedding"), nearest (what the embedding alone would
-    say).
+    """Index task id; category, topic, by ("rule" or "embedding"), nearest (what the embedding would say).
 
     Unit vectors of the tasks' `statement`s [tasks, d], and of the topics' descriptions [topics, d].
     """

@@ -13,8 +13,6 @@ from pkg_lib.chunking.chunker import Chunk
 from pkg_lib.data.repoeval import RepoTask
 from pkg_lib.papers.cast.body_prompts import (
     code_block,
-    commented,
-    context_text,
     continued_body,
     ended,
     extract_body,
@@ -22,6 +20,7 @@ from pkg_lib.papers.cast.body_prompts import (
     prompt,
     settled,
 )
+from pkg_lib.papers.cast.context_columns import commented, context_text
 
 BODY = "x = a + 1\nif x:\n    return x\nreturn 0"
 INNER = textwrap.indent(BODY, "    ")

@@ -32,7 +32,7 @@ def folder(package, tmp_path, monkeypatch, embedder):
     monkeypatch.setitem(PACKAGES, package.name, package)
     monkeypatch.setattr(Generator, "measure", lambda self, text: len(text))
     monkeypatch.setattr(Generator, "weights", lambda self: tmp_path)
-    monkeypatch.setattr(body_prompts.context_text, "__defaults__", (900,))
+    monkeypatch.setattr(context_columns.context_text, "__defaults__", (900,))
     rankers = {"BM25": BM25Ranker(), "MiniLM": EmbeddingRanker("MiniLM", embedder)}
     for module in (context_columns, quality):
         monkeypatch.setattr(module, "make_ranker", rankers.__getitem__)
