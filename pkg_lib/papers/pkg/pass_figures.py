@@ -23,7 +23,7 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     verdicts = complete(verdicts)
     published = published_rates(benchmark, list(verdicts))
     height, legend = (0.34, 0.52) if len(published) else (0.29, 0.0)
-    figure, axes = figures.row_axes(verdicts.shape[1], height, legend, top=figures.title_room(title))
+    figure, axes = figures.row_axes(verdicts.shape[1], height, legend, title=title)
     figures.rate_bars(axes, verdicts)
     for marker, (name, row) in zip(figures.MARKERS, published.iterrows(), strict=False):
         beneath = [place + 0.36 for place in range(len(row))]
@@ -40,12 +40,12 @@ def pass_rates(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
 def helped_and_hurt_bars(verdicts: pd.DataFrame, title: str, benchmark: str) -> Figure:
     """Tasks that a column solved and None did not (right), and the reverse (left); net beside them."""
     changes = compare(complete(verdicts))
-    figure, axes = figures.row_axes(len(changes), 0.26, legend=0.0, top=figures.title_room(title))
+    figure, axes = figures.row_axes(len(changes), 0.26, legend=0.0, title=title)
     enough = changes["n"] >= max(1, LEAST * len(verdicts))
     counts = changes[["helped", "hurt"]].where(enough)
     widest = max(5, *counts.max().fillna(0))
     for side, sign, colour in (("helped", 1, HIGHER), ("hurt", -1, LOWER)):
-        axes.barh(range(len(counts)), sign * counts[side], height=0.6, color=figures.hex_colour(colour))
+        axes.barh(range(len(counts)), sign * counts[side], height=0.6, color=colour)
         look = {"va": "center_baseline", "ha": "left" if sign > 0 else "right"}
         for place, n in enumerate(counts[side].fillna(-1)):
             axes.text(sign * (n + 0.02 * widest), place, f"{n:.0f}" if n >= 0 else "", **look)
