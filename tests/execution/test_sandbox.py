@@ -64,10 +64,9 @@ def no_leak(tmp_path, monkeypatch):
 )
 def test_error_types_keep_the_last_line_and_the_assertion(judge, code, error, line, failing):
     outcome = judge(code, TEST, seconds=2.0)
-    assert (outcome.status, outcome.error) == ("failed", error)
     last, assertion = split_detail(outcome.detail)
+    assert (outcome.status, outcome.error, assertion) == ("failed", error, failing)
     assert last.startswith(line) if line else last
-    assert assertion == failing
 
 
 def test_the_failing_assertion_is_the_innermost_statement(judge):
@@ -94,26 +93,26 @@ def test_names_are_those_of_a_bare_exec(judge):
     assert judge("def f(x: undefined): return 2", TEST).error == "NameError"
 
 
+BESIDE_NUMPY = """import numpy, os, sys
+sys.path.insert(0, os.path.dirname(os.path.dirname(numpy.__file__)))
+sys.meta_path.reverse()
+"""
+INSTALLED = """import sys
+from importlib import import_module
+sys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[1])
+"""
+
+
 @pytest.mark.parametrize(
     ("packages", "code", "error"),
     [
         ("stdlib", "import numpy", "ForbiddenImport"),
         ("stdlib", "import json, sysconfig; sysconfig.get_config_vars()", ""),
         ("stdlib+numpy", "import numpy.polynomial, numpy.random", ""),
-        (
-            "stdlib+numpy",
-            "import numpy, os, sys\nsys.path.insert(0, os.path.dirname(os.path.dirname(numpy.__file__)))\n"
-            "sys.meta_path.reverse()\nimport pandas",
-            "ForbiddenImport",
-        ),
+        ("stdlib+numpy", f"{BESIDE_NUMPY}import pandas", "ForbiddenImport"),
         ("stdlib+numpy", "from importlib import *\nimport_module('six')", "ForbiddenImport"),
         ("stdlib+numpy", "from importlib import *\nimport_module('numpy').zeros(1)", ""),
-        (
-            "stdlib",
-            "import importlib, sys\nsys.path.append(f'{sys.prefix}/lib/python3.%d/site-packages' % sys.version_info[1])\n"
-            "importlib.import_module('six')",
-            "ForbiddenImport",
-        ),
+        ("stdlib", f"{INSTALLED}import_module('six')", "ForbiddenImport"),
         ("all", "from importlib import *\nimport_module('six')", ""),
         ("stdlib+numpy", "try:\n    import scipy\nexcept ImportError:\n    pass", ""),
         ("all", "import scipy.stats", ""),
@@ -176,11 +175,6 @@ def test_a_fault_before_the_sample_is_not_measured(pool, tmp_path):
         os.mkdir(worker.work)
     assert outcome == Outcome("not_measured", "", outcome.detail, outcome.seconds)
     assert "sandbox setup" in outcome.detail
-
-
-def test_a_stopped_sample_is_no_fault_of_the_sandbox(judge):
-    stopped = judge("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass", seconds=0.5)
-    assert stopped.error in ("Timeout", "Others")
 
 
 def test_limits_are_checked():

@@ -32,16 +32,15 @@ def backend(tiny_model):
     return TransformersBackend(tiny_model, slots=4, dtype=torch.float32)
 
 
-def one_by_one(backend: TransformersBackend, texts: list[str]) -> list[list[int]]:
-    """The reference: tokens of `generate`, greedy, without the end token."""
-    found = []
+def one_by_one(backend: TransformersBackend, texts: list[str], stop: bool = True) -> list[list[int]]:
+    """The reference: tokens of `generate`, greedy, without the end token, or as if there were none."""
+    options = {"max_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
+    options |= {"eos_token_id": sorted(backend.ends)} if stop else {"min_new_tokens": NEW}
+    answers = []
     for ids in backend._ids(texts):
-        stop = {"eos_token_id": sorted(backend.ends), "pad_token_id": 0}
-        out = backend.model.generate(torch.tensor([ids]), max_new_tokens=NEW, do_sample=False, **stop)[
-            0, len(ids) :
-        ].tolist()
-        found.append(out[:-1] if out[-1] in backend.ends else out)
-    return found
+        tokens = backend.model.generate(torch.tensor([ids]), **options)[0, len(ids) :].tolist()
+        answers.append(tokens[:-1] if stop and tokens[-1] in backend.ends else tokens)
+    return answers
 
 
 def rolling(backend: TransformersBackend, texts: list[str]) -> list[tuple[list[int], str, str, int]]:
@@ -63,16 +62,15 @@ def test_tokens_are_those_of_generate(backend, chat):
     for backend.slots in (1, 3, 5, 64):
         found = rolling(backend, texts)
         assert [tokens for tokens, *_ in found] == expected
-        assert [raw for _, raw, *_ in found] == [
-            backend.tokenizer.decode(t, skip_special_tokens=True) for t in expected
-        ]
+        decoded = [backend.tokenizer.decode(t, skip_special_tokens=True) for t in expected]
+        assert [raw for _, raw, *_ in found] == decoded
         assert [n for *_, n in found] == [len(ids) for ids in backend._ids(texts)]
         assert "length" in {finish for _, _, finish, _ in found}
 
 
 def test_rows_that_end_at_different_places_and_at_once(backend):
     texts = prompts()
-    free = one_by_one_unstopped(backend, texts)
+    free = one_by_one(backend, texts, stop=False)
     backend.ends = {free[0][0], free[3][4], free[5][7]}  # some row ends at its very first token
     expected = one_by_one(backend, texts)
     lengths = {len(t) for t in expected}
@@ -80,19 +78,8 @@ def test_rows_that_end_at_different_places_and_at_once(backend):
     for backend.slots in (1, 3, 6):
         found = rolling(backend, texts)
         assert [tokens for tokens, *_ in found] == expected
-        assert [finish for _, _, finish, _ in found] == [
-            "length" if len(t) == NEW else "end" for t in expected
-        ]
-
-
-def one_by_one_unstopped(backend: TransformersBackend, texts: list[str]) -> list[list[int]]:
-    found = []
-    for ids in backend._ids(texts):
-        out = backend.model.generate(
-            torch.tensor([ids]), max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False, pad_token_id=0
-        )
-        found.append(out[0, len(ids) :].tolist())
-    return found
+        ends = ["length" if len(t) == NEW else "end" for t in expected]
+        assert [finish for _, _, finish, _ in found] == ends
 
 
 def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
@@ -165,12 +152,9 @@ def test_chat_template_goes_around_the_prompt(backend):
     assert backend._ids([]) == []
 
 
-def test_no_requests(backend):
-    assert rolling(backend, []) == []
-
-
-def test_the_same_request_twice(backend):
+def test_the_same_request_twice_and_none(backend):
     assert rolling(backend, ["abc", "abc"])[0] == rolling(backend, ["abc", "abc"])[1]
+    assert rolling(backend, []) == []
 
 
 @pytest.mark.parametrize("window", [8, 4096])
@@ -186,7 +170,7 @@ def test_models_with_a_sliding_window(backend, window):
     )
     backend.model, backend.slots = Starcoder2ForCausalLM(config).eval(), 3
     texts = prompts()
-    backend.ends = {tokens[4 + i] for i, tokens in enumerate(one_by_one_unstopped(backend, texts)[:4])}
+    backend.ends = {tokens[4 + i] for i, tokens in enumerate(one_by_one(backend, texts, stop=False)[:4])}
     assert [tokens for tokens, *_ in rolling(backend, texts)] == one_by_one(backend, texts)
 
 

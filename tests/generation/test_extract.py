@@ -94,22 +94,7 @@ def test_settled(text, done):
     assert settled(text, "f") is done
 
 
-PIECES = [
-    "```",
-    "```python",
-    "````",
-    "~~~",
-    "[PYTHON]",
-    "[/PYTHON]",
-    "[PY",
-    "\n",
-    "\r\n",
-    "\x0c",
-    "\x0b",
-    "\u2028",
-    " ",
-    "`",
-]
+PIECES = [*"``` ```python ```` ~~~ [PYTHON] [/PYTHON] [PY `".split(), *"\n \x0c\x0b\u2028", "\r\n"]
 PIECES += ["def f(x):", "    return x", "\ndef f(): 1\n", "\n```\n", "prose"]
 texts = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 

