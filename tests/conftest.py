@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Files that the fast lane does not even import: kernels, browsers, models, waits for a limit.
+# Files that the fast lane does not even import: kernels, browsers, models, waits for a limit. Single tests elsewhere
+# carry the marker `slow`.
 SLOW = {
     "analysis/test_browser.py",
     "analysis/test_cases.py",
@@ -25,8 +26,8 @@ SLOW = {
     "execution/test_attacks.py",
     "execution/test_official.py",
     "execution/test_replay.py",
+    "execution/test_sandbox.py",
     "experiment/test_batch.py",
-    "experiment/test_freshness.py",
     "generation/test_backends.py",
     "generation/test_resume.py",
     "graph/test_enhance.py",
@@ -41,7 +42,9 @@ SLOW = {
     "test_jupyter.py",
     "test_kernel.py",
     "test_notebooks.py",
+    "test_plugins.py",
     "test_revisions.py",
+    "test_task_maps.py",
 }
 
 

@@ -27,9 +27,9 @@ def copy_inputs(folder: Path) -> Path:
     return folder
 
 
-def work() -> list[tuple[str, study.NotebookJob]]:
-    """Every notebook of the study with its label, in the order in which they run."""
-    return [(job.label, job) for job in study.plan(study.Choice()).jobs]
+def work() -> list[study.NotebookJob]:
+    """Every notebook of the study, in the order in which they run."""
+    return study.plan(study.Choice()).jobs
 
 
 def tables(folder: Path, job: study.NotebookJob) -> dict[str, str]:
@@ -52,11 +52,11 @@ def main(names: list[str]) -> int:
         os.environ["PKG_RESULTS"] = str(copy_inputs(Path(folder)))
         os.chdir(study.NOTEBOOKS)
         wrong = 0
-        for label, job in work():
-            if not names or any(name in label for name in names):
+        for job in work():
+            if not names or any(name in job.label for name in names):
                 differing = differences(job, Path(folder))
                 wrong += len(differing)
-                print(f"{label}: {', '.join(differing) or 'as committed'}", flush=True)
+                print(f"{job.label}: {', '.join(differing) or 'as committed'}", flush=True)
                 kept = Path("/tmp/golden_differences")
                 for name in differing:
                     kept.mkdir(exist_ok=True)

@@ -138,6 +138,7 @@ def test_list_names_everything_that_run_takes(call):
         assert name in shown
 
 
+@pytest.mark.slow
 def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
     task = (study.MODEL, "humaneval", "HumanEval/1", "--column", "BM25")
     page = tmp_path / "a" / "case.html"

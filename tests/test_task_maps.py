@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 from notebook_code import definitions
 
-from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import task_maps
-from pkg_lib.papers.pkg.task_maps import map_of, nearest, project, topics_of
+from pkg_lib.papers.pkg.task_maps import map_of, nearest, topics_of
 
 MAPS = definitions("umap_correctness")
 
@@ -75,21 +74,15 @@ def test_committed_topics_and_maps_are_of_these_tasks_and_rules(benchmark, tmp_p
     assert len(topics_of(benchmark, tmp_path)) == len(map_of(benchmark, tmp_path)) > 100
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_too_few_points_for_umap_lie_in_a_row(n):
-    points = project([f"T/{i}" for i in range(n)], np.eye(3, dtype=np.float32)[:n])
-    assert list(points["x"]) == list(range(n)) and all(len(t.split()) == n - 1 for t in points["neighbours"])
-
-
 TWICE = """
 import numpy as np
 from pkg_lib.papers.pkg import task_maps
 task_maps.SETTINGS["n_epochs"] = 10
-for n in (4, 40):
+for n in (1, 3, 4, 40):
     vectors = np.random.default_rng(1).normal(size=(n, 8)).astype(np.float32)
     first, second = (task_maps.project([str(i) for i in range(n)], vectors) for _ in range(2))
     assert first.equals(second) and np.isfinite(first[["x", "y"]]).all(axis=None)
-    assert first["x"].nunique() == n, first
+    assert first["x"].nunique() == n and len(first["neighbours"].iloc[0].split()) == min(10, n - 1), first
 """
 
 
@@ -128,13 +121,6 @@ def test_within_topics_the_place_says_nothing_that_the_topic_does_not_say():
     assert free.p < 0.001 and within.p > 0.01 and within.chance == pytest.approx(within.share, abs=0.05)
 
 
-def test_permutations_within_groups_leave_every_group_its_rate():
-    outcomes, groups = np.array([True, False, False, False] * 2), np.array([0, 1] * 4)
-    near = np.array([[0, 2], [4, 6], [2, 0], [6, 4]])  # all of group 0, which holds the two that passed
-    same = MAPS["same_outcome"](outcomes, near, groups)
-    assert same.share == 0 and same.chance == pytest.approx(1 / 3, abs=0.02) and same.p == pytest.approx(1)
-
-
 def test_neighbours_that_are_not_measured_are_left_out():
     points = clusters(3)
     pairs = MAPS["neighbour_pairs"](points, ["T/0", "T/1", "T/5"], "embedding")
@@ -145,7 +131,6 @@ def test_neighbours_that_are_not_measured_are_left_out():
 @pytest.mark.parametrize("values", [[True] * 6, [True] + [pd.NA] * 5])
 def test_one_outcome_alone_or_one_task_is_not_measured(values):
     assert set(neighbourhoods(clusters(3), values).values()) == {None}
-    assert MAPS["neighbour_row"](None) == [DASH] * 7
 
 
 def test_where_the_right_column_is_not_measured_the_best_measured_one_is_shown():

@@ -60,23 +60,18 @@ def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
 
 
 def row_axes(
-    count: int, height: float, legend: float, left: float = 0.78, top: float = 0.24, right: float = 0.36
+    count: int, height: float, legend: float, left: float = 0.78, title: str = "", right: float = 0.36
 ) -> tuple[Figure, Axes]:
-    """A figure with one horizontal row a column, the first on top.
+    """A figure with one horizontal row a column, the first on top; room for the lines of `title`.
 
-    In inches: `height` of a row, `legend`, `left` (for names), `top`, `right` (for numbers).
+    In inches: `height` of a row, `legend`, `left` (for names), `right` (for numbers).
     """
-    bottom = 0.42 + legend
+    bottom, top = 0.42 + legend, 0.24 + 0.14 * title.count("\n")
     width, tall = 3.35, count * height + top + bottom
     figure = Figure(figsize=(width, tall))
     axes = figure.add_axes((left / width, bottom / tall, 1 - (left + right) / width, count * height / tall))
     axes.set_ylim(count - 0.5, -0.5)
     return figure, axes
-
-
-def title_room(title: str) -> float:
-    """Inches above the axes that the lines of a title take."""
-    return 0.24 + 0.14 * title.count("\n")
 
 
 def beside(axes: Axes, place: int, text: str) -> None:
@@ -100,10 +95,6 @@ def legend_below(axes: Axes, **look: Any) -> None:
     if named:
         look = {"loc": "lower left", "ncols": 2, "borderaxespad": 0.2, "handlelength": 1.0} | look
         axes.figure.legend(list(named.values()), list(named), **look)
-
-
-def hex_colour(rgb: tuple[int, int, int]) -> str:
-    return "#" + "".join(f"{c:02X}" for c in rgb)
 
 
 def rate_bars(axes: Axes, verdicts: pd.DataFrame) -> None:

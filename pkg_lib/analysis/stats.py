@@ -157,7 +157,7 @@ def mcnemar(helped: int, hurt: int) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down correction, in the order given; NaN (not measured) stays and is no comparison."""
-    # Written out, because statsmodels' takes a second to import and collects garbage at every call.
+    # Written out: a library for these ten lines takes a second to import.
     corrected = np.array(p_values, float)
     order = np.argsort(corrected)[: int((~np.isnan(corrected)).sum())]  # NaN sorts last
     corrected[order] = np.minimum(np.maximum.accumulate(corrected[order] * np.arange(len(order), 0, -1)), 1)

@@ -26,7 +26,7 @@ TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciic
 TEX |= {DASH: "--", MINUS: "$-$"}
 
 # Orange-red and teal stay apart for the common colour deficiencies (tests simulate them).
-LOWER, HIGHER = (0xE6, 0x61, 0x2A), (0x1B, 0x9A, 0xAA)
+LOWER, HIGHER = "#E6612A", "#1B9AAA"
 FULL_AT = 20.0  # points at which a colour is at its strongest
 WEAKEST, STRONGEST = 0.12, 0.75
 
@@ -59,7 +59,7 @@ def colour(difference: float | None) -> str:
     if difference is None or math.isnan(difference) or abs(difference) < 0.05:
         return ""
     share = WEAKEST + (STRONGEST - WEAKEST) * min(abs(difference) / FULL_AT, 1.0)
-    base = HIGHER if difference > 0 else LOWER
+    base = bytes.fromhex((HIGHER if difference > 0 else LOWER)[1:])
     return "#" + "".join(f"{round(255 + (c - 255) * share):02X}" for c in base)
 
 

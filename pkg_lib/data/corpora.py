@@ -33,9 +33,9 @@ _STDLIB_SKIP |= {"ensurepip", "distutils", "encodings", "pydoc_data"}
 class Corpus:
     """One corpus. `documents` and `check` of a name such as source:DIR are called with its value.
 
-    `source` says where it comes from; what comes from the hub starts with "hub:". `redistributable`: its
-    contexts may be stored in results/, else only their digests are. `replaced`: the user has put something
-    else under its name. `check` raises UserError for a value that cannot be read.
+    `source` of what comes from the hub starts with "hub:". `redistributable`: its contexts may be stored in
+    results/, else only their digests are. `replaced`: the user has put something else under its name. `check`
+    raises UserError for a value that cannot be read.
     """
 
     name: str

@@ -25,6 +25,7 @@ FILES = {
 }
 # The files count tasks from 0, MBPP's from the first of its test split, task 11.
 FIRST = (("HumanEval", 0), ("MBPP", 11))
+TITLE = "the authors' published contexts"
 
 
 def paper_dir() -> Path:
@@ -48,7 +49,7 @@ def contexts() -> Iterator[Document]:
     folder = paper_dir() / "contexts"
     for column, files in FILES.items():
         for (benchmark, first), name in zip(FIRST, files, strict=True):
-            for row in _rows(folder / f"{name}.jsonl"):
+            for row in read_records(folder / f"{name}.jsonl", TITLE, dict):
                 task = f"{benchmark}/{first + int(str(row['task_id']).rpartition('/')[2])}"
                 yield Document(context_id(column, task), next(iter(_texts(row)), ""), unit="function")
 
@@ -60,7 +61,7 @@ def union() -> Iterator[Document]:
     for path in sorted((paper_dir() / "contexts").glob("*.jsonl")):
         if "block" not in path.name:
             kept = answers if path.name.startswith("voyage_code") else functions
-            kept |= dict.fromkeys(text for row in _rows(path) for text in _texts(row))
+            kept |= dict.fromkeys(text for row in read_records(path, TITLE, dict) for text in _texts(row))
     yield from (Document(f"pkg-contexts/answer-{digest(t)[:12]}", t, kind="answer") for t in answers)
     yield from (Document(f"pkg-contexts/function-{digest(t)[:12]}", t, unit="function") for t in functions)
 
@@ -69,7 +70,3 @@ def _texts(row: dict[str, Any]) -> list[str]:
     """A row's answer, or its functions, best first: texts, or [similarity, text] pairs."""
     value = row.get("problem", row.get("content")) or []
     return [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return read_records(path, "the authors' published contexts", dict)

@@ -111,22 +111,15 @@ class Structurer(Generator):
             waiting = {i: prompts[i] + AGAIN.format(reason=reason) for i, reason in rejected.items()}
         values = [last[d.id] for d in documents]
         first = sum(s.value is not None and s.attempts == 1 for s in values)
-        return values, {
-            "model": self.model,
-            "revision": self.revision,
-            "retries_allowed": RETRIES,
-            "max_new_tokens": MAX_NEW_TOKENS,
-            "answers": len(answers),
-            "asked_in_this_run": asked,
-            "retries": len(answers) - len(documents),
-            "valid_at_first_answer": first,
-            "validity_rate": _share(first, len(documents)),
-            "validity_rate_with_retries": _share(len(documents) - len(waiting), len(documents)),
-            "invalid_answers_by_reason": reasons(invalid),
-            "prompt_tokens": sum(a.prompt_tokens for a in answers),
-            "new_tokens": sum(len(a.tokens) for a in answers),
-            "kept_of_headings": kept(documents, values),
-        }
+        log = {"model": self.model, "revision": self.revision, "retries_allowed": RETRIES}
+        log |= {"max_new_tokens": MAX_NEW_TOKENS, "answers": len(answers), "asked_in_this_run": asked}
+        log |= {"retries": len(answers) - len(documents), "valid_at_first_answer": first}
+        log["validity_rate"] = _share(first, len(documents))
+        log["validity_rate_with_retries"] = _share(len(documents) - len(waiting), len(documents))
+        log["invalid_answers_by_reason"] = reasons(invalid)
+        log["prompt_tokens"] = sum(a.prompt_tokens for a in answers)
+        log["new_tokens"] = sum(len(a.tokens) for a in answers)
+        return values, log | {"kept_of_headings": kept(documents, values)}
 
 
 def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
@@ -143,17 +136,12 @@ def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
         expected, present = _words(references), _words(strings)
         words, other = words + expected.total(), other + present.total()
         common += (expected & present).total()
-        texts = [_squeezed(text) for _, text in strings]
-        codes = [_squeezed(text) for key, text in references if key == "code"]
+        texts = ["".join(text.split()) for _, text in strings]
+        codes = ["".join(text.split()) for key, text in references if key == "code"]
         examples, same = examples + len(codes), same + sum(any(c in text for text in texts) for c in codes)
-    return {
-        "documents": len(by_document),
-        "headings_words": words,
-        "words": _share(common, words),
-        "words_added": _share(other - common, other),
-        "headings_code_examples": examples,
-        "code_examples": _share(same, examples),
-    }
+    shares = {"documents": len(by_document), "headings_words": words, "words": _share(common, words)}
+    shares |= {"words_added": _share(other - common, other), "headings_code_examples": examples}
+    return shares | {"code_examples": _share(same, examples)}
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -174,10 +162,6 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 def _words(strings: list[tuple[str, str]]) -> Counter[str]:
     return Counter(w for _, text in strings for w in re.findall(r"\w+", text.lower()))
-
-
-def _squeezed(text: str) -> str:
-    return re.sub(r"\s+", "", text)
 
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:

@@ -29,7 +29,6 @@ ROW_CHARS = 4000
 _PARTS = ("tutorial", "howto")
 _SUFFIXES = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html", ".htm": "html"}
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
-_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def read(path: Path, errors: str = "replace") -> str:
@@ -58,10 +57,8 @@ def python_docs() -> Iterator[Document]:
     folder = Path(value).expanduser() if value else DEBIAN_DOCS
     if not folder.is_dir():
         why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
-        raise NotAtHand(
-            f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack an HTML archive of "
-            "docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
-        )
+        archive = "an HTML archive of docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
+        raise NotAtHand(f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}")
     for part in _parts(folder) or [folder]:
         root = part.parent if part != folder else folder
         for path in sorted(filter(Path.is_file, part.rglob("*"))):
@@ -158,7 +155,9 @@ def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
 
 
 def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
-    if not isinstance(node, (*_FUNCTION, ast.ClassDef)) or node.name.startswith("_"):
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith(
+        "_"
+    ):
         return
     of_class = isinstance(node, ast.ClassDef)
     if of_class:

@@ -44,15 +44,16 @@ class Batch:
             self.say(f"left out: {line}")
         lacking = []
         for step in plan.steps:
-            if step.preparer and ready and _missing(step.preparer, step.columns):
+            preparer = step.preparer
+            if preparer and ready and any(True for c in step.columns for _ in preparer.missing(c)):
                 self.execute(ready)
                 ready = []
             try:
-                if step.preparer:
-                    self.say(prepare(step.preparer, step.columns))
+                if preparer:
+                    self.say(prepare(preparer, step.columns))
             except NotAtHand as e:
                 lacking.append(e)
-                run = step.preparer.run
+                run = preparer.run
                 self.say(f"left out: {run.model} | {run.benchmark} | {run.corpus}: {e}")
                 continue
             except UserError:
@@ -110,10 +111,6 @@ class Batch:
         mistakes = all(isinstance(e, UserError) for e in wrong.values())
         code = (2 if mistakes else 1) if wrong else 0
         return code, [" ".join(f"{label}: {error}".split()) for label, error in wrong.items()]
-
-
-def _missing(preparer: Preparer, columns: list[str]) -> bool:
-    return any(True for c in columns for _ in preparer.missing(c))
 
 
 def _warm(job: NotebookJob) -> None:

@@ -1,5 +1,4 @@
-"""What a run would cost: completions that are there and that are missing; tokens, hours and dollars of the
-rest."""
+"""What a run would cost: completions that are stored or missing; tokens, hours and dollars of the latter."""
 
 from __future__ import annotations
 
@@ -14,9 +13,7 @@ from pkg_lib.experiment.run import Run
 from pkg_lib.generation.cache import read_jsonl
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
-CHARS_PER_TOKEN = (
-    3  # of code and English; tokenizers make longer tokens, so this counts too many rather than too few
-)
+CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
 SPEED = Path("benchmarks", "generation.json")
 
 
@@ -24,8 +21,8 @@ SPEED = Path("benchmarks", "generation.json")
 class ColumnForecast:
     """One column: its tasks with and without a completion, and what is to be written for it.
 
-    `todo` counts prompts: one that another task or column shares is completed once. Tokens are estimates;
-    `stored` is how many completions they are the mean of, 0 where the new tokens are an upper bound.
+    `todo` counts prompts: one that another task or column shares is completed once. Tokens are estimates, the
+    mean of `stored` completions; where that is 0 the new ones are an upper bound.
     """
 
     name: str
@@ -39,8 +36,7 @@ class ColumnForecast:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What time and money are computed from. `prices`: model -> dollars for a million prompt tokens, and new
-    ones."""
+    """New tokens a second, and model -> dollars for a million prompt tokens, and new ones."""
 
     tokens_per_second: float | None = None
     prices: dict[str, tuple[float, float]] | None = None
@@ -48,8 +44,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What is to be completed: prompts, tokens of them and for them, seconds and dollars (None: not
-    known)."""
+    """What is to be completed: prompts, tokens of them and for them; seconds, dollars (None: not known)."""
 
     todo: int
     prompt_tokens: float
@@ -65,8 +60,7 @@ class Cost:
 
 
 def forecast(preparer: Preparer, columns: Sequence[str], counted: set[str]) -> list[ColumnForecast]:
-    """What is there and what is missing in each column; `counted` are keys that are counted already, and
-    grows."""
+    """What each column has and lacks; `counted` are keys that are counted already, and grows."""
     return [_column(preparer, name, counted) for name in columns]
 
 
@@ -97,8 +91,7 @@ def _most(run: Run) -> int:
 
 
 def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
-    """(prompt tokens, new tokens) of the model's completions of this column: with this corpus, any, or any
-    column."""
+    """(prompt tokens, new tokens) of stored completions: of this column and corpus, else column, else any."""
     file = run.file("generations", column).name
     folder = run.results / "generations" / run.model / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
@@ -127,8 +120,9 @@ def total(costs: Sequence[Cost]) -> Cost:
 def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str]:
     """A run's part of a dry run."""
     table = [f"{run.model} | {run.benchmark} | {run.corpus}: {len(run.tasks)} tasks{remark(run)}"]
-    table.append(f"  {'column':<12}{'cached':>8}{'missing':>9}")
-    table += [f"  {c.name:<12}{c.cached:>8}{c.missing:>9}" for c in columns]
+    width = max(12, *(len(c.name) for c in columns))
+    table.append(f"  {'column':<{width}}{'cached':>8}{'missing':>9}")
+    table += [f"  {c.name:<{width}}{c.cached:>8}{c.missing:>9}" for c in columns]
     due, price = [c for c in columns if c.todo], cost(run, columns, rates)
     if not due:
         return [*table, "  to complete: nothing"]
@@ -143,11 +137,8 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
 
 def remark(run: Run) -> str:
     """What a reader of the progress lines has to know."""
-    return (
-        f"; verdicts as stored, since the tasks cannot be had ({run.tasks_absent})"
-        if run.tasks_absent
-        else ""
-    )
+    why = f"the tasks cannot be had ({run.tasks_absent})"
+    return f"; verdicts as stored, since {why}" if run.tasks_absent else ""
 
 
 def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:

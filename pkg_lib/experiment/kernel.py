@@ -5,11 +5,14 @@ A kernel ends with this process, however that happens: ipykernel itself looks af
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from typing import Any
 
 from pkg_lib.core.store import ROOT, write_text
@@ -41,15 +44,17 @@ def run_jobs(
     `error` is a UserError where the notebook raised one, and then the last executed notebook stays; any other
     notebook is kept up to its failing cell. After Ctrl-C nothing is kept and no kernel runs on.
     """
+    stop = threading.Event()
     with ThreadPoolExecutor(at_once) as pool:
         try:
-            futures = {pool.submit(_execute, job): job for job in jobs}
+            futures = {pool.submit(_execute, job, stop): job for job in jobs}
             for future in as_completed(futures):
                 job, (text, error, seconds) = futures[future], future.result()
                 if not isinstance(error, UserError):
                     write_text(job.target, text)
                 done(job, error, seconds)
         except BaseException:
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             _end_kernels()
             raise
@@ -59,11 +64,12 @@ def _end_kernels() -> None:
     import psutil
 
     for child in psutil.Process().children():
-        if "ipykernel_launcher" in child.cmdline():
-            child.kill()
+        with suppress(psutil.Error):  # one that has just ended
+            if "ipykernel_launcher" in child.cmdline():
+                child.kill()
 
 
-def _execute(job: NotebookJob) -> tuple[str, Exception | None, float]:
+def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | None, float]:
     """The executed notebook, up to the cell that fails, its error, and the seconds that it took."""
     import nbformat
     from nbclient import NotebookClient
@@ -72,6 +78,12 @@ def _execute(job: NotebookJob) -> tuple[str, Exception | None, float]:
     from papermill.parameterize import parameterize_notebook
 
     began, error, started = time.monotonic(), None, []
+
+    def start(cell: Any, cell_index: int) -> None:
+        if stop.is_set():  # also a kernel that was just starting when the others were ended
+            raise RuntimeError("stopped")
+        started.append(cell)
+
     notebook = load_notebook_node(str(job.source))
     if job.parameters:
         notebook = parameterize_notebook(notebook, job.parameters)
@@ -81,7 +93,7 @@ def _execute(job: NotebookJob) -> tuple[str, Exception | None, float]:
         startup_timeout=300,  # a busy machine takes long; a kernel that died is noticed at once
         record_timing=False,
         store_widget_state=False,
-        on_cell_start=lambda cell, cell_index: started.append(cell),
+        on_cell_start=start,
     )
     client.log.setLevel("CRITICAL")  # what it would log of a kernel that died is the error below
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -91,6 +103,7 @@ def _execute(job: NotebookJob) -> tuple[str, Exception | None, float]:
     except CellExecutionError as e:
         error = _error(next(o for o in started[-1].outputs if o.output_type == "error"), e)
     except RuntimeError:
+        atexit.unregister(client._cleanup_kernel)  # nbclient leaves it where a kernel did not start
         words = "DeadKernelError", "the kernel was killed, perhaps for want of memory; try fewer --jobs"
         error = RuntimeError(": ".join(words))
         stopped = started[-1] if started else next(c for c in notebook.cells if c.cell_type == "code")

@@ -1,8 +1,6 @@
-"""Makes what a run lacks, and is the only one that does: contexts, completions, verdicts, selections, control
-rows.
+"""Makes what a run lacks, and alone does so: contexts, completions, verdicts, selections, control rows.
 
-Every stage resumes from its files. A stored verdict is used again only for the very same solution, tests and
-protocol.
+Every stage resumes from its files; a stored verdict stands for the very same solution, tests and protocol.
 """
 
 from __future__ import annotations
@@ -24,16 +22,16 @@ from pkg_lib.experiment.run import VERDICT, Run
 from pkg_lib.experiment.select import Candidate, rerank
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Prompt
+from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 
 class Preparer:
-    """Prepares a run. `fresh` takes nothing that is stored: contexts, completions and verdicts are made
-    again.
+    """Prepares a run. `fresh` makes contexts, completions and verdicts again, whatever is stored.
 
-    The stored files keep their lines until then; a completion made again is appended and wins. UserError
-    where weights, corpus or tasks cannot be had.
+    Stored files keep their lines until then; a completion made again is appended and wins. UserError where
+    weights, corpus or tasks cannot be had.
     """
 
     def __init__(self, run: Run, fresh: bool = False, backend: Backend | None = None) -> None:
@@ -47,24 +45,22 @@ class Preparer:
             run.generator.backend = backend
 
     def prepare(self, columns: list[str]) -> int:
-        """Makes what is missing for the columns, judges all that is there, and returns how many completions
-        were made."""
-        if self.run.tasks_absent:
+        """Makes what the columns lack, judges all that is there; returns how many completions were made."""
+        run = self.run
+        if run.tasks_absent:
             return 0
         count = self.generate(columns)
-        for column in self.run.retrievers:
-            self._judge(self.run.file("evaluations", column), self.run.solutions(column), self.run.rules.job)
-        if self.run.rules.selects:
+        for column in run.retrievers:
+            self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
+        if run.rules.selects:
             self._rerank()
-        for name in self.run.rules.controls:
-            solutions = self.run.control_solutions(name)
-            self._judge(self.run.control_file(name), solutions, self.run.rules.control_job)
+        for name in run.rules.controls:
+            self._judge(run.control_file(name), run.control_solutions(name), run.rules.control_job)
         self.fresh = False  # from here on what is stored is what was made now
         return count
 
     def missing(self, column: str) -> Iterator[tuple[Task, Context | None]]:
-        """Tasks without a completion that could be made here, with their context; None where none is
-        retrieved yet."""
+        """Tasks that lack a completion, with their context; None where none is retrieved yet."""
         if self.run.tasks_absent:
             return
         contexts, have = {c.task_id: c for c in self._known(column)}, self.run.completions(column)
@@ -74,8 +70,7 @@ class Preparer:
                 yield task, context
 
     def generate(self, columns: list[str]) -> int:
-        """Completes what is missing in the columns and returns how many prompts that was; resumes after any
-        stop."""
+        """Completes what the columns lack and returns how many prompts that was; resumes after any stop."""
         if not any(True for c in columns for _ in self.missing(c)):
             return 0
         if self.run.generator.backend is None:
@@ -87,18 +82,14 @@ class Preparer:
     def prompts(self, column: str) -> list[Prompt]:
         """The prompts of a column that have no completion. Retrieves what is not retrieved yet."""
         run, contexts = self.run, self.contexts(column)
-        have = run.completions(column)
-        todo = [c for c in contexts if c.task_id not in have and not run.unpublished(column, c)]
-        if any(c.text is None for c in todo):
+        todo = {task.id: task for task, _ in self.missing(column)}
+        if any(c.text is None for c in contexts if c.task_id in todo):
             contexts = self._with_texts(column, contexts)
-            todo = [c for c in contexts if c.task_id in {t.task_id for t in todo}]
-        tasks, settings = {t.id: t for t in run.tasks}, run.generator.key("")
         file = str(run.file("generations", column).relative_to(run.results / "generations" / run.model))
         prompts = []
-        for c in todo:
-            task = tasks[c.task_id]
-            request = Request(task.id, run.prompt(task, c), task.entry_point)
-            prompts.append(Prompt(request, file, {"settings": settings, "context_sha256": c.sha256}))
+        for task, c in ((todo[c.task_id], c) for c in contexts if c.task_id in todo):
+            about = {"settings": run.generator.key(""), "context_sha256": c.sha256}
+            prompts.append(Prompt(Request(task.id, run.prompt(task, c), task.entry_point), file, about))
         return prompts
 
     # Contexts
@@ -120,10 +111,9 @@ class Preparer:
             if context.defines_task is None:
                 context = replace(context, defines_task=defines(context.text, task.entry_point))
             if self.run.rules.in_tokens:
-                prompt = self.run.prompt(task, context)
-                context = replace(
-                    context, prompt_sha256=digest(prompt), tokens=self.run.generator.measure(context.text)
-                )
+                tokens = self.run.generator.measure(context.text)
+                prompt = digest(self.run.prompt(task, context))
+                context = replace(context, tokens=tokens, prompt_sha256=prompt)
             contexts.append(context)
         self._store(column, contexts)
         self._retrieved[column] = self.run._contexts[column] = contexts
@@ -141,8 +131,7 @@ class Preparer:
         return contexts
 
     def _store(self, column: str, contexts: list[Context]) -> None:
-        """Writes the contexts; a limited run replaces its own tasks' and keeps the others', where they are of
-        one corpus."""
+        """Writes the contexts; a limited run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
         about = self._provenance(column)
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
@@ -236,14 +225,13 @@ class Preparer:
             todo.values(), desc="reranking", unit="task", disable=len(todo) < 20
         ):
             similarity = encode(list(solutions.values())) @ encode([task.prompt])[0]
-            scored = [
-                Candidate(c, s, self.run.rules.program(task, s), runs[task.id, s], float(x))
-                for (c, s), x in zip(solutions.items(), similarity, strict=True)
-            ]
+            scored = []
+            for (column, solution), cosine in zip(solutions.items(), similarity.tolist(), strict=True):
+                parses = is_python(self.run.rules.program(task, solution))
+                scored.append(Candidate(column, parses, runs[task.id, solution], cosine))
             best = rerank([c for c in scored if c.column in candidates])
             about = {
-                c.column: {"cosine": round(c.similarity, 6), "parses": c.parses, "runs": c.runs}
-                for c in scored
+                c.column: {"cosine": round(c.cosine, 6), "parses": c.parses, "runs": c.runs} for c in scored
             }
             chosen = best.column if best else ""
             yield {"task_id": task.id, "chosen": chosen, "candidates": about, "sha256": mark}

@@ -1,5 +1,4 @@
-"""Who is chosen among a task's candidates: the reranker of Section 3.3, and the Ideal that knows the
-verdicts."""
+"""Who is chosen of a task's candidates: by the reranker of Section 3.3, or by the Ideal with verdicts."""
 
 from __future__ import annotations
 
@@ -10,28 +9,22 @@ import pandas as pd
 
 from pkg_lib.core.types import Task, digest
 from pkg_lib.data.benchmark import Benchmark
-from pkg_lib.graph.code import is_python
 
 SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One column's solution of a task. `runs` is R(c): it executes without an exception, no test involved.
+    """One column's solution of a task as the reranker sees it, no test involved.
 
-    `similarity` is the cosine between query and candidate under the retrieval embedder.
+    `parses` is A(c): the program as executed is Python. `runs` is R(c): it executes without an exception.
+    `cosine` is that of query and candidate under the retrieval embedder.
     """
 
     column: str
-    solution: str
-    program: str
+    parses: bool
     runs: bool
-    similarity: float
-
-    @property
-    def parses(self) -> bool:
-        """A(c): the program as executed (prompt and solution, without tests) is Python."""
-        return is_python(self.program)
+    cosine: float
 
 
 def rerank(candidates: Sequence[Candidate]) -> Candidate | None:
@@ -42,27 +35,23 @@ def rerank(candidates: Sequence[Candidate]) -> Candidate | None:
     """
     parsing = [c for c in candidates if c.parses] or list(candidates)
     running = [c for c in parsing if c.runs] or parsing
-    return max(running, key=lambda c: c.similarity, default=None)
+    return max(running, key=lambda c: c.cosine, default=None)
 
 
 def selection_mark(
     task: Task, rules: Benchmark, solutions: Mapping[str, str], candidates: Sequence[str]
 ) -> str:
-    """Identifies what the reranker chose among: the query, the solutions, what was run of them, who was only
-    scored."""
+    """Identifies what the reranker chose from: query, solutions, what was run, who is scored alone."""
     programs = ((rules.program(task, s), rules.untested(task, s)) for s in solutions.values())
     without_tests = [untested for program, untested in programs if untested != program]
     scored_only = (c for c in solutions if c not in candidates)
-    return digest(
-        task.prompt, *(part for item in solutions.items() for part in item), *without_tests, *scored_only
-    )
+    named = (part for item in solutions.items() for part in item)
+    return digest(task.prompt, *named, *without_tests, *scored_only)
 
 
 def ideal(verdicts: pd.DataFrame) -> pd.Series:
-    """Boolean per task over the candidate columns: True when one passed; <NA> while the verdict of one is
-    missing.
+    """Boolean per task over the candidate columns: True when one passed; <NA> while one has no verdict.
 
-    A task with a missing candidate could only be known as solved, never as unsolved: counting it would favour
-    the oracle.
+    Such a task could only be known as solved, never as unsolved: counting it would favour the oracle.
     """
     return verdicts.fillna(False).any(axis=1).astype("boolean").mask(verdicts.isna().any(axis=1))

@@ -94,7 +94,7 @@ class Generator:
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:
             return 0
-        backend = self._loaded()  # from here on the revision is known, and so are the keys
+        backend = self.loaded()  # from here on the revision is known, and so are the keys
         asked = {self.key(p.request.text, p.request.sample): p for p in todo}
         last = time.perf_counter()
         with tqdm(total=len(asked), desc=f"{self.model}: {description}", unit="completion") as bar:
@@ -119,7 +119,8 @@ class Generator:
         self.complete((Prompt(Request(name, text, ""), file) for name, text in texts.items()), description)
         return {name: self.cache[self.key(text)] for name, text in texts.items()}
 
-    def _loaded(self) -> Backend:
+    def loaded(self) -> Backend:
+        """The model itself."""
         if self.backend is None:
             # Here, since torch is not needed where nothing is asked.
             from pkg_lib.generation.backends import TransformersBackend

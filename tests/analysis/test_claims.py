@@ -167,15 +167,6 @@ def test_smallest_is_at_the_strictest_level_of_the_family_or_half_of_an_interval
     assert one.evidence[0].smallest == pytest.approx(0.09)
 
 
-def test_shares_count_tasks_of_all_or_of_those_that_another_column_solves():
-    columns = {"benchmark": "humaneval", "failed": ["Block-PKG"]}
-    only = claim("share", passed=["None"], relation="about", count=10, of=164, **columns)
-    lost = claim("share", among=["None"], relation="at most", target=5.0, **columns)
-    shares = assess(stored(frame(4, 6, 10)), only, lost)
-    assert [a.evidence[0].effect for a in shares] == [6 / 20, 6 / 16]
-    assert shares[0].evidence[0].target == 10 / 164 and shares[1].verdict == CONTRADICTED
-
-
 def test_errors_are_compared_task_by_task():
     runs = stored(frame(0, 30, 60))
     passed = {t: Outcome("passed") for t in runs.runs[0].verdicts.index}

@@ -1,8 +1,6 @@
 """Topics: which rule speaks, what the embedding decides; and rates by topic, from verdicts whose counts are
 known."""
 
-import random
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,17 +33,12 @@ def assigned(*tasks, near=0):
     [
         ("find the area of a hexagon", "Geometry and Trigonometry"),
         ("sort a list of tuples by length", "Sorting and Searching"),
-        ("convert a tuple of digits to an integer", "Data Conversion and Representation"),
         ("find the longest increasing subsequence", "Optimization Techniques"),
         ("merge two tuples", "Data Structures"),
-        ("clear the lowest bit of a number", "Bit Manipulation"),
-        ("count vowels in a string", "String Manipulation and Text Processing"),
-        ("print even numbers of a list", "Conditional and Loop Structures"),
-        ("find the nth prime number", "Mathematics and Number Theory"),
         ("count the number of ways to climb stairs", "Algorithms"),
     ],
 )
-def test_rules_find_each_topic(text, topic):
+def test_rules_find_the_topic(text, topic):
     assert topics.by_rules(f"Write a function to {text}.").topic == topic
 
 
@@ -73,11 +66,6 @@ def test_every_rule_leads_to_one_of_the_ten_topics():
     assert {r.where for r in topics.rules()} == {"text", "solution"}
     published = set(pd.read_csv(topics.REFERENCE / "pkg_topics.csv")["topic"].dropna())
     assert set(topics.topics().query("source == 'paper'").index) == published
-
-
-def test_labels_are_the_sample_that_they_say():
-    drawn = sorted(random.Random(0).sample(range(11, 511), 100))
-    assert list(LABELS.index) == [f"MBPP/{i}" for i in drawn] and set(LABELS) <= set(NAMES)
 
 
 def test_kappa_is_sklearns_within_its_interval_and_undefined_for_one_label():
@@ -148,14 +136,6 @@ def test_an_effect_that_topics_decide_is_told_from_one_that_they_do_not():
     assert uneven(none, none, topic) is None
 
 
-def test_the_papers_statements():
-    RADAR["column"] = "Block-PKG"
-    here = RADAR["statements"](RADAR["by_topic"](*two_topics()))
-    assert here["topics with PKG above None"] == "1 of 2" and "topics with PKG above BM25" not in here
-    assert here[f"PKG minus None, {NAMES[0]}"] == "+50.0"
-    assert here["PKG minus None, Data Structures"] == DASH
-
-
 def drawings(verdicts, topic):
     rates, title = RADAR["by_topic"](verdicts, topic), "qwen2.5-coder-0.5b-instruct, MBPP"
     rng = np.random.default_rng(0)
@@ -164,28 +144,16 @@ def drawings(verdicts, topic):
     return drawn | {"maps": MAPS["outcome_maps"](points, verdicts[["None", "Reranked"]], topic, title)}
 
 
-@pytest.mark.parametrize("case", ["some not measured", "Reranked not measured", "few", "all solved"])
+@pytest.mark.parametrize("case", ["some not measured", "Reranked not measured", "few"])
 def test_texts_are_at_least_7_pt_inside_the_figure_and_do_not_overlap(case):
     verdicts, topic = random_verdicts(8 if case == "few" else 200)
     if case == "some not measured":
         verdicts.iloc[:60] = pd.NA
     if case == "Reranked not measured":
         verdicts["Reranked"] = pd.NA
-    if case == "all solved":
-        verdicts[:] = True
     for name, figure in drawings(verdicts.astype("boolean"), topic).items():
-        legible(figure, 17 if name == "maps" else 8.5)
-
-
-def test_radar_has_a_line_for_each_measured_column_alone():
-    verdicts, topic = random_verdicts()
-    figures = drawings(verdicts.assign(Reranked=pd.array([pd.NA] * 200, dtype="boolean")), topic)
-    for name in ("radar", "differences"):
-        drawn = [t.get_text() for t in figures[name].legends[0].get_texts()]
-        assert drawn == [c for c in COLUMNS[:3] if name == "radar" or c != "None"]
-    line = figures["radar"].axes[0].lines[0].get_ydata()
-    strings = verdicts["None"][topic == NAMES[0]].mean()
-    assert len(line) == 11 and line[0] == line[-1] == pytest.approx(100 * strings)
+        shown = legible(figure, 17 if name == "maps" else 8.5)
+        assert ("Reranked" in shown) == (case != "Reranked not measured" and name != "maps")
 
 
 def test_maps_draw_every_task_once_and_count_them_in_one_legend():

@@ -105,6 +105,7 @@ def test_lossless_for_2000_installed_files():
         assert b"".join(encode(c.text) for c in made.chunks) == data and made.account.balanced, path
 
 
+@pytest.mark.slow
 def test_as_published_is_what_astchunk_writes_for_installed_files():
     """Every 40th of them; those that are not UTF-8 cannot be given to astchunk."""
     over = 0

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
-import notebook_code
 import pytest
 
 from pkg_lib.experiment import freshness, study
 from pkg_lib.experiment.freshness import Records
-from pkg_lib.experiment.study import Choice, NotebookJob
+from pkg_lib.experiment.study import NotebookJob
 
 MODEL, STEM = "m", "m.humaneval.textbook.n"
 PARAMETERS = {"model": MODEL, "benchmark": "humaneval", "corpus": "textbook", "limit": None}
@@ -129,32 +126,3 @@ def test_the_contents_of_a_file_that_a_parameter_names_decide(results, job, tmp_
     assert unchanged(results, priced)
     (tmp_path / "prices.csv").write_text("2")
     assert not unchanged(results, priced)
-
-
-ABOUT_MODELS = [n for n in study.notebooks() if study.read_notebook(n).about_model]
-OPENED: set[Path] | None = None
-
-
-def _opened(event: str, arguments: tuple) -> None:
-    if OPENED is not None and event == "open" and isinstance(arguments[0], str):
-        OPENED.add(Path(arguments[0]))
-
-
-sys.addaudithook(_opened)  # stays for the life of the process, and does nothing while OPENED is None
-
-
-@pytest.mark.parametrize("notebook", ABOUT_MODELS)
-def test_a_notebook_reads_nothing_of_the_results_that_its_digest_does_not_cover(
-    committed, notebook, monkeypatch
-):
-    """The cells run here instead of in a kernel, and every file that they open is looked at."""
-    job = study.plan(Choice(notebooks=[notebook], limit=4)).jobs[0]
-    with monkeypatch.context() as patch:
-        patch.setitem(globals(), "OPENED", opened := set())
-        notebook_code.run(notebook, **job.parameters)
-    read = {p.relative_to(committed) for p in opened if p.is_relative_to(committed)}
-    stored = {p for p in read if p.parts[0] not in ("tables", "figures")}
-    assert [p for p in stored if p.parts[0] == "evaluations"], "the check itself must see what is read"
-    inputs = freshness.inputs(job.parameters)
-    assert [p for p in stored if not any(p.is_relative_to(folder) for folder in inputs)] == []
-    assert [p for p in read - stored if not p.name.startswith(f"{job.stem}.")] == []

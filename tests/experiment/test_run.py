@@ -40,6 +40,7 @@ def without_some(path, keep):
 
 
 @pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
+@pytest.mark.slow
 def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     """Without weights, the authors' data and the benchmark where it cannot be had, a fresh clone shows the
     whole study."""

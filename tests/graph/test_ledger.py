@@ -22,17 +22,15 @@ PYTHON2 = "def old():\n    print 'x'\n\nclass A:\n    def older(self):\n        
 
 
 @given(st.lists(bodies, min_size=1, max_size=3), st.sampled_from(["\n", "\r\n", "\r"]))
-def test_generated_source(found, end):
-    documents = []
-    for i, body in enumerate(found):
-        out = Expected()
+def test_generated_source(trees, end):
+    outputs = [Expected() for _ in trees]
+    for body, out in zip(trees, outputs, strict=True):
         render(body, out)
-        documents.append(Document(f"d{i}", end.join([*out.lines, ""])))
-        expected = len(out.functions), sum(map(len, out.functions.values()))
+    documents = [Document(f"d{i}", end.join([*out.lines, ""])) for i, out in enumerate(outputs)]
+    blocks = [b for out in outputs for b in out.functions.values()]
     account = ledger(documents, build(documents))
     assert account.balanced, account
-    assert account.functions >= expected[0] and account.blocks >= expected[1]
-    assert account.lost.total() == 0
+    assert (account.functions, account.blocks) == (len(blocks), sum(map(len, blocks)))
 
 
 def test_textbook(textbook):
@@ -42,15 +40,15 @@ def test_textbook(textbook):
 
 
 def test_the_standard_library():
-    """Every fourth file, and lib2to3, whose tests hold Python 2 and other text that does not parse."""
+    """Every twelfth file, and lib2to3, whose tests hold Python 2 and other text that does not parse."""
     root = Path(sysconfig.get_paths()["stdlib"])
-    names = [p.relative_to(root) for p in sorted(root.rglob("*.py")) if "site-packages" not in p.parts]
-    names = [n for n in names if n.parts[0] == "lib2to3"] + [n for n in names if n.parts[0] != "test"][::4]
-    names = list(dict.fromkeys(names))
-    documents = [Document(str(n), (root / n).read_text("utf-8-sig", "surrogateescape")) for n in names]
+    paths = [p for p in sorted(root.rglob("*.py")) if "site-packages" not in p.parts]
+    old = [p for p in paths if "lib2to3" in p.parts]
+    paths = [*old, *[p for p in paths if not {"lib2to3", "test"} & {*p.parts}][::12]]
+    documents = [Document(p.as_posix(), p.read_text("utf-8-sig", "surrogateescape")) for p in paths]
     account = ledger(documents, build(documents))
     assert account.balanced, account
-    assert account.lost.total() > 0 and account.implementations > 3_000 and account.blocks > 5_000
+    assert account.lost.total() > 0 and account.implementations > 1_500 and account.blocks > 2_500
 
 
 BAD = [

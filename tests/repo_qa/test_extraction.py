@@ -75,14 +75,14 @@ def test_a_file_that_is_named_without_a_class_is_processed_and_has_no_record(nam
 
 
 @pytest.mark.parametrize(
-    ("named", "told_apart"),
+    ("named", "identified"),
     [(["a/X.java"], 1), (["X.java"], 0), (["X.java", "X.java"], 0), (["else/X.java"], 0)],
 )
-def test_files_of_one_name_are_all_processed_when_one_is_named(named, told_apart):
+def test_files_of_one_name_are_all_processed_when_one_is_named(named, identified):
     """Listing 3 looks for the last part of the path among all that was returned."""
     extraction = after([record(n, "X", []) for n in named], ["a/X.java", "b/X.java", "c/Y.java"])
     assert extraction.skipped == ["c/Y.java"] and list(extraction.records) == ["a/X.java"]
-    assert len(extraction.told_apart) == told_apart
+    assert len(extraction.identified) == identified
 
 
 def test_one_good_record_among_faults_counts():

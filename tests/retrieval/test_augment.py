@@ -204,6 +204,7 @@ def test_takes(parameters, call, expected):
     assert takes(function.args, ast.parse(call).body[0].value) is expected
 
 
+@pytest.mark.slow
 def test_the_textbook_within_the_budget(textbook):
     """Of a real corpus: the budget holds, the text is kept, what is added parses and is called."""
     graph = textbook[1]

@@ -57,6 +57,7 @@ def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatc
             retrieval.make_ranker(name).scores(["a query"], CHUNKS)
 
 
+@pytest.mark.slow
 def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
     """What is stored here needs no hub; those with code of their own say so to the loader."""
     seen = []

@@ -155,6 +155,7 @@ def test_mistakes(tmp_path, root, options, says):
         build(tmp_path / root, **options)
 
 
+@pytest.mark.slow
 def test_a_build_that_is_stopped_for_a_while_gives_the_same_graph(tmp_path):
     """A clock that goes on while the process stands still is no reason to give a file up."""
     for n in range(8):

@@ -161,6 +161,6 @@ def nested(draw, depth=0):
 
 
 @given(nested())
-def test_nested_types_have_the_names_around_them(made):
-    source, names = made
+def test_nested_types_have_the_names_around_them(declarations):
+    source, names = declarations
     assert [t.name.partition("#")[0] for t in facts_of(source.encode()).types] == names

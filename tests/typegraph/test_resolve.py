@@ -182,15 +182,15 @@ def projects(draw):
     expected = set()
     for number, (package, name) in enumerate(sorted(types)):
         way = draw(st.sampled_from(["full", "import", "demand", "same"]))
-        own = package if way == "same" else "users"
+        user_package = package if way == "same" else "users"
         imports = {"import": f"import {package}.{name};", "demand": f"import {package}.*;"}.get(way, "")
         shape = draw(st.sampled_from(["{}", "{}[]", "java.util.List<{}>", "Map<String, ? super {}>"]))
         written = f"{package}.{name}" if way == "full" else name
         place = draw(st.sampled_from(["%s f;", "User%d(%s x) {}", "User%d(int i, %s... x) {}"]))
         type_ = shape.format(written)
         body = place % ((number, type_) if "%d" in place else type_)
-        files[f"user{number}"] = f"package {own};\n{imports}\nclass User{number} {{ {body} }}\n"
-        expected.add(f"{own}.User{number} injects {package}.{name}")
+        files[f"user{number}"] = f"package {user_package};\n{imports}\nclass User{number} {{ {body} }}\n"
+        expected.add(f"{user_package}.User{number} injects {package}.{name}")
     return files, expected
 
 

@@ -46,6 +46,11 @@ class Event:
     level: int = 0
 
 
+def plain(text: str) -> str:
+    """The words of a text on one line."""
+    return " ".join(text.split())
+
+
 class _Generic(Directive):
     """A directive that docutils does not know."""
 
@@ -65,7 +70,7 @@ class _Generic(Directive):
         body = nodes.definition()
         self.state.nested_parse(self.content, self.content_offset, body, match_titles=True)
         before = f"{_VERSIONS[name]} " if name in _VERSIONS else ""
-        heads = [before + " ".join(a.split()) for a in self.arguments]
+        heads = [before + plain(a) for a in self.arguments]
         if not body.children:  # a term needs a definition, else it would take the next paragraph for it
             return [nodes.paragraph(h, h) for h in heads]
         return [nodes.definition_list_item("", *(nodes.term(h, h) for h in heads), body)]
@@ -132,4 +137,4 @@ def _walk(node: nodes.Node, level: int) -> Iterator[Event]:
 
 
 def _words(node: nodes.Node) -> str:
-    return " ".join(node.astext().split())
+    return plain(node.astext())

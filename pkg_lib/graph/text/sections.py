@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 from pkg_lib.core.types import Document
 from pkg_lib.graph.text import rst
-from pkg_lib.graph.text.rst import Event
+from pkg_lib.graph.text.rst import Event, plain
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _HEADING = re.compile(r"h[1-6]")
@@ -53,19 +53,20 @@ def _markdown_events(text: str) -> Iterator[Event]:
 
 def main_html(page: str) -> str:
     """The HTML of the page's own text, without the head and the navigation around it."""
-    return str(_main(BeautifulSoup(page, "html.parser")))
+    return str(_main(page))
+
+
+def _main(page: str) -> Tag:
+    """The element with the page's own text, where the page marks one."""
+    soup = BeautifulSoup(page, "html.parser")
+    return soup.find(attrs={"role": "main"}) or soup.find("main") or soup.find("article") or soup
 
 
 def _html_events(text: str) -> Iterator[Event]:
-    soup = BeautifulSoup(text, "html.parser")
-    for mark in soup.select("a.headerlink, span.section-number"):
+    main = _main(text)
+    for mark in main.select("a.headerlink, span.section-number"):
         mark.decompose()
-    yield from _walk(_main(soup))
-
-
-def _main(soup: BeautifulSoup) -> Tag:
-    """The element with the page's own text, where the page marks one."""
-    return soup.find(attrs={"role": "main"}) or soup.find("main") or soup.find("article") or soup
+    yield from _walk(main)
 
 
 def _walk(tag: Tag) -> Iterator[Event]:
@@ -74,10 +75,10 @@ def _walk(tag: Tag) -> Iterator[Event]:
         if _is_inline(child):
             inline.append(child.get_text() if isinstance(child, Tag) else str(child))
         elif isinstance(child, Tag) and child.name not in _LEFT_OUT:
-            yield Event("text", _plain("".join(inline)))
+            yield Event("text", plain("".join(inline)))
             inline.clear()
             yield from _block(child)
-    yield Event("term" if tag.name == "dt" else "text", _plain("".join(inline)))
+    yield Event("term" if tag.name == "dt" else "text", plain("".join(inline)))
 
 
 def _is_inline(element: PageElement) -> bool:
@@ -88,25 +89,21 @@ def _is_inline(element: PageElement) -> bool:
 
 def _block(tag: Tag) -> Iterator[Event]:
     if _HEADING.fullmatch(tag.name):
-        yield Event("heading", _plain(tag.get_text()), int(tag.name[1]))
+        yield Event("heading", plain(tag.get_text()), int(tag.name[1]))
     elif tag.name == "pre":
         yield Event("code", tag.get_text().strip("\n"))
     elif tag.name == "table" and not tag.find("pre"):
-        rows = ([_plain(c.get_text()) for c in row.find_all(["td", "th"])] for row in tag.find_all("tr"))
+        rows = ([plain(c.get_text()) for c in row.find_all(["td", "th"])] for row in tag.find_all("tr"))
         yield Event("text", "\n".join(map(" | ".join, rows)))
     else:
         yield from _walk(tag)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _text_events(text: str) -> Iterator[Event]:
     """Plain text: a first paragraph of one short line is the title; blank lines tell the others apart."""
     paragraphs = [p.strip("\n") for p in re.split(r"\n(?:[ \t]*\n)+", text) if p.strip()]
     if len(paragraphs) > 1 and len(paragraphs[0]) <= 200 and "\n" not in paragraphs[0]:
-        yield Event("heading", _plain(paragraphs.pop(0)), 1)
+        yield Event("heading", plain(paragraphs.pop(0)), 1)
     yield from (Event("text", p) for p in paragraphs)
 
 
@@ -130,7 +127,7 @@ def _heads(text: str, kind: str) -> Iterator[Head]:
     else:
         for tag in BeautifulSoup(text, "html.parser").find_all(_HEADING):
             start = starts[(tag.sourceline or 1) - 1] + (tag.sourcepos or 0)
-            yield Head(start, int(tag.name[1]), _plain(tag.get_text()).rstrip("¶"))
+            yield Head(start, int(tag.name[1]), plain(tag.get_text()).rstrip("¶"))
 
 
 def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:

@@ -101,11 +101,6 @@ class Reference(NamedTuple):
     variable: bool
 
 
-def simple_name(name: str) -> str:
-    """The last part of a type's name, without the number of a local class."""
-    return name.rpartition(".")[2].partition("#")[0]
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a file says. `reason`: why it gives no type ("" where it does); `remarks`: what is unusual."""

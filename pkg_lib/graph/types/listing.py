@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from pkg_lib.graph.types.java import Facts, simple_name
-from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
+from pkg_lib.graph.types.java import Facts
+from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered, simple_name
 
 
 def graph_of(facts: Mapping[str, Facts]) -> TypeGraph:

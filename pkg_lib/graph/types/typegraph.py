@@ -14,6 +14,11 @@ MODES = ("resolved", "as-published")
 LABELS = ("injects", "extends", "implements", "arguments", "provides", "depends_on")  # the last is LLM-KB's
 
 
+def simple_name(name: str) -> str:
+    """The last part of a type's name, without the number of a local class."""
+    return name.rpartition(".")[2].partition("#")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class TypeNode:
     """A type. `name`: with package and enclosing types in `resolved`, simple in `as-published`.
@@ -29,7 +34,7 @@ class TypeNode:
 
     @property
     def simple(self) -> str:
-        return self.name.rpartition(".")[2].partition("#")[0]
+        return simple_name(self.name)
 
 
 @dataclass

@@ -46,14 +46,14 @@ class FileRecord(NamedTuple):
 class Extraction:
     """A repository's records by path, files that answers `named`, faults of answers and records.
 
-    `by_name` records named a file by its last part only; `told_apart` files were named so that no other one
+    `by_name` records named a file by its last part only; `identified` files were named so that no other one
     of the batch is meant. `missing`: prompts, by their first file, that have no answer yet.
     """
 
     files: list[str]
     records: dict[str, FileRecord] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
-    told_apart: set[str] = field(default_factory=set)
+    identified: set[str] = field(default_factory=set)
     faults: Counter[str] = field(default_factory=Counter)
     answers: list[Generation] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Extraction:
         for path in batch:
             exact, name = normpath(path) in paths, basename(path)
             self.named |= {path} if exact or name in names else set()
-            self.told_apart |= {path} if exact or (name in names and namesakes[name] == 1) else set()
+            self.identified |= {path} if exact or (name in names and namesakes[name] == 1) else set()
         self.faults += Counter(filter(None, [self._take(batch, result) for result in results]))
 
     def _take(self, batch: Sequence[str], result: Any) -> str:

@@ -173,7 +173,7 @@ class RepositoryStudy:
     def repository(self) -> RankedText:
         return RankedText(self.texts, self.chunks, self.ranked["ranking"])
 
-    def made(self, columns: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
+    def pipelines_of(self, columns: Mapping[str, Mapping[str, Any]]) -> list[Pipeline]:
         """DKB by other names, with what differs from it."""
         usual = {"graph": self.graph, "k": self.k, "depth": self.depth}
         return [Pipeline(column, self.repository, **usual | options) for column, options in columns.items()]
@@ -181,11 +181,11 @@ class RepositoryStudy:
     @cached_property
     def pipelines(self) -> list[Pipeline]:
         """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
-        (dkb,) = self.made({OURS: {}})
+        (dkb,) = self.pipelines_of({OURS: {}})
         sizes = {q.id: len(dkb.gather(q.id).text) for q in self.questions}
         counts = {q: self.repository.fitting(q, size) for q, size in sizes.items()}
         columns = {BASE: CHUNKS_ALONE, SAME_SIZE: CHUNKS_ALONE | {"counts": counts}, OURS: {}}
-        return self.made(columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {}))
+        return self.pipelines_of(columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {}))
 
     @property
     def variants(self) -> list[Pipeline]:
@@ -205,7 +205,7 @@ class RepositoryStudy:
         again = self.extraction(retries=1)
         if self.extracted and again.retried and not again.missing:
             changes["LLM-KB, one retry"] = analysed(again)
-        return self.made(changes)
+        return self.pipelines_of(changes)
 
     @cached_property
     def generators(self) -> dict[str, Generator]:

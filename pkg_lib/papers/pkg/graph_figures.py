@@ -10,7 +10,7 @@ import matplotlib.style
 import networkx as nx
 from matplotlib.figure import Figure
 
-from pkg_lib.analysis.figures import COLOURS, INK, QUIET, STYLE, hex_colour, legend_below, styled
+from pkg_lib.analysis.figures import COLOURS, INK, QUIET, STYLE, legend_below, styled
 from pkg_lib.analysis.tables import LOWER
 from pkg_lib.graph.schema import BLOCK, IMPL, NAME, PATHVALUE, PKG
 from pkg_lib.graph.text.documents import deserialize, steps
@@ -24,7 +24,7 @@ NODES = {
     "BLOCK": ("o", GREEN),
     "PATH": ("s", BLUE),
     "PATHVALUE": ("o", ORANGE),
-    "pruned": ("X", hex_colour(LOWER)),
+    "pruned": ("X", LOWER),
 }
 EDGES = {"HAS_IMPL": (":", INK), "HAS_BLOCK": ("--", BLUE), "PARENT": ("-", INK), "JSON_CHILD": ("-", INK)}
 MONO = {"family": "DejaVu Sans Mono", "fontsize": 7, "va": "center_baseline", "parse_math": False}

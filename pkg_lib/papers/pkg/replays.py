@@ -47,11 +47,8 @@ def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | No
     """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
     verdict = {"passed": True, "failed": False}
-    passed = {
-        c: {t: verdict.get(o.status, pd.NA) for t, o in by_task.items()} for c, by_task in outcomes.items()
-    }
-    frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=list(CLOSED))
-    frame = frame.astype("boolean")
+    passed = {c: {t: verdict.get(o.status) for t, o in rows.items()} for c, rows in outcomes.items()}
+    frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=CLOSED).astype("boolean")
     frame[ORACLE] = ideal(frame[list(CANDIDATES)])
     return frame
 
