@@ -134,9 +134,9 @@ class Pipeline:
         """(what a type uses, what uses it, interface -> what uses the type through it)."""
         most, through = self.budget.neighbours, {}
         below, above = (self.graph.within(name, self.depth, d)[:most] for d in ("successors", "predecessors"))
-        for target in self.graph.successors.get(name, []) if self.interfaces else ():
+        for target in self.graph.digraph.succ[name] if self.interfaces else ():
             if "implements" in self.graph.edges[name, target]:
-                through[target] = [u for u in self.graph.predecessors[target] if u != name][:most]
+                through[target] = [u for u in self.graph.digraph.pred[target] if u != name][:most]
                 above += [u for u in through[target] if u not in above]
         return below, above, through
 
