@@ -71,12 +71,11 @@ class TypeGraph:
     @cached_property
     def by_simple(self) -> dict[str, list[str]]:
         """Simple name -> the full names of its types."""
-        return {
-            name: list(group) for name, group in groupby(sorted(self.nodes, key=simple_name), simple_name)
-        }
+        names = sorted(self.nodes, key=simple_name)
+        return {simple: list(group) for simple, group in groupby(names, simple_name)}
 
     def within(self, start: str, depth: int, direction: str) -> list[str]:
-        """Succ ("successors") or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first."""
+        """Succ ("successors") or Pred of Algorithm 1: types up to `depth` edges away, nearest first."""
         graph = self.digraph if direction == "successors" else self.digraph.reverse(copy=False)
         return list(nx.single_source_shortest_path_length(graph, start, depth))[1:]
 
