@@ -11,7 +11,6 @@ import importlib.util
 import logging
 import os
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, count
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.types import Document, NotAtHand, UserError
+from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 
 log = logging.getLogger(__name__)
 
@@ -131,20 +131,16 @@ def docstrings(package: str) -> Iterator[Document]:
             for name, signature, text in definitions(path.read_bytes()):
                 place = _unique(f"docstrings/{module}.{name}", used)
                 yield Document(place, f"{signature}\n\n{text}\n", "docstring")
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        except (OSError, *UNPARSABLE) as e:
             log.warning("corpus docstrings:%s: %s left out (%s: %s)", package, relative, type(e).__name__, e)
 
 
 def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
     """(qualified name, signature, docstring) of a module's documented public functions and classes.
 
-    Public is what no part of its name hides with an underscore and, at the top level, what a literal
-    `__all__` lists where the module has one. Raises as `ast.parse` does.
+    Public is what no underscore hides and, at the top level, what a literal `__all__` lists, if there is one.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in other people's code
-        body = ast.parse(source).body
-    listed = None
+    body, listed = syntax_tree(source).body, None
     for node in body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and listed is None:
             with suppress(ValueError, TypeError):

@@ -10,13 +10,11 @@ from itertools import accumulate, groupby
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import ordered, paused_collector
-from pkg_lib.graph.code import functions_of, sources_of, split_lines
+from pkg_lib.graph.code import UNPARSABLE, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
-# Of source for a worker at once: half a second of work, so that the last chunks end together.
-CHUNK_CHARS = 500_000
+CHUNK_CHARS = 500_000  # of source for a worker at once: half a second, so that the last chunks end together
 
 # Type, position of the node that this one refines among the rows of its document (-1: none), first and last
 # line (1-based, inclusive), payload.

@@ -3,7 +3,7 @@
 headings    sections of reStructuredText, Markdown, HTML or plain text
 docstrings  the sections of numpydoc, Google and Sphinx docstrings
 
-The paper's way, a model that writes the JSON, is in llm.py; it needs a model, so it is none of these.
+The paper's way, a model that writes the JSON, is in data/structuring.py: it needs a model.
 """
 
 from __future__ import annotations
