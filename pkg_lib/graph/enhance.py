@@ -41,9 +41,8 @@ def fim_of(model: str) -> FIM:
     for family, fim in FAMILIES.items():
         if model.startswith(family):
             return fim
-    raise UserError(
-        f"model {model} has no fill-in-the-middle tokens known here; choose one of {', '.join(FAMILIES)}"
-    )
+    names = ", ".join(FAMILIES)
+    raise UserError(f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}")
 
 
 class Unfit(Exception):
@@ -52,14 +51,13 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A function's text around its missing docstring: `before` + docstring + `after`."""
+    """A function's text around its docstring to be: `before` + docstring + `after`."""
 
     payload: str
     before: str
     after: str
 
     def prompt(self, fim: FIM, form: str) -> str:
-        """The fill-in-the-middle prompt in one of FORMS."""
         after = self.after if form == "closed" else self.after.removeprefix('"""')
         return f"{fim[0]}{self.before}{fim[1]}{after}{fim[2]}"
 
@@ -121,7 +119,7 @@ def hole(payload: str) -> Hole:
 
 
 def _text(raw: str, fim: FIM) -> str:
-    """A model's text up to what ends a docstring: its closing quotes, or a token that is no text."""
+    """A model's text up to its closing quotes, or a token that is no text."""
     return re.split("|".join(map(re.escape, ('"""', *fim))), raw, maxsplit=1)[0]
 
 

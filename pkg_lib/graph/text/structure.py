@@ -20,7 +20,6 @@ from pkg_lib.graph.text.sections import READERS, events
 
 
 def _by_headings(document: Document) -> dict[str, Any]:
-    """The sections of a tutorial. Raises Rejected."""
     if document.kind not in READERS:
         raise Rejected(f"no tutorial: kind {document.kind}")
     return compose(events(document))
