@@ -48,5 +48,5 @@ def test_the_table_shows_replayed_rows_before_the_published_ones():
     notebook = notebook_code.definitions("closed_models")
     frame = verdict_frame({c: outcomes(1, 1, 0, 0) for c in (*CANDIDATES, "Reranked")})
     notebook["frames"] = {"humaneval": {"m": frame}}
-    assert [c.text for c in notebook["closed_table"]("humaneval").rows[0].cells] == ["50.0"] * 7
+    assert [c.text for c in notebook["closed_table"]("humaneval").frame.iloc[0]] == ["50.0"] * 7
     assert list(notebook["against_none"]("humaneval").frame["helped"]) == ["0"] * 6
