@@ -30,7 +30,7 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     verdicts["Dense"] = pd.NA
     verdicts.iloc[:10, 1] = pd.NA
     table = make(verdicts, controls, limit=40)
-    texts = dict(zip(CODE, (c.text for c in table.rows[0].cells), strict=True))
+    texts = {column: cell.text for column, cell in table.frame.iloc[0].items()}
     assert texts["Dense"] == DASH and texts["BM25"].endswith("(n=30)")
     assert any(note.startswith(DASH) for note in table.notes)
     assert any(note.startswith("n:") for note in table.notes)
@@ -53,7 +53,7 @@ def test_choosing_columns_need_every_candidate(verdicts):
 def test_the_colour_of_a_partial_cell_compares_the_same_tasks(verdicts, controls):
     verdicts["None"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = pd.array([True] * 20 + [pd.NA] * 20, dtype="boolean")
-    cell = make(verdicts, controls).rows[0].cells[1]
+    cell = make(verdicts, controls).frame.iloc[0, 1]
     assert (cell.value, cell.difference, cell.colour) == (100, 0, "")
 
 

@@ -18,7 +18,7 @@ from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
-from pkg_lib.papers.pkg import replays
+from pkg_lib.papers.pkg.replay import agreement
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
@@ -176,7 +176,7 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
             "source": REPLAYED,
             "exact": True,
         }
-        for model, equal in replays.agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
+        for model, equal in agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
             off = float((~equal.astype(bool)).sum())
             yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
 

@@ -18,6 +18,7 @@ from scipy.stats import norm
 
 from pkg_lib.analysis.stats import ALPHA, holm
 from pkg_lib.analysis.tables import HERE
+from pkg_lib.papers.pkg.pass_tables import printed
 
 POWER = 0.80
 MARGIN = 0.05  # "about": five points to either side
@@ -26,13 +27,6 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclu
 MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
 OVERALL = (REPRODUCED, CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED)
 DIRECTED = ("above", "below")
-PASS_RATES = ("model", "method", "pass_at_1_percent")
-# What the rows, columns and cells are of the tables that are not of pass@1.
-LAYOUTS = {
-    "7": ("setting", "error_type", "count"),
-    "8": ("method", "step", "value"),
-    "9": ("tokenizer", "method", "avg_tokens"),
-}
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
 
@@ -120,11 +114,7 @@ def load() -> list[Claim]:
 @cache
 def table(number: str, version: str = "second") -> pd.DataFrame:
     """A published table, row x column, in printed order; NaN where it has no such cell."""
-    (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
-    row, column, value = LAYOUTS.get(number, PASS_RATES)
-    cells = pd.read_csv(path, keep_default_na=False)
-    wide = cells.pivot(index=row, columns=column, values=value).astype(float)
-    wide = wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    wide = printed(number).astype(float)
     for r, c, v in first_version(number) if version == "first" else ():
         wide.loc[r, c] = v
     return wide

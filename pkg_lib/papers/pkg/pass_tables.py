@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis.grid import Grid, Printable
+from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import BASELINE, CONTROLS, RESAMPLES, check_controls, compare, pass_at_1, wilson
 from pkg_lib.analysis.tables import (
     DASH,
@@ -31,6 +32,12 @@ from pkg_lib.retrieval.columns import COLUMNS
 # (benchmark, kind of the columns) -> number of the paper's table
 PUBLISHED = {("humaneval", "code"): 1, ("mbpp", "code"): 2, ("humaneval", "text"): 3, ("mbpp", "text"): 4}
 PUBLISHED |= {("humaneval", "closed"): 5, ("mbpp", "closed"): 6}
+# What the rows, columns and cells are of the tables that are not of pass@1.
+LAYOUTS = {
+    7: ("setting", "error_type", "count"),
+    8: ("method", "step", "value"),
+    9: ("tokenizer", "method", "avg_tokens"),
+}
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 COLOURS = (
     "Colour: difference to None in the same row on tasks measured in both, orange-red below and teal above, "
@@ -51,7 +58,7 @@ PAIRED = (
 class PassCell:
     """One printed cell. `value`, `low`, `high` in percent, `difference` in points against the row's None."""
 
-    text: str
+    text: str = ""
     value: float | None = None
     difference: float | None = None
     low: float | None = None
@@ -67,40 +74,31 @@ class PassCell:
     @property
     def gap(self) -> str:
         """The difference of a measured cell as text."""
-        known = self.measured is not None and self.difference is not None
-        return points(self.difference / 100) if known else ""
+        return "" if self.measured is None or self.difference is None else points(self.difference / 100)
+
+    def __str__(self) -> str:
+        """As in Markdown, which has no colours: the difference of a measured cell stands beside its rate."""
+        return f"{self.text} ({self.gap})" if self.gap else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class PassRow:
-    group: str
-    model: str
-    cells: tuple[PassCell, ...]
-
-
-@dataclass(frozen=True)
-class PassTable(Printable):
-    """A table of pass@1 ready to print."""
-
-    title: str
-    rows: tuple[PassRow, ...]
-    notes: tuple[str, ...]
-    columns: tuple[str, ...]
+class PassTable(Grid):
+    """A table of pass@1: `frame` [(source, model), column] holds `PassCell`s."""
 
     @property
-    def groups(self) -> list[tuple[str, list[PassRow]]]:
-        return [(group, list(rows)) for group, rows in groupby(self.rows, key=lambda r: r.group)]
+    def sources(self) -> list[tuple[str, list[tuple[Any, ...]]]]:
+        """(source, its rows: index and cells)."""
+        rows = groupby(self.frame.itertuples(name=None), key=lambda row: row[0][0])
+        return [(source, list(of_source)) for source, of_source in rows]
 
     def summary(self) -> dict[str, tuple[str, str]]:
         """column -> (text, colour) of the first row's cell."""
-        return {name: (c.text, c.colour) for name, c in zip(self.columns, self.rows[0].cells, strict=True)}
+        return {name: (c.text, c.colour) for name, c in self.frame.iloc[0].items()}
 
     def csv(self) -> str:
         """One line a cell; an empty value was not measured."""
         cells = [
-            {"source": row.group, "model": row.model, "method": column} | asdict(cell)
-            for row in self.rows
-            for column, cell in zip(self.columns, row.cells, strict=True)
+            dict(zip(("source", "model", "method"), where, strict=True)) | asdict(cell)
+            for where, cell in self.frame.stack().items()
             if cell.text
         ]
         rounded = [{k: round(v, 4) if isinstance(v, float) else v for k, v in c.items()} for c in cells]
@@ -109,21 +107,13 @@ class PassTable(Printable):
         frame = frame.rename(columns={"value": "pass_at_1_percent", "difference": "difference_points"})
         return frame.to_csv(index=False, lineterminator="\n")
 
-    def markdown(self) -> str:
-        """The difference to None stands in the cells of this study, because Markdown has no colours."""
-        rows = [
-            [r.group, r.model, *(f"{c.text} ({c.gap})" if c.gap else c.text for c in r.cells)]
-            for r in self.rows
-        ]
-        return self._pipes(["Source", "Model", *self.columns], rows, words=2)
-
     def latex(self) -> str:
-        lines = [" & ".join(["Model", *self.columns])]
-        for group, rows in self.groups:
-            heading = rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{tex(group)}}}}}"
+        lines = [" & ".join(["Model", *self.frame])]
+        for source, rows in self.sources:
+            heading = rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tex(source)}}}}}"
             lines += [r"\midrule", heading]
-            lines += [" & ".join([tex(r.model), *map(_tex_cell, r.cells)]) for r in rows]
-        return self._booktabs(len(self.columns), lines, xcolor=True)
+            lines += [" & ".join([tex(model), *map(_tex_cell, cells)]) for (_, model), *cells in rows]
+        return self._booktabs(lines, xcolor=True)
 
     def html(self) -> str:
         """A fragment; report.css styles it, and it reads well without."""
@@ -134,6 +124,15 @@ def _tex_cell(cell: PassCell) -> str:
     return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tex(cell.text)
 
 
+def printed(number: int | str) -> pd.DataFrame:
+    """The paper's table of a number, row x column, texts in printed order; NaN where it has no such cell."""
+    (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
+    row, column, value = LAYOUTS.get(int(number), ("model", "method", "pass_at_1_percent"))
+    cells = pd.read_csv(path, dtype=str, keep_default_na=False)
+    wide = cells.pivot(index=row, columns=column, values=value)
+    return wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+
+
 def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.DataFrame:
     """The paper's rows for a benchmark as they are printed: model x columns; empty without any.
 
@@ -142,11 +141,9 @@ def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.D
     setting = setting or kind(columns)
     if (benchmark, setting) not in PUBLISHED:
         return pd.DataFrame(columns=list(columns))
-    name = f"pkg_table{PUBLISHED[benchmark, setting]}_{benchmark}_{setting}.csv"
-    rows = pd.read_csv(HERE / "reference" / name, dtype=str, keep_default_na=False)
-    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent")
     names = [COLUMNS[c].published_as or c for c in columns]
-    return wide.reindex(rows["model"].unique(), columns=names, fill_value="").set_axis(list(columns), axis=1)
+    wide = printed(PUBLISHED[benchmark, setting]).reindex(columns=names, fill_value="")
+    return wide.set_axis(list(columns), axis=1)
 
 
 def published_rates(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -166,21 +163,21 @@ def pass_table(
     frame = complete(verdicts)
     tasks, columns = frame.index, tuple(frame)
     check_controls(controls, tasks)
-    rows = [PassRow(f"This study, corpus {corpus}", model, measured_cells(frame))]
+    rows = {(f"This study, corpus {corpus}", model): measured_cells(frame)}
     for name in CONTROLS:
         (cell,) = measured_cells(controls[name].reindex(tasks).to_frame(BASELINE))
-        rows.append(PassRow("Controls, without a model", name, (cell, *[PassCell("")] * (len(columns) - 1))))
+        rows["Controls, without a model", name] = (cell, *[PassCell()] * (len(columns) - 1))
     notes = [COLOURS]
-    ours = [c for r in rows for c in r.cells if c.measured is not None]
+    ours = [c for cells in rows.values() for c in cells if c.measured is not None]
     notes += [f"{DASH} not measured."] if any(c.value is None for c in ours) else []
     notes += [PARTLY] if any(0 < c.measured < c.total for c in ours) else []
     if (benchmark, kind(columns)) in PUBLISHED:
         ideal = ", Ideal its Ideal Reranker" if kind(columns) == "code" else ""
         notes.append(f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there.")
-        rows += _published_rows(benchmark, columns)
+        rows |= _published_rows(benchmark, columns)
     first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
     title = f"pass@1 in percent on {title_of(benchmark)} ({first}), one greedy sample a task"
-    return PassTable(title, tuple(rows), tuple(notes), columns)
+    return PassTable.of(title, rows, columns, ["Source", "Model"], *notes)
 
 
 def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
@@ -207,13 +204,13 @@ def published_cells(texts: Iterable[str], values: Sequence[float]) -> tuple[Pass
     return tuple(PassCell(DASH) if math.isnan(v) else PassCell(t, v, differences[i]) for i, (t, v) in pairs)
 
 
-def _published_rows(benchmark: str, columns: Sequence[str]) -> list[PassRow]:
+def _published_rows(benchmark: str, columns: Sequence[str]) -> dict[tuple[str, str], tuple[PassCell, ...]]:
     texts, rates = published(benchmark, columns), published_rates(benchmark, columns)
-    rows = [(m, published_cells(texts.loc[m], rates.loc[m].tolist())) for m in texts.index]
-    rows.append(("Avg.", published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())))
+    rows = {m: published_cells(texts.loc[m], rates.loc[m].tolist()) for m in texts.index}
+    rows["Avg."] = published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())
     table = f"Table {PUBLISHED[benchmark, kind(columns)]} of the PKG paper"
-    group = f"Published, corpus {PUBLISHED_CORPUS[kind(columns)]} ({table})"
-    return [PassRow(group, *row) for row in rows]
+    source = f"Published, corpus {PUBLISHED_CORPUS[kind(columns)]} ({table})"
+    return {(source, model): cells for model, cells in rows.items()}
 
 
 def against_none(verdicts: pd.DataFrame) -> Grid:
