@@ -23,7 +23,7 @@ from pkg_lib.core.types import Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
-from pkg_lib.experiment.select import ideal
+from pkg_lib.experiment.run import ideal
 
 IDEAL = "ideal"
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
@@ -155,7 +155,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     """One row a benchmark and method: tasks, samples by verdict, pass@k in percent where there are k samples.
 
     Where verdicts are carried, also how many passed and how many differ from here. The Ideal of several
-    candidate methods of one sample a task follows (`select.ideal`).
+    candidate methods of one sample a task follows (`run.ideal`).
     """
     here = outcomes["status"].map({"passed": True, "failed": False}).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))

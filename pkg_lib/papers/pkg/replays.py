@@ -10,7 +10,7 @@ import pandas as pd
 from pkg_lib.analysis.stats import ORACLE, pass_at_1
 from pkg_lib.core.store import read_rows
 from pkg_lib.core.types import NotAtHand, Outcome
-from pkg_lib.experiment.select import ideal
+from pkg_lib.experiment.run import ideal
 from pkg_lib.papers.pkg.pass_tables import published
 
 # The authors' file names, and the columns of this study that they are.
