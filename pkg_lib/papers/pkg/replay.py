@@ -22,7 +22,7 @@ from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
-from pkg_lib.experiment.select import ideal
+from pkg_lib.experiment.run import ideal
 from pkg_lib.papers.pkg.pass_tables import published
 
 IDEAL = "ideal"
@@ -157,7 +157,7 @@ def _evaluated(
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     """One row a benchmark and method: tasks, samples by verdict, pass@k in percent, the carried verdicts.
 
-    The Ideal of several candidate methods of one sample a task follows (`select.ideal`).
+    The Ideal of several candidate methods of one sample a task follows (`run.ideal`).
     """
     here = outcomes["status"].map({"passed": True, "failed": False}).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
