@@ -28,10 +28,7 @@ class Sheet:
         self._findings: dict[str, None] = {}
 
     def table(self, grid: Grid, name: str | None = "", part: str | None = "") -> Grid:
-        """Saves the table and adds it to the part of the section with this heading; returns it to be shown.
-
-        `name` "" is the notebook's one main table, None leaves no files; `part` None stands in no part.
-        """
+        """Saves the table (`name` None: not) and adds it to a part of the section (`part` None: to none)."""
         file = f"{self.name}.{name}" if name else self.name
         if name is not None:
             grid.save(self.results / "tables" / file)

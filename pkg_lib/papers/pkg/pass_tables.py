@@ -1,4 +1,4 @@
-"""Tables 1 to 6 (Section 5): this study's rows of pass@1 beside the published ones, coloured against None."""
+"""Tables 1 to 6 (Section 5): pass@1 beside the published rows, coloured against None; in words."""
 
 from __future__ import annotations
 
@@ -10,22 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from pkg_lib.analysis import stats, tables
 from pkg_lib.analysis.grid import Grid
-from pkg_lib.analysis.stats import BASELINE, CONTROLS, RESAMPLES, check_controls, compare, pass_at_1, wilson
-from pkg_lib.analysis.tables import (
-    DASH,
-    FULL_AT,
-    HERE,
-    colour,
-    complete,
-    interval,
-    kind,
-    percent,
-    points,
-    probability,
-    render,
-    tex,
-)
+from pkg_lib.analysis.sentences import decided, finding, listed
+from pkg_lib.analysis.stats import BASELINE, CONTROLS, ORACLE, compare, pass_at_1, wilson
+from pkg_lib.analysis.tables import DASH, HERE, complete, kind, percent, points, single
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
 
@@ -41,7 +30,7 @@ LAYOUTS = {
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 COLOURS = (
     "Colour: difference to None in the same row on tasks measured in both, orange-red below and teal above, "
-    f"linear in its size up to {FULL_AT:.0f} points. It shows size, not significance."
+    f"linear in its size up to {tables.FULL_AT:.0f} points. It shows size, not significance."
 )
 PARTLY = (
     "n: tasks measured where some are not, which then need not be a random part of all. Reranked and Ideal "
@@ -49,8 +38,9 @@ PARTLY = (
 )
 PAIRED = (
     "Differences and intervals in points of pass@1, over the tasks measured in both. Interval: paired "
-    f"bootstrap over tasks, {RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm over the "
-    "tested columns. Ideal chooses among candidates that include None's, so it cannot lose and is not tested."
+    f"bootstrap over tasks, {stats.RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm "
+    "over the tested columns. Ideal chooses among candidates that include None's, so it cannot lose and is "
+    "not tested."
 )
 
 
@@ -69,7 +59,7 @@ class PassCell:
 
     @property
     def colour(self) -> str:
-        return colour(self.difference)
+        return tables.colour(self.difference)
 
     @property
     def gap(self) -> str:
@@ -110,18 +100,18 @@ class PassTable(Grid):
     def latex(self) -> str:
         lines = [" & ".join(["Model", *self.frame])]
         for source, rows in self.sources:
-            heading = rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tex(source)}}}}}"
+            heading = rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tables.tex(source)}}}}}"
             lines += [r"\midrule", heading]
-            lines += [" & ".join([tex(model), *map(_tex_cell, cells)]) for (_, model), *cells in rows]
+            lines += [" & ".join([tables.tex(model), *map(_tex_cell, cells)]) for (_, model), *cells in rows]
         return self._booktabs(lines, xcolor=True)
 
     def html(self) -> str:
         """A fragment; report.css styles it, and it reads well without."""
-        return render("table.html.j2", table=self)
+        return tables.render("table.html.j2", table=self)
 
 
 def _tex_cell(cell: PassCell) -> str:
-    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tex(cell.text)
+    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tables.tex(cell.text)
 
 
 def printed(number: int | str) -> pd.DataFrame:
@@ -134,10 +124,7 @@ def printed(number: int | str) -> pd.DataFrame:
 
 
 def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.DataFrame:
-    """The paper's rows for a benchmark as they are printed: model x columns; empty without any.
-
-    `setting` is a kind of PUBLISHED, by default that of the columns. What the table does not have is "".
-    """
+    """model x column as printed, "" where the table has none; `setting`: a kind of PUBLISHED."""
     setting = setting or kind(columns)
     if (benchmark, setting) not in PUBLISHED:
         return pd.DataFrame(columns=list(columns))
@@ -162,7 +149,7 @@ def pass_table(
     """This study's row, the controls and the published rows. Raises ControlError before all else."""
     frame = complete(verdicts)
     tasks, columns = frame.index, tuple(frame)
-    check_controls(controls, tasks)
+    stats.check_controls(controls, tasks)
     rows = {(f"This study, corpus {corpus}", model): measured_cells(frame)}
     for name in CONTROLS:
         (cell,) = measured_cells(controls[name].reindex(tasks).to_frame(BASELINE))
@@ -218,8 +205,85 @@ def against_none(verdicts: pd.DataFrame) -> Grid:
     rows = {}
     for column, row in compare(complete(verdicts)).iterrows():
         counts = [f"{row[name]:.0f}" if row["n"] else DASH for name in ("n", "helped", "hurt")]
-        tests = [probability(row["p"]), probability(row["p_holm"])]
-        effect = [points(row["difference"]), interval(row["low"], row["high"])]
+        tests = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
+        effect = [points(row["difference"]), tables.interval(row["low"], row["high"])]
         rows[str(column)] = [counts[0], *effect, *counts[1:], *tests]
     columns = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
     return Grid.of("Differences to None", rows, columns, "against None", PAIRED)
+
+
+def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
+    """Against None, among retrieval columns, by choosing, beside the paper; and what is not measured."""
+    frame = complete(verdicts)
+    absent = stats.not_measured(frame, frame)
+    unmeasured = finding("Not measured", [", ".join(absent)])
+    if BASELINE in absent:
+        return [*unmeasured, "Without None there is nothing to compare a column with."]
+    base = pass_at_1(frame[BASELINE])
+    low, high = wilson(base.passed, base.measured) or (0.0, 1.0)
+    return [
+        f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} "
+        f"% (95 % interval {percent(low)} to {percent(high)}).",
+        *decided(compare(frame), ("Above None", "Below None", "No difference to None")),
+        *_best_retriever(frame),
+        *_selection(frame),
+        *_beside_published(frame, benchmark),
+        *unmeasured,
+    ]
+
+
+def _best_retriever(frame: pd.DataFrame) -> list[str]:
+    columns = [c for c in single(frame) if c != BASELINE and frame[c].notna().any()]
+    common = frame[columns].dropna()
+    if len(columns) < 2 or common.empty:
+        return []
+    rates = common.mean().astype(float)
+    where = f" on the {len(common)} tasks measured in all of them" if len(common) < len(frame) else ""
+    if rates.min() == rates.max():
+        return [f"All measured retrieval columns score {percent(rates.max())} %{where}."]
+    best, worst = (f"{listed(rates.index[rates == r])} ({percent(r)} %)" for r in (rates.max(), rates.min()))
+    return [f"Highest of the retrieval columns{where}: {best}; lowest: {worst}."]
+
+
+def _selection(frame: pd.DataFrame) -> list[str]:
+    """What choosing after generation adds, and a perfect choice would, over the tasks of both."""
+    chosen = [c for c in ("Reranked", ORACLE) if c in frame and frame[c].notna().any()]
+    sentences, rates = [], {c: percent(pass_at_1(frame[c]).value) for c in chosen}
+    if "Reranked" in rates:
+        best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
+        text = f"{_gap(frame, 'Reranked', best)}, the best column in hindsight"
+        sentences.append(f"Reranked scores {rates['Reranked']} %, {text}.")
+    if ORACLE in rates:
+        gaps = listed(_gap(frame, ORACLE, c) for c in (BASELINE, *rates) if c != ORACLE)
+        sentences.append(f"A perfect choice (Ideal) would score {rates[ORACLE]} %: {gaps}.")
+    return sentences
+
+
+def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
+    gap = (frame[column].astype(float) - frame[other].astype(float)).mean()
+    return f"{points(gap)} points against {other}"
+
+
+def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
+    """Ours beside the paper's average difference to None, column by column."""
+    if (benchmark, kind(frame)) not in PUBLISHED:
+        return []
+    rates = published_rates(benchmark, list(frame)).mean().dropna()
+    gaps = compare(frame)["difference"].dropna()
+    pairs = [
+        f"{c} {points(gap)} here, {points((rates[c] - rates[BASELINE]) / 100)} there"
+        for c, gap in gaps.items()
+        if c in rates
+    ]
+    return finding("Points against None beside the paper's average over its models", pairs)
+
+
+def changed_tasks(verdicts: pd.DataFrame) -> str:
+    """Markdown: the ids of the tasks that each column helped and hurt against None."""
+    frame, lines = complete(verdicts), []
+    for name in frame.columns.drop(BASELINE):
+        both = (frame[name].notna() & frame[BASELINE].notna()).any()
+        changes = zip(("helped", "hurt"), stats.helped_and_hurt(frame[name], frame[BASELINE]), strict=True)
+        text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
+        lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
+    return "\n".join(lines)

@@ -53,9 +53,9 @@ class Replay(NamedTuple):
 
 
 def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[str]]:
-    """(task_id, completion, published of each sample, sample counted by task; problems, named FILE:LINE).
+    """(task_id, completion, published or None, sample counted by task; problems, named FILE:LINE).
 
-    A task without a sample has one row without a completion. `published` is None where none is carried.
+    A task without a sample has one row without a completion.
     """
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
@@ -105,8 +105,7 @@ def replay(
 ) -> Replay:
     """Evaluates every file; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and disagreements.csv.
 
-    What was evaluated before, with the same completions, protocol and packages, is read back. `progress` gets
-    "benchmark/method" and the number of its samples done.
+    What was evaluated before is read back; `progress` gets "benchmark/method" and its samples done.
     """
     if protocol not in PROTOCOLS:
         raise unknown("protocol", protocol, PROTOCOLS)
@@ -155,10 +154,7 @@ def _evaluated(
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row a benchmark and method: tasks, samples by verdict, pass@k in percent, the carried verdicts.
-
-    The Ideal of several candidate methods of one sample a task follows (`run.ideal`).
-    """
+    """One row a benchmark and method: tasks, samples by verdict, pass@k in percent; Ideal of all methods."""
     here = outcomes["status"].map({"passed": True, "failed": False}).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
     rows = [_counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])]
@@ -197,10 +193,7 @@ def _rate(group: pd.DataFrame, k: int) -> float | None:
 
 
 def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
-    """column -> task id -> outcome of one replayed directory; empty where it has nothing of the benchmark.
-
-    NotAtHand where the directory was not replayed at all. Of several samples of a task the first counts.
-    """
+    """column -> task id -> outcome (of the first sample) of one replayed directory; NotAtHand without it."""
     folder = results / "replay" / name
     if not folder.is_dir():
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())

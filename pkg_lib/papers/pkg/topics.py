@@ -70,10 +70,7 @@ def kept(
     made_from: Callable[[list[Task], str], str],
     make: Callable[[list[Task]], pd.DataFrame],
 ) -> pd.DataFrame:
-    """The file's frame where it was made from the same or cannot be made again; else made now and stored.
-
-    Its first line names what it was made from, tasks and embedder; it holds ids and no task text.
-    """
+    """A stored frame, made anew where its first line names other tasks and the tasks can be had."""
     try:
         tasks = load_benchmark(benchmark)
     except BenchmarkMissing:
@@ -134,9 +131,8 @@ def share_above(
 ) -> tuple[int, float, float, float] | None:
     """(tasks, share of the topics in which `column` solves more than each of `others`, low, high), or None.
 
-    The 95 % bounds: at least the topics in which it is shown to solve more than each, at most all but those
-    in which it is shown to solve fewer than one (McNemar, Holm over topics and others). A bootstrap would
-    repeat the sign of small differences, which is a coin's. None without a task that all have.
+    95 % bounds: from the topics where it is shown to, to all but where it is shown to solve fewer than one
+    (McNemar, Holm over topics and others). A bootstrap would repeat the coin's sign of small differences.
     """
     known = column.notna() & others.notna().all(axis=1) & topic.notna()
     if not known.any():
