@@ -17,8 +17,8 @@ from posixpath import basename, normpath
 from typing import Any, NamedTuple
 
 from pkg_lib.core.types import Generation
+from pkg_lib.data.structuring import json_part
 from pkg_lib.generation.generator import Generator
-from pkg_lib.graph.text.llm import json_part
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 
 TRUNCATED_AT = 15_000  # characters of a file, Listing 3
