@@ -15,8 +15,7 @@ from pkg_lib.graph.text.compose import compose
 from pkg_lib.graph.text.docstrings import read
 from pkg_lib.graph.text.documents import tree
 from pkg_lib.graph.text.rst import Event
-from pkg_lib.graph.text.sections import cut, events
-from pkg_lib.graph.text.structure import structured
+from pkg_lib.graph.text.structure import cut, events, structured
 
 KINDS = {".rst": "rst", ".md": "markdown", ".html": "html", ".docstring": "docstring"}
 GOLDEN = [p for p in sorted((ROOT / "tests" / "data" / "structured").iterdir()) if p.suffix in KINDS]
