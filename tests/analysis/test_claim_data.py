@@ -66,14 +66,6 @@ def test_every_claim_is_whole_its_test_is_known_and_its_cells_are_the_papers():
             assert cell == pytest.approx(value, abs=half), (number, row, column)
 
 
-def test_named_counts_and_gains_follow_from_the_tables():
-    named = {"block-none-he": 0.06, "only-block": 16 / 164, "tokens-block-func": -99.5}
-    named |= {"unrelated-he": math.nan, "closed-reranked-mini": 0.03, "closed-block-he": 0}
-    targets = [claim_tests.claimed_by(CLAIMS[id]).target for id in named]
-    assert targets == pytest.approx(list(named.values()), nan_ok=True)
-    assert claim_tests.claimed_by(CLAIMS["block-none-he"]).spread == (-0.02, 0.14)
-
-
 def test_nothing_is_reproduced_without_a_measurement(unmeasured):
     nothing = claims.judge(unmeasured)
     assert all((a.verdict == NOT_ATTEMPTED) == (a.claim.test in claim_tests.TESTS) for a in nothing)
@@ -88,18 +80,7 @@ def test_unknown_names_are_mistakes_of_the_user(tmp_path, wrong):
         _ = StoredRuns(*names, tmp_path).runs
 
 
-def test_the_checks_give_what_the_papers_own_tables_give_by_hand_and_see_a_wrong_average():
-    for id, numbers in {
-        "paper-up-to-20": [20.0, 52.6],
-        "paper-9-4": [9.4, 10.5],
-        "paper-rerank-4": [4.8, 4.0],
-        "paper-table7-table2": [7.5, 3.5, -44.5, 3.5, 14.5, 18.5],
-        "paper-table8-sums": [0, 0, 1, -1],
-        "paper-block-best": [2.2, 2.8],
-        "paper-code-llms": [2.0, 2.75, 2.0, -0.25],
-    }.items():
-        readings = CHECKS[CLAIMS[id].test](CLAIMS[id].args).values()
-        assert [round(v, 2) for v in readings] == pytest.approx(numbers, abs=0.05)
+def test_a_wrong_printed_average_is_seen():
     cells = [("1", "Avg.", "None", 49.0), ("1", "Avg.", "BM25", 35.8), ("2", "Avg.", "None", 45.4)]
     assert list(CHECKS["averages_off"]({"cells": cells}).values()) == [1, 0]
 

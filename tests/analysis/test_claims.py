@@ -159,14 +159,6 @@ def test_smallest_effect_is_found_at_its_power():
     assert all(math.isnan(claims.detectable(n, s)) for n, s in ((100, 0.0), (100, 0.01), (0, 0.5)))
 
 
-def test_smallest_is_at_the_strictest_level_of_the_family_or_half_of_an_interval():
-    points = [point("m", 0.0, 0.9, discordant=0.3, family="r", pair=n) for n in "abcd"]
-    directed = claims.judge([(claim(id=e.pair, relation="above"), [e]) for e in points])
-    assert directed[0].evidence[0].smallest == claims.detectable(100, 0.3, claims.ALPHA / 4)
-    (one,) = claims.judge([(claim(relation="about"), [Evidence("m", "w", 100, 0.1, 0.02, 0.2, target=0.1)])])
-    assert one.evidence[0].smallest == pytest.approx(0.09)
-
-
 def test_errors_are_compared_task_by_task():
     runs = stored(frame(0, 30, 60))
     passed = {t: Outcome("passed") for t in runs.runs[0].verdicts.index}
@@ -205,17 +197,6 @@ def test_topics_are_compared_one_by_one(by_topic):
     (half,) = assess(by_topic, claim("topic_share", relation="at least", target=60.0, **PAIR))
     (e,) = half.evidence
     assert (e.effect, e.low, e.high, half.verdict) == (0.5, 0.5, 0.5, CONTRADICTED)
-
-
-def test_runs_and_published_completions_are_told_apart(by_topic):
-    """One claim on both: each group counts its part alone, and a model all of its claims."""
-    replay = Measured("gpt", "x", by_topic.runs[0].verdicts, source=claims.REPLAYED)
-    by_topic.replays["humaneval"] = [replay]
-    both = claim("topic_differences", relation="above", topics=TOPICS[:1], **PAIR)
-    sentences = findings(assess(by_topic, both, claim("replayed", relation="above", id="d", **PAIR)))
-    assert "Of 1 tested on runs of this study's models: 1 reproduced." in sentences
-    assert "Of 2 tested on completions that the authors published: 1 reproduced, 1 inconclusive." in sentences
-    assert "On gpt: 1 reproduced, 1 inconclusive." in sentences
 
 
 def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_path, monkeypatch):

@@ -95,12 +95,6 @@ def test_the_score_interval_has_a_width_at_the_edges(n):
     assert -1 < stats.score_interval(n, 0, n)[0] < 1
 
 
-def test_mcnemar_is_the_exact_sign_test():
-    assert stats.mcnemar(0, 0) == 1.0
-    assert stats.mcnemar(5, 0) == pytest.approx(2 * 0.5**5)
-    assert stats.mcnemar(3, 9) == stats.mcnemar(9, 3)
-
-
 def test_holm_is_the_closed_test_by_bonferroni_and_ignores_what_was_not_tested():
     for seed in range(7):
         p = np.random.default_rng(seed).random(1 + seed) ** 3

@@ -12,11 +12,11 @@ from scipy.stats import ttest_1samp
 
 from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
 from pkg_lib.analysis.tables import kind
-from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
+from pkg_lib.papers.pkg.cost import stored
 from pkg_lib.papers.pkg.replay import agreement
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
@@ -158,24 +158,15 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
     if runs.limit is None:  # the cells are of all tasks
         frames = {m.subject: m.verdicts for m in runs.replays.get(benchmark, [])}
         where = f"{title_of(benchmark)}, printed cells that differ"
+        about = {"where": where, "source": REPLAYED, "exact": True}
         for model, equal in agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
             off = float((~equal.astype(bool)).sum())
-            yield replace(
-                claimed,
-                subject=str(model),
-                n=len(equal),
-                effect=off,
-                where=where,
-                source=REPLAYED,
-                exact=True,
-            )
+            yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
 
 
 def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """A figure of the graph benchmark, a single run on one machine (Section 4, Table 8)."""
-    path = runs.results / "benchmarks" / "graph.json"
-    if path.is_file():
-        run = read_json(path)
+    if run := stored(runs.results, "graph"):
         figures = {
             "nodes a function": run["nodes"] / run["functions"],
             "edges a node": run["edges"] / run["nodes"],

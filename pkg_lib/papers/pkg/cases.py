@@ -1,6 +1,6 @@
-"""Single tasks without retrieval and with a column, and what led to both verdicts (Appendix B.5).
+"""Single tasks without retrieval and with a column, from stored results alone (Appendix B.5).
 
-From stored results alone. What goes into results/ (`public`) holds only texts that may be copied.
+What goes into results/ (`public`) holds only texts that may be copied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
 from pkg_lib.core.store import results_dir, slug, stem, write_text
-from pkg_lib.core.types import NOTHING, Context, Document, Generation, Outcome, Task, UserError
+from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.corpora import redistributable
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment.run import Run
@@ -89,10 +89,6 @@ class ColumnCases:
         """(task id -> completion, task id -> solution) without retrieval and with the column."""
         return [(self.run.completions(c), self.run.solutions(c)) for c in (BASELINE, self.column)]
 
-    @cached_property
-    def _documents(self) -> dict[str, Document]:
-        return {d.id: d for d in self.run.knowledge.documents}
-
     @property
     def _withheld(self) -> bool:
         """Whether the tasks' texts are left out; then nothing depends on whether they can be had here."""
@@ -134,7 +130,9 @@ class ColumnCases:
             texts = f"texts of {self.run.corpus} are not copied into results/"
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
-            return trace(context, self._documents, getattr(self.run.knowledge, "structure", structured))
+            knowledge = self.run.knowledge
+            documents = {d.id: d for d in knowledge.documents}
+            return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:
             return Hidden(f"not at hand ({e})")
 

@@ -22,7 +22,6 @@ from pkg_lib.retrieval.columns import COLUMNS
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
 STAR = "\N{BLACK STAR}"  # the reranker's choice
-Rows = dict[str, dict[str, Any]]  # task id -> row
 
 
 class ExperimentRows:
@@ -36,7 +35,7 @@ class ExperimentRows:
         self.chose = self.judged.pop("Reranked", {})
         self.contexts = self._read(results / "contexts", *single(COLUMNS)[1:])
 
-    def _read(self, folder: Path, *columns: str) -> dict[str, Rows]:
+    def _read(self, folder: Path, *columns: str) -> dict[str, dict[str, Any]]:
         stored = {}
         for column in columns:
             shelf = "none" if column == "None" else slug(self.corpus)
