@@ -17,8 +17,8 @@ from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.claims import claim_tests, claims
+from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import NOT_ATTEMPTED, table
-from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 from pkg_lib.retrieval.columns import COLUMNS
 
 CLAIMS, NOTEBOOK = {c.id: c for c in claims.load()}, definitions("claims")

@@ -14,7 +14,8 @@ from notebook_code import definitions
 from scipy.stats import norm
 
 from pkg_lib.core.types import Outcome
-from pkg_lib.papers.claims import claim_tests, claims, stored_runs
+from pkg_lib.papers.claims import claim_tests, claims
+from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import (
     CONTRADICTED,
     INCONCLUSIVE,
@@ -24,7 +25,6 @@ from pkg_lib.papers.claims.claims import (
     Claim,
     Evidence,
 )
-from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
@@ -208,7 +208,7 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
         }
         return SimpleNamespace(**about, verdicts=lambda: verdicts, generator=object())
 
-    monkeypatch.setattr(stored_runs, "Run", run)
+    monkeypatch.setattr(claim_tests, "Run", run)
     (tmp_path / "published").mkdir()
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
     assert measured.family == f"{MODEL}, HumanEval, published"

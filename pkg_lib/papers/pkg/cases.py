@@ -1,7 +1,4 @@
-"""Single tasks without retrieval and with a column, from stored results alone (Appendix B.5).
-
-What goes into results/ (`public`) holds only texts that may be copied.
-"""
+"""Single tasks without retrieval and with a column (Appendix B.5); `public` pages hold only free texts."""
 
 from __future__ import annotations
 
@@ -206,10 +203,7 @@ def page(case: Case) -> str:
 def show(
     model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
 ) -> Path:
-    """Writes the page of one task ("" takes the study's first corpus) and returns its path.
-
-    UserError for an unknown name or an empty store.
-    """
+    """Writes the page of one task and returns its path; UserError for an unknown name or an empty store."""
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), STUDY[0].corpus)
     run = Run(model, benchmark, corpus)
     column = column_of(run, column)

@@ -1,7 +1,4 @@
-"""One page a task and benchmark: what every model, corpus and column gave for it, from the stored rows alone.
-
-Texts of tasks stand here only where they may be copied, and of contexts what results/contexts/ holds.
-"""
+"""One page a task and benchmark, from the stored rows alone; texts only where they may be copied."""
 
 from __future__ import annotations
 
