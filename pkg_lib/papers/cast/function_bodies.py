@@ -24,7 +24,7 @@ from pkg_lib.data.code_match import match
 from pkg_lib.data.functions import DATA, NAME, RepoTask, as_task, below, functions, load_repoeval, replaced
 from pkg_lib.data.packages import PACKAGES, Package
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.generation.generator import Decoding
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.cast import body_prompts
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
 from pkg_lib.retrieval.columns import COLUMNS, Column
@@ -58,10 +58,10 @@ class FunctionBodies(Benchmark):
         chosen = set(sorted((t.id for t in tasks), key=digest)[:limit])
         return [t for t in tasks if t.id in chosen]
 
-    def knowledge(self, measure: Callable[[str], int]) -> Any:
+    def knowledge(self, generator: Generator) -> Any:
         from pkg_lib.papers.cast.context_columns import Repositories
 
-        return Repositories(self.files, measure)
+        return Repositories(self.files, generator.measure)
 
     def decoding(self, style: str) -> Decoding:
         if self.chat and style != "chat":
