@@ -51,14 +51,12 @@ LINES = (20, 10)
 VARIANTS = {name: CHUNKERS[name] for name in (BASELINE, "cast", "split-only")}
 VARIANTS |= {f"cast {size}": Chunker("cast", "as-published", size) for size in SIZES}
 BASELINES = {f"{BASELINE} {n}": Chunker(BASELINE, "as-published", lines=n) for n in LINES}
-Say = Callable[[str], None]
+Say, Names = Callable[[str], None], Sequence[str]
 Query = tuple[str, str, Sequence[Span]]  # its id, its text, the lines that answer it
 Repository = tuple[str, Mapping[str, str], Sequence[Query]]  # name, path -> text, what is asked of it
 
 
-def run(
-    folder: Path, say: Say, steps: Sequence[str], benchmark: str = "", rankers: Sequence[str] = ()
-) -> None:
+def run(folder: Path, say: Say, steps: Names, benchmark: str = "", rankers: Names = ()) -> None:
     """The named steps in order, all where none is named. UserError, before the first, for a mistake."""
     if strangers := [s for s in steps if s not in STEPS]:
         raise unknown("step", strangers[0], STEPS)
@@ -92,15 +90,12 @@ def choose(folder: Path, say: Say) -> None:
 
 @dataclass(frozen=True)
 class Coverage:
-    """`calls`: test that passes -> the (path, first line) that it calls; `unusable` modules -> why.
+    """What a package's tests say of its functions, which are (path, first line)."""
 
-    `suspects` are the functions that a failing test speaks against (tracer.py).
-    """
-
-    calls: dict[str, frozenset[tuple[str, int]]]
+    calls: dict[str, frozenset[tuple[str, int]]]  # test that passes -> what it calls
     failing: tuple[str, ...]
-    unusable: dict[str, str]
-    suspects: frozenset[tuple[str, int]]
+    unusable: dict[str, str]  # module of tests -> why
+    suspects: frozenset[tuple[str, int]]  # what a failing test speaks against (tracer.py)
 
     def tests(self, function: MaskableFunction) -> tuple[str, ...]:
         """At most MOST tests that call it: first those that call the fewest functions, then by name."""
@@ -235,7 +230,7 @@ REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
 }
 
 
-def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Sequence[str]) -> pd.DataFrame:
+def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) -> pd.DataFrame:
     """Writes retrieval.csv, a row a task, ranker, chunking and mapping. UserError for what is not at hand."""
     scorers = {name: make_ranker(name) for name in rankers or RANKERS}
     variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
