@@ -351,7 +351,7 @@ def gone(committed, monkeypatch):
 def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     verdicts, controls, provenance, completions = gone
     stored = Run(MODEL, FIRST.benchmark, FIRST.corpus)
-    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.remark(stored)
+    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.heading(stored)
     assert stored.verdicts().equals(verdicts) and stored.provenance() == provenance
     assert all(stored.controls()[n].equals(controls[n]) for n in controls)
     assert stored.completions("BM25") == completions
