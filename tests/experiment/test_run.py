@@ -282,7 +282,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
 
 
 @pytest.mark.skipif(
-    mbpp.DIRECTORY not in os.environ, reason=f"{mbpp.DIRECTORY} names no directory with mbpp.jsonl"
+    mbpp.DATA.variable not in os.environ, reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl"
 )
 def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
     """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""

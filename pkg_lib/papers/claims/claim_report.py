@@ -44,10 +44,7 @@ def span(low: float, high: float, unit: str) -> str:
 
 
 def published(e: Evidence) -> str:
-    """What the claim names, with the smallest and largest of the paper's models where there are several.
-
-    What a word is taken for is not published, and said so.
-    """
+    """What is claimed, with the least and most of the paper's models; what a word is taken for, said so."""
     low, high = e.spread
     several = not math.isnan(low) and low != high
     models, target = span(low, high, e.unit) if several else number(low, e.unit), number(e.target, e.unit)

@@ -1,5 +1,4 @@
-"""What measures a claim, from stored runs alone: a test takes the runs, a claim and what it names, and gives
-evidence."""
+"""What measures a claim, from stored runs alone: (runs, claim, what it names) -> evidence."""
 
 from __future__ import annotations
 
@@ -18,11 +17,10 @@ from pkg_lib.core.types import Outcome
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
 from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
-from pkg_lib.papers.pkg import replays
+from pkg_lib.papers.pkg.replay import agreement
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
-MBPP_TASKS = 500
 UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences"), "points")
 UNITS |= {"share": "percent", "topic_share": "percent", "tokens": "tokens"}
 # The published tables of HumanEval and of MBPP that a claim's columns stand in.
@@ -38,7 +36,7 @@ def published_effects(claim: Claim) -> pd.Series:
         counts = table("7")[args["error"]]
         parts = [s.partition(" + ") for s in counts.index]
         gaps = {model: counts[f"{model}{plus}{c}"] - counts[model] for model, plus, c in parts if plus}
-        return pd.Series(gaps) / MBPP_TASKS
+        return pd.Series(gaps) / 500  # tasks of MBPP
     if test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return pd.Series(dtype=float)
     which = args.get("kind", kind(claim.columns)) if test == "paired" else test
@@ -49,10 +47,7 @@ def published_effects(claim: Claim) -> pd.Series:
 
 
 def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
-    """What a claim names, and how far the paper's models spread: evidence of nothing yet (n is 0).
-
-    It names a count, a target, or else the mean of the published effects.
-    """
+    """What a claim names (a count, a target, else the mean published effect) as evidence of nothing yet."""
     args, unit = claim.args, UNITS.get(claim.test, "")
     effects = published_effects(claim) if effects is None else effects
     target = args.get("target", math.nan) / (100 if unit in ("points", "percent") else 1)
@@ -64,10 +59,7 @@ def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
 def _difference(
     claim: Claim, claimed: Evidence, measured: Measured, a: pd.Series, b: pd.Series, **more: str
 ) -> Iterator[Evidence]:
-    """`a` minus `b`, on the tasks measured in both.
-
-    The interval is a bootstrap's; a part of the run or a rare event (`pair` in `more`) gets a score interval.
-    """
+    """`a` minus `b`: bootstrap interval; score interval for a part of the run or a rare event (`pair`)."""
     found = (paired_score if "pair" in more else paired_bootstrap)(a, b)
     if found is not None:
         numbers = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
@@ -92,10 +84,7 @@ def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
 
 
 def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
-    """Share of tasks that all of `passed` solve and none of `failed`, with its Wilson interval (Figure 6).
-
-    Of all tasks measured in these columns, or of those that all columns of `among` solve.
-    """
+    """Share of tasks, or of `among`'s, that all of `passed` and none of `failed` solve (Figure 6)."""
     passed, failed, among = (claim.args.get(k, []) for k in ("passed", "failed", "among"))
     columns = list(dict.fromkeys([*passed, *failed, *among]))
     for measured in runs.of(claim, columns):
@@ -120,10 +109,7 @@ def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[E
 
 
 def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
-    """Mean difference of two columns in prompt tokens, with the interval and p of a paired t test (Table 9).
-
-    Both prompts hold the task and the same words around the context, so the difference is the contexts'.
-    """
+    """Mean difference in prompt tokens, which is the contexts', with a paired t test (Table 9)."""
     for measured in runs.of(claim, claim.columns):
         stored = [measured.run.completions(c) for c in claim.columns]
         lengths = pd.DataFrame([{t: g.prompt_tokens for t, g in s.items()} for s in stored]).dropna(axis=1)
@@ -171,14 +157,18 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
     benchmark = claim.args["benchmark"]
     if runs.limit is None:  # the cells are of all tasks
         frames = {m.subject: m.verdicts for m in runs.replays.get(benchmark, [])}
-        about = {
-            "where": f"{title_of(benchmark)}, printed cells that differ",
-            "source": REPLAYED,
-            "exact": True,
-        }
-        for model, equal in replays.agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
+        where = f"{title_of(benchmark)}, printed cells that differ"
+        for model, equal in agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
             off = float((~equal.astype(bool)).sum())
-            yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
+            yield replace(
+                claimed,
+                subject=str(model),
+                n=len(equal),
+                effect=off,
+                where=where,
+                source=REPLAYED,
+                exact=True,
+            )
 
 
 def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:

@@ -16,7 +16,7 @@ from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import is_text
 from pkg_lib.experiment.run import Run
 from pkg_lib.papers.claims.claims import REPLAYED, RUNS, Claim, Evidence
-from pkg_lib.papers.pkg import replays
+from pkg_lib.papers.pkg.replay import replayed, verdict_frame
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class StoredRuns:
         runs: dict[str, list[Measured]] = {b: [] for b in self.benchmarks}
         names = sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir())
         for benchmark, name in product(self.benchmarks, names):
-            if outcomes := replays.replayed(self.results, name, benchmark):
+            if outcomes := replayed(self.results, name, benchmark):
                 where = f"{title_of(benchmark)}, published completions"
-                frame = replays.verdict_frame(outcomes, self.limit)
+                frame = verdict_frame(outcomes, self.limit)
                 runs[benchmark].append(Measured(name, where, frame, source=REPLAYED))
         return runs

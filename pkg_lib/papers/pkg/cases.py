@@ -1,7 +1,6 @@
 """Single tasks without retrieval and with a column, and what led to both verdicts (Appendix B.5).
 
-For `python -m pkg_lib show` and the notebook case_studies, from stored results alone. A page for the user's
-own eyes holds all that is at hand; one that goes into results/ (`public`) only what may be copied.
+From stored results alone. What goes into results/ (`public`) holds only texts that may be copied.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One task in two settings, `sides`: without retrieval and with a column.
-
-    `context` is None where none is stored; its text stands in `text`, and in the corpus where `traced` says.
-    """
+    """One task without retrieval and with a column; `traced`: where its context stands in the corpus."""
 
     task_id: str
     experiment: str
@@ -145,10 +141,7 @@ class ColumnCases:
 
 
 def column_of(run: Run, column: str) -> str:
-    """The column that is set against None; "" takes the corpus' last, Block-PKG or JSON-PKG.
-
-    UserError for another one, and for None, Reranked and Ideal, which have no context.
-    """
+    """The column set against None, "" for the corpus' last; UserError for one without contexts."""
     offered = [c for c in run.retrievers if c != BASELINE]
     if column and column not in offered:
         where = f"for a case of corpus {run.corpus}"
@@ -216,10 +209,9 @@ def page(case: Case) -> str:
 def show(
     model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
 ) -> Path:
-    """Writes the page of one task from what is stored and returns its path.
+    """Writes the page of one task ("" takes the study's first corpus) and returns its path.
 
-    Without a corpus the study's first for the benchmark is taken. UserError for an unknown name or an empty
-    store.
+    UserError for an unknown name or an empty store.
     """
     other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)

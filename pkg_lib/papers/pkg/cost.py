@@ -71,9 +71,6 @@ def token_counts(completions: Completions, count: Callable[[Generation], int]) -
 
 
 def added_tokens(completions: Completions) -> pd.DataFrame:
-    """Tokens of the prompt minus those of None's for the same task [task, column].
-
-    They include the words that introduce the context; a task for which nothing was found adds 0.
-    """
+    """Tokens of the prompt minus those of None's [task, column], the words around the context included."""
     tokens = token_counts(completions, lambda g: g.prompt_tokens)
     return tokens.drop(columns=BASELINE).sub(tokens[BASELINE], axis=0)
