@@ -1,7 +1,5 @@
 """Answers in order, from workers that may die."""
 
-from __future__ import annotations
-
 import operator
 import os
 
@@ -11,12 +9,9 @@ from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered
 
 
-def test_answers_come_in_order():
-    assert list(ordered(operator.neg, range(50), 3)) == [-i for i in range(50)]
-
-
-def test_nothing_to_do():
-    assert list(ordered(operator.neg, [], 2)) == []
+@pytest.mark.parametrize("count", [0, 50])
+def test_answers_come_in_order(count):
+    assert list(ordered(operator.neg, range(count), 3)) == [-i for i in range(count)]
 
 
 @pytest.mark.parametrize("value", [1, 9])

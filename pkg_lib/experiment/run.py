@@ -101,6 +101,11 @@ class Run:
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
+    def label(self) -> str:
+        """What progress lines call it."""
+        return " | ".join([self.model, self.benchmark, self.corpus])
+
+    @property
     def heading(self) -> str:
         return f"{self.model}, {self.rules.title} ({len(self.tasks)} tasks), corpus {self.corpus}"
 
@@ -283,9 +288,9 @@ class Run:
 
     @property
     def candidates(self) -> list[str]:
-        """The columns that Reranked and Ideal choose from: those that the corpus offered at the first choice.
+        """What Reranked and Ideal choose from: the columns offered at the first choice, else all.
 
-        So a column that is added later changes no stored result. Without candidates.json they are all.
+        So a column that is added later changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
         stored = read_json(path)["columns"] if path.exists() else self.retrievers
