@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunked, Chunker
-from pkg_lib.chunking.languages import SUFFIXES, language_of
+from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.remarks import LINK
 from pkg_lib.core.types import UserError
@@ -83,9 +83,6 @@ def _chunked(path: Path, chunker: Chunker, language: str | None) -> Chunked:
         data = path.read_bytes()
     except OSError as e:
         raise UserError(f"cannot read {path}: {e.strerror}; give a source file or a tree of them") from e
-    if language is None and language_of(path.name) is None:
-        known = ", ".join(SUFFIXES)
-        raise UserError(f"{path}: its suffix is none of {known}; name the language with --language")
     return chunker.chunk(data, path.name, language)
 
 

@@ -25,13 +25,13 @@ def results_path() -> Path:
 
 def results_dir() -> Path:
     """`results_path`, made where it is not there; UserError when it cannot be written."""
-    folder, advice = results_path(), "set PKG_RESULTS to another"
+    folder = results_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(13, "it is not writable")
     except OSError as e:
-        raise UserError(f"results directory {folder} cannot be made: {e.strerror}; {advice}") from e
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"results directory {folder} is not writable; {advice}")
+        raise UserError(f"results directory {folder}: {e.strerror}; set PKG_RESULTS to another") from e
     return folder
 
 
@@ -48,7 +48,6 @@ def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> s
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` in UTF-8."""
     write_bytes(path, text.encode())
 
 

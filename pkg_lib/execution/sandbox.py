@@ -265,7 +265,7 @@ def run_jobs(
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
-    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or only as root."""
+    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or as root."""
     jobs = list(jobs)
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
