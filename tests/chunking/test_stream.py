@@ -16,7 +16,7 @@ from pkg_lib.chunking import stream
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.source import encode
-from pkg_lib.core.remarks import LINK
+from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -244,6 +244,8 @@ def test_calls_are_added_and_named(knowledge):
     assert retriever.augmented["T/0"].left_out == {}
     (short,) = BlockPKG(knowledge, guarded=True, calls=20).retrieve([TASK])
     assert short.source == "d0:2-4"
+    with pytest.raises(UserError, match="calls is -1"):
+        FuncPKG(knowledge, calls=-1)
 
 
 def test_contexts_never_grow_over_the_limit(textbook, embedder):
@@ -254,8 +256,3 @@ def test_contexts_never_grow_over_the_limit(textbook, embedder):
     for calls in (0, 1500, MANY):
         found = FuncPKG(knowledge, calls=calls).retrieve(tasks)
         assert max(len(c.text) for c in found) <= CONTEXT_CHARS
-
-
-def test_a_wrong_budget_is_a_users_error(knowledge):
-    with pytest.raises(UserError, match="calls is -1"):
-        FuncPKG(knowledge, calls=-1)

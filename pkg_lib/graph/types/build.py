@@ -19,8 +19,7 @@ import networkx as nx
 from pydantic import TypeAdapter
 
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.remarks import first_few, shown
-from pkg_lib.core.store import write_text
+from pkg_lib.core.store import first_few, shown, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered as in_order
 from pkg_lib.core.workers import paused_collector

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pkg_lib.core.remarks import LARGE, LARGER, LINK
+from pkg_lib.core.store import LARGE, LARGER, LINK
 from pkg_lib.core.types import UserError
 
 SUFFIX = ".java"
