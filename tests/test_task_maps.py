@@ -14,10 +14,11 @@ from notebook_code import definitions
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.papers.pkg import task_maps
-from pkg_lib.papers.pkg.task_maps import map_of, nearest, topics_of
+from pkg_lib.papers.pkg import topics
+from pkg_lib.papers.pkg.topics import topics_of
 
 MAPS = definitions("umap_correctness")
+map_of, nearest = MAPS["map_of"], MAPS["nearest"]
 
 
 def sort_task(i, text="Sort it"):
@@ -27,8 +28,9 @@ def sort_task(i, text="Sort it"):
 @pytest.fixture
 def tasks(monkeypatch, embedder):
     tasks = [sort_task(i) for i in range(3)]
-    monkeypatch.setattr(task_maps, "load_benchmark", lambda name: tasks)
-    monkeypatch.setattr(task_maps, "Embedder", lambda: embedder)
+    monkeypatch.setattr(topics, "load_benchmark", lambda name: tasks)
+    monkeypatch.setattr(topics, "Embedder", lambda: embedder)
+    monkeypatch.setitem(MAPS, "Embedder", lambda: embedder)
     return tasks
 
 
@@ -45,14 +47,14 @@ def test_topics_are_kept_until_a_task_or_the_embedder_changes(tasks, tmp_path, m
     tasks[0] = sort_task(0, "Find the area of a square")
     assert topics_of("humaneval", tmp_path)["topic"].iloc[0] == "Geometry and Trigonometry"
     before = path.read_text().partition("\n")[0]
-    monkeypatch.setattr(task_maps, "DEFAULT", "another embedder")
+    monkeypatch.setattr(topics, "DEFAULT", "another embedder")
     topics_of("humaneval", tmp_path)
     assert path.read_text().partition("\n")[0] != before
 
 
 def test_where_the_tasks_cannot_be_had_the_file_is_used_as_it_is(tasks, tmp_path, monkeypatch):
     first = [make("humaneval", tmp_path) for make in (topics_of, map_of)]
-    monkeypatch.setattr(task_maps, "load_benchmark", absent)
+    monkeypatch.setattr(topics, "load_benchmark", absent)
     assert all(
         make("humaneval", tmp_path).equals(f) for make, f in zip((topics_of, map_of), first, strict=True)
     )
@@ -70,17 +72,19 @@ def test_committed_topics_and_maps_are_of_these_tasks_and_rules(benchmark, tmp_p
     except BenchmarkMissing as e:
         pytest.skip(str(e))
     shutil.copytree(ROOT / "results" / "tasks", tmp_path / "tasks")
-    monkeypatch.setattr(task_maps, "Embedder", None)  # whoever makes one of them again needs it
+    monkeypatch.setitem(MAPS, "Embedder", None)
+    monkeypatch.setattr(topics, "Embedder", None)  # whoever makes one of them again needs it
     assert len(topics_of(benchmark, tmp_path)) == len(map_of(benchmark, tmp_path)) > 100
 
 
 TWICE = """
 import numpy as np
-from pkg_lib.papers.pkg import task_maps
-task_maps.SETTINGS["n_epochs"] = 10
+from tests.notebook_code import definitions
+maps = definitions("umap_correctness")
+maps["SETTINGS"]["n_epochs"] = 10
 for n in (1, 3, 4, 40):
     vectors = np.random.default_rng(1).normal(size=(n, 8)).astype(np.float32)
-    first, second = (task_maps.project([str(i) for i in range(n)], vectors) for _ in range(2))
+    first, second = (maps["project"]([str(i) for i in range(n)], vectors) for _ in range(2))
     assert first.equals(second) and np.isfinite(first[["x", "y"]]).all(axis=None)
     assert first["x"].nunique() == n and len(first["neighbours"].iloc[0].split()) == min(10, n - 1), first
 """

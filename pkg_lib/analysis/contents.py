@@ -16,7 +16,6 @@ from pkg_lib.analysis.tables import HERE
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
-STUDIES = "Studies"
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
 Named = Annotated[dict[str, str], BeforeValidator(dict)]
 
@@ -96,7 +95,7 @@ def pages(sections: Iterable[Section]) -> list[Page]:
 def _page(name: str, sections: list[Section]) -> Page:
     first = sections[0]
     if not first.about:
-        return Page(name, first.heading, STUDIES, first.heading, sections)
+        return Page(name, first.heading, "Studies", first.heading, sections)
     benchmark, model, corpus, tasks = first.about
     limited = f" ({tasks} tasks)" if re.search(r"\.first\d+$", name) else ""
     return Page(name, first.title, f"{benchmark}, {model}", corpus + limited, sections)
@@ -123,10 +122,7 @@ class Item:
         return f"notebook {self.notebook}" + (f" on {title_of(self.benchmark)}" if self.benchmark else "")
 
     def link(self, pages: Iterable[Page]) -> tuple[Page, str] | None:
-        """The page that shows it, that of the authors' contexts first, and the id of the place on it.
-
-        A section that lacks the part or figure is itself the place.
-        """
+        """The page that shows it, that of the authors' contexts first, and the id of the place on it."""
         shown = [(p, s) for p in pages for s in p.sections if self.shown_by(s)]
         if not shown:
             return None

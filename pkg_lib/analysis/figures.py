@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -62,10 +62,7 @@ def save_figure(figure: Figure, stem: Path) -> dict[str, Path]:
 def row_axes(
     count: int, height: float, legend: float, left: float = 0.78, title: str = "", right: float = 0.36
 ) -> tuple[Figure, Axes]:
-    """A figure with one horizontal row a column, the first on top; room for the lines of `title`.
-
-    In inches: `height` of a row, `legend`, `left` (for names), `right` (for numbers).
-    """
+    """One row a column, the first on top; inches: `height` of a row, `legend`, margins `left` and `right`."""
     bottom, top = 0.42 + legend, 0.24 + 0.14 * title.count("\n")
     width, tall = 3.35, count * height + top + bottom
     figure = Figure(figsize=(width, tall))
@@ -130,17 +127,9 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
 
 
 def interval_points(
-    axes: Axes,
-    frame: pd.DataFrame,
-    rows: Sequence[str],
-    hue: str,
-    looks: Mapping[str, tuple[str, str]],
-    **how: Any,
+    axes: Axes, frame: pd.DataFrame, rows: Sequence[str], hue: str, looks: dict[str, Any], **how: Any
 ) -> None:
-    """The mean of `value` in each row, one marker a `hue`, with `errorbar` of seaborn (`how`).
-
-    `frame`: one row a value, with the columns value, row and `hue`; `looks`: hue -> colour, marker.
-    """
+    """The mean of `value` by row and `hue`, columns of `frame`; `looks`: hue -> colour, marker."""
     colours, markers = ([look[i] for look in looks.values()] for i in (0, 1))
     dodge = 0.26 * (len(looks) - 1) if len(looks) > 1 else False
     look = {"dodge": dodge, "markersize": 4, "mew": 0, "linestyle": "none", "err_kws": {"linewidth": 1.0}}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
@@ -17,44 +16,8 @@ from pkg_lib.core.store import write_text
 NARROW = 24  # characters of a cell up to which it stays on one line
 
 
-class Printable(ABC):
-    """What can be printed in all markups; subclasses say how their cells stand in each."""
-
-    title: str
-    notes: tuple[str, ...]
-
-    @abstractmethod
-    def csv(self) -> str: ...
-    @abstractmethod
-    def markdown(self) -> str: ...
-    @abstractmethod
-    def latex(self) -> str: ...
-    @abstractmethod
-    def html(self) -> str: ...
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def save(self, stem: Path) -> None:
-        """Writes STEM.csv, STEM.md and STEM.tex."""
-        for suffix, text in {"csv": self.csv(), "md": self.markdown(), "tex": self.latex()}.items():
-            write_text(stem.with_name(f"{stem.name}.{suffix}"), text)
-
-    def _pipes(self, head: list[str], rows: Iterable[Sequence[object]], words: int = 1) -> str:
-        """A pipe table between title and notes; the first columns hold `words`, the others numbers."""
-        lines = [head, ["---"] * words + ["---:"] * (len(head) - words), *rows]
-        pipes = ["| " + " | ".join(str(c).replace("|", "\\|") for c in line) + " |" for line in lines]
-        body, notes = "\n".join(pipes), "\n\n".join(self.notes)
-        return f"**{self.title}**\n\n{body}\n\n{notes.rstrip()}\n"
-
-    def _booktabs(self, columns: int, body: Iterable[str], xcolor: bool = False) -> str:
-        r"""A booktabs table with title and notes as its caption; `body`: lines without their \\."""
-        caption = tex(f"{self.title}. {' '.join(self.notes)}".strip())
-        return render("booktabs.tex.j2", columns=columns, body=body, caption=caption, xcolor=xcolor) + "\n"
-
-
 @dataclass(frozen=True)
-class Grid(Printable):
+class Grid:
     """`frame` holds the cells as text; its index is named. Columns may have two levels, the first a group."""
 
     title: str
@@ -63,12 +26,20 @@ class Grid(Printable):
 
     @classmethod
     def of(
-        cls, title: str, rows: Mapping[str, Iterable[str]], columns: Sequence[Any], index: str, *notes: str
-    ) -> Grid:
+        cls, title: str, rows: Mapping[Any, Iterable[Any]], columns: Sequence[Any], index: Any, *notes: str
+    ) -> Self:
         """A table from name -> cells; `index`: what the names are; pairs in `columns` are group and name."""
-        names = pd.MultiIndex.from_tuples(columns) if columns and isinstance(columns[0], tuple) else columns
-        frame = pd.DataFrame(list(map(list, rows.values())), list(rows), names, dtype=object)
+        cells = list(map(list, rows.values()))
+        frame = pd.DataFrame(cells, pd.Index(list(rows)), pd.Index(columns), dtype=object)
         return cls(title, frame.rename_axis(index), notes)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def save(self, stem: Path) -> None:
+        """Writes STEM.csv, STEM.md and STEM.tex."""
+        for suffix, text in {"csv": self.csv(), "md": self.markdown(), "tex": self.latex()}.items():
+            write_text(stem.with_name(f"{stem.name}.{suffix}"), text)
 
     @property
     def groups(self) -> list[tuple[str, int]]:
@@ -92,14 +63,27 @@ class Grid(Printable):
         return plain.to_csv(lineterminator="\n")
 
     def markdown(self) -> str:
-        return self._pipes([self.heads[0], *self._flat()], self.frame.itertuples(name=None))
+        """A pipe table between title and notes."""
+        keys = self.frame.index.to_frame().itertuples(index=False, name=None)
+        cells = zip(keys, self.frame.itertuples(index=False, name=None), strict=True)
+        names = [name or "" for name in self.frame.index.names]
+        lines = [[*names, *self._flat()], ["---"] * len(names) + ["---:"] * self.frame.shape[1]]
+        lines += [[*key, *row] for key, row in cells]
+        pipes = ["| " + " | ".join(str(c).replace("|", "\\|") for c in line) + " |" for line in lines]
+        body, notes = "\n".join(pipes), "\n\n".join(self.notes)
+        return f"**{self.title}**\n\n{body}\n\n{notes.rstrip()}\n"
 
     def latex(self) -> str:
         groups = ["", *(rf"\multicolumn{{{n}}}{{c}}{{{tex(g)}}}" for g, n in self.groups)]
         lines = [" & ".join(groups)] if self.groups else []
         lines += [" & ".join(map(tex, self.heads)), r"\midrule"]
         lines += (" & ".join(tex(str(c)) for c in row) for row in self.frame.itertuples(name=None))
-        return self._booktabs(self.frame.shape[1], lines)
+        return self._booktabs(lines)
+
+    def _booktabs(self, body: Iterable[str], xcolor: bool = False) -> str:
+        r"""A booktabs table with title and notes as its caption; `body`: lines without their \\."""
+        about = {"caption": tex(f"{self.title}. {' '.join(self.notes)}".strip()), "xcolor": xcolor}
+        return render("booktabs.tex.j2", columns=self.frame.shape[1], body=body, **about) + "\n"
 
     def html(self) -> str:
         """A fragment that report.css styles: words stand left, sentences wrap, others are numbers."""

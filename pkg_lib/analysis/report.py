@@ -1,7 +1,6 @@
 """What a reader opens: results/index.html, and results/site/ with a page an experiment, a study and a task.
 
-Built from the sections that notebooks leave (`save_section`) and the stored rows alone; the pages open from
-disk without a network. Same results, same bytes.
+Built from stored sections and rows alone; opens from disk without a network. Same results, same bytes.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ def save_section(results: Path, section: Section) -> Path:
 
 
 def build_report(results: Path, tasks: Tasks | None = None) -> Path:
-    """Builds results/index.html and results/site/, and renders results/notebooks/*.ipynb.
+    """Builds results/index.html, results/site/ and the pages of results/notebooks/.
 
-    A damaged file is left out and named on the page; UserError names it too, once the page is written.
+    UserError names what is damaged and left out, once the rest is written.
     """
     damaged: list[str] = []
     index = results / "index.html"
@@ -113,9 +112,7 @@ def _section(path: Path) -> Section:
     try:
         section = TypeAdapter(Section).validate_json(path.read_bytes())
     except (OSError, ValueError, TypeError) as e:
-        raise UserError(
-            f"{path} is damaged or of another version; delete it and run its notebook again"
-        ) from e
+        raise UserError(f"{path} is damaged or too old; delete it and run its notebook again") from e
     stem = path.parents[1] / "figures" / section.stem
     there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").exists() for s in ("pdf", "png"))}
     return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
@@ -141,10 +138,9 @@ def _size(png: Path) -> tuple[int, int] | None:
 
 
 def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
-    """An executed notebook as a page beside it, without network, scripts or progress bars; returns its path.
+    """An executed notebook as a page beside it, without network or scripts; returns its path.
 
-    `back`: page and id of its section. Pictures that lie in results/figures/ are linked, others stand in the
-    page. The page carries the digest of what it shows and is left alone while that stays the same.
+    `back`: page and id of its section. It is left alone while the digest of what it shows stays the same.
     """
     target = ipynb.with_suffix(".html")
     pictures = sorted((ipynb.parents[1] / "figures").glob(f"{ipynb.stem}.*.png"))

@@ -41,10 +41,7 @@ def difference(value: float, low: float = math.nan, high: float = math.nan, *mor
 
 
 def compared(subject: object, result: Difference | pd.Series, versus: str = "", sized: bool = False) -> str:
-    """ "Block-PKG −5.1 points against None (−8.9 to −1.4, p = 0.010)"; `sized` adds the number of tasks.
-
-    `result` is a paired difference or a row of `stats.compare`, whose p is the corrected one.
-    """
+    """ "Block-PKG −5.1 points against None (−8.9 to −1.4, p = 0.010)"; `sized` adds the number of tasks."""
     row = asdict(result) | {"difference": result.value} if isinstance(result, Difference) else result
     p = chance(row["p_holm"], "corrected p") if "p_holm" in row else chance(row["p"])
     text = difference(row["difference"], row["low"], row["high"], f"n = {row['n']:.0f}" if sized else "", p)
@@ -54,10 +51,7 @@ def compared(subject: object, result: Difference | pd.Series, versus: str = "", 
 def decided(
     rows: pd.DataFrame, heads: Sequence[str], say: Callable[[object, pd.Series], str] = compared
 ) -> list[str]:
-    """The tested rows of `stats.compare` in three sentences: above, below, not shown to differ.
-
-    `heads` name the three, as ("Above None", "Below None", "No difference to None"). The corrected p decides.
-    """
+    """The tested rows of `stats.compare` in three sentences, by corrected p; `heads`: above, below, none."""
     tested = rows[rows["p_holm"].notna()]
     clear, above = tested["p_holm"] < ALPHA, tested["difference"] > 0
     groups = (tested[clear & above], tested[clear & ~above], tested[~clear])

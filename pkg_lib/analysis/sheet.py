@@ -10,11 +10,9 @@ from matplotlib.figure import Figure
 
 from pkg_lib.analysis.contents import Section
 from pkg_lib.analysis.figures import save_figure
-from pkg_lib.analysis.grid import Printable
+from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.report import save_section
 from pkg_lib.core.store import results_dir
-
-Rates = Mapping[str, tuple[str, str]]  # column -> text and colour, for the report's table of all experiments
 
 
 class Sheet:
@@ -27,11 +25,8 @@ class Sheet:
         self._captions: dict[str, str] = {}
         self._findings: dict[str, None] = {}
 
-    def table(self, grid: Printable, name: str | None = "", part: str | None = "") -> Printable:
-        """Saves the table and adds it to the part of the section with this heading; returns it to be shown.
-
-        `name` "" is the notebook's one main table, None leaves no files; `part` None stands in no part.
-        """
+    def table(self, grid: Grid, name: str | None = "", part: str | None = "") -> Grid:
+        """Saves the table (`name` None: not) and adds it to a part of the section (`part` None: to none)."""
         file = f"{self.name}.{name}" if name else self.name
         if name is not None:
             grid.save(self.results / "tables" / file)
@@ -57,7 +52,7 @@ class Sheet:
         self._findings |= shown
         return Markdown("\n".join(f"- {sentence}" for sentence in shown))
 
-    def close(self, provenance: dict[str, Any], summary: Rates | None = None) -> dict[str, Any]:
+    def close(self, provenance: dict[str, Any], summary: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Leaves the section for results/index.html; the part without a heading stands first."""
         parts = {heading: "".join(self._parts[heading].values()) for heading in sorted(self._parts, key=bool)}
         findings, tables, rates = list(self._findings), list(self._tables), dict(summary or {})

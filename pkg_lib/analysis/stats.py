@@ -1,7 +1,7 @@
 """Numbers from verdicts: pass@k, its intervals, comparisons in pairs, the check of the control rows.
 
-A verdict is True (passed), False (failed) or <NA> (not measured), in a pandas "boolean" Series indexed by
-task id. What was not measured enters no rate; every result says how many tasks it rests on.
+A verdict is True (passed), False or <NA> (not measured), in a "boolean" Series indexed by task id. What was
+not measured enters no rate; every result says how many tasks it rests on.
 """
 
 from __future__ import annotations
@@ -44,10 +44,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A column's mean minus another's on the `n` tasks measured in both, as a fraction, with its interval.
-
-    Of verdicts also how many tasks it `helped` and `hurt`, and McNemar's p.
-    """
+    """A column's mean minus another's on the `n` tasks of both, as a fraction; of verdicts also McNemar's."""
 
     n: int
     value: float
@@ -59,10 +56,7 @@ class Difference:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float | None:
-    """Unbiased pass@k (Chen et al., 2021, Equation 1) of a task with c of n samples correct; None when n < k.
-
-    The product form never builds a large binomial. ValueError for impossible counts.
-    """
+    """Unbiased pass@k (Chen et al., 2021, Equation 1) of a task, c of n samples correct; None when n < k."""
     if k < 1 or not 0 <= c <= n:
         raise ValueError(f"pass@k needs k >= 1 and 0 <= c <= n, not n={n}, c={c}, k={k}")
     if n < k:
@@ -91,18 +85,13 @@ def helped_and_hurt(column: pd.Series, baseline: pd.Series) -> tuple[list[str], 
     return list(ours.index[ours & ~base]), list(ours.index[~ours & base])
 
 
-def paired_bootstrap(column: pd.Series, baseline: pd.Series, resamples: int = RESAMPLES) -> Difference | None:
+def paired_bootstrap(column: pd.Series, baseline: pd.Series) -> Difference | None:
     """The difference in pass@1 with a percentile bootstrap over tasks; None without a task of both.
 
-    Tasks with the same paired difference are interchangeable, so the counts of -1, 0 and +1 are drawn from a
-    multinomial: exactly the bootstrap. Without a discordant task the interval is the point 0.
+    Tasks of the same difference are interchangeable: drawing their counts is exactly the bootstrap.
     """
-
-    def interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-        counts = np.array([helped, hurt, n - helped - hurt])
-        return bootstrap_of_steps(np.array([1, -1, 0]), counts, resamples)
-
-    return _paired(column, baseline, interval)
+    steps = np.array([1, -1, 0])
+    return _paired(column, baseline, lambda a, b, n: bootstrap_of_steps(steps, np.array([a, b, n - a - b])))
 
 
 def paired_score(column: pd.Series, baseline: pd.Series) -> Difference | None:
@@ -120,10 +109,7 @@ def _paired(
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-    """95 % score interval of a difference of paired proportions (Tango, Statistics in Medicine 17:891, 1998).
-
-    All differences that a score test on the `n` tasks would not reject; it has a width where all tasks agree.
-    """
+    """95 % score interval of a paired difference (Tango, Statistics in Medicine 17:891, 1998)."""
     return _lower(helped, hurt, n), -_lower(hurt, helped, n)
 
 
@@ -140,12 +126,10 @@ def _lower(helped: int, hurt: int, n: int) -> float:
     return -1.0 if seen == -1 else float(brentq(beyond, -1.0, seen - 1e-9))
 
 
-def bootstrap_of_steps(
-    steps: np.ndarray, counts: np.ndarray, resamples: int = RESAMPLES
-) -> tuple[float, float]:
+def bootstrap_of_steps(steps: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """Percentile bootstrap over tasks of their mean step; `counts[i]` tasks take `steps[i]`."""
     n = int(counts.sum())
-    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=resamples) @ steps / n
+    drawn = np.random.default_rng(0).multinomial(n, counts / n, size=RESAMPLES) @ steps / n
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
@@ -194,10 +178,7 @@ def check_controls(
 
 
 def own_function(contexts: Mapping[str, Sequence[Context]]) -> pd.DataFrame:
-    """How many contexts of each column define the very function that the task asks for.
-
-    Columns: contexts, known (looked at when they were retrieved), defining (<NA> when none was).
-    """
+    """Contexts of each column, those known and those defining the function asked for (<NA>: none known)."""
     marks = [pd.Series([c.defines_task for c in row], dtype="boolean") for row in contexts.values()]
     rows = [(len(row), row.count(), row.sum(min_count=1)) for row in marks]
     return pd.DataFrame(rows, list(contexts), ["contexts", "known", "defining"], dtype="Int64")

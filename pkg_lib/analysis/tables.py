@@ -1,7 +1,4 @@
-"""How numbers are printed: formats, colours, templates; and verdicts in the order of the columns.
-
-"Not measured" is an en dash, never 0.
-"""
+"""How numbers are printed: formats, colours, templates; verdicts in order. Not measured is a dash, not 0."""
 
 from __future__ import annotations
 

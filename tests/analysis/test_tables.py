@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgb
 from pkg_lib.analysis import tables
 from pkg_lib.analysis.stats import ControlError
 from pkg_lib.analysis.tables import DASH
-from pkg_lib.papers.pkg.pass_tables import against_none, pass_table
+from pkg_lib.papers.pkg.pass_tables import against_none, changed_tasks, findings, pass_table
 
 
 def make(verdicts, controls, **more):
@@ -30,7 +30,7 @@ def test_not_measured_is_a_dash_and_partly_measured_says_n(verdicts, controls):
     verdicts["Dense"] = pd.NA
     verdicts.iloc[:10, 1] = pd.NA
     table = make(verdicts, controls, limit=40)
-    texts = dict(zip(CODE, (c.text for c in table.rows[0].cells), strict=True))
+    texts = {column: cell.text for column, cell in table.frame.iloc[0].items()}
     assert texts["Dense"] == DASH and texts["BM25"].endswith("(n=30)")
     assert any(note.startswith(DASH) for note in table.notes)
     assert any(note.startswith("n:") for note in table.notes)
@@ -53,7 +53,7 @@ def test_choosing_columns_need_every_candidate(verdicts):
 def test_the_colour_of_a_partial_cell_compares_the_same_tasks(verdicts, controls):
     verdicts["None"] = [True] * 20 + [False] * 20
     verdicts["BM25"] = pd.array([True] * 20 + [pd.NA] * 20, dtype="boolean")
-    cell = make(verdicts, controls).rows[0].cells[1]
+    cell = make(verdicts, controls).frame.iloc[0, 1]
     assert (cell.value, cell.difference, cell.colour) == (100, 0, "")
 
 
@@ -115,3 +115,39 @@ def test_better_and_worse_look_different_to_colour_blind_readers(matrix):
     for size in (5, 10, 20):
         apart = np.linalg.norm(lab(tables.colour(size)) - lab(tables.colour(-size)))
         assert apart > 10  # 2.3 is just noticeable
+
+
+def test_findings_claim_nothing_from_a_few_changed_tasks(verdicts):
+    for name in CODE[1:]:
+        verdicts[name] = verdicts["None"]
+    verdicts.loc[verdicts.index[:2], "Func-PKG"] = True
+    assert not any("beyond chance" in s for s in findings(verdicts, "humaneval"))
+
+
+def test_findings_without_measurements_say_so(verdicts):
+    verdicts[list(CODE[1:])] = pd.NA
+    assert findings(verdicts, "humaneval")[1:] == [f"Not measured: {', '.join(CODE[1:])}."]
+    verdicts["None"] = pd.NA
+    assert "nothing to compare" in findings(verdicts, "humaneval")[-1]
+
+
+def test_findings_compare_columns_on_the_same_tasks(verdicts):
+    """A column measured on easy tasks alone must not look best."""
+    for name in CODE:
+        verdicts[name] = pd.array([True] * 20 + [False] * 20, dtype="boolean")
+    verdicts.loc[verdicts.index[20:], "Dense"] = pd.NA
+    texts = findings(verdicts, "humaneval")
+    assert any("score 100.0 % on the 20 tasks measured in all" in s for s in texts)
+    assert any("Reranked scores 100.0 %, 0.0 points against None" in s for s in texts)
+    assert not any("beyond chance" in s for s in texts)
+
+
+def test_changed_tasks_are_listed_by_id(verdicts):
+    verdicts["None"] = [False] * 2 + [True] * 38
+    verdicts["BM25"] = [True, False, False] + [True] * 37
+    verdicts["Dense"] = pd.NA
+    lines = changed_tasks(verdicts).splitlines()
+    assert lines[:2] == [
+        "- **BM25** helped 1: HumanEval/0; hurt 1: HumanEval/2",
+        "- **Dense**: not measured",
+    ]

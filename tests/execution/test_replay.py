@@ -7,11 +7,22 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pkg_lib.core.store import ROOT
-from pkg_lib.core.types import UserError
+from pkg_lib.core.store import ROOT, write_jsonl
+from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import replay as module
-from pkg_lib.papers.pkg.replay import find_samples, read_samples, replay, tabulate, task_id_of
+from pkg_lib.papers.pkg.pass_tables import published
+from pkg_lib.papers.pkg.replay import (
+    CANDIDATES,
+    CLOSED,
+    agreement,
+    find_samples,
+    read_samples,
+    replay,
+    replayed,
+    tabulate,
+    verdict_frame,
+)
 
 PUBLISHED = {
     ("claude-3-haiku", "humaneval"): (122, 118, 121, 117, 111, 121, 144),
@@ -115,9 +126,12 @@ def test_wrong_directories_are_refused(tmp_path):
         replay(tmp_path, tmp_path, protocol="strict")
 
 
-def test_mbpp_ids_may_be_numbers():
-    assert task_id_of("mbpp", 11) == task_id_of("mbpp", "11") == task_id_of("mbpp", "MBPP/11") == "MBPP/11"
-    assert task_id_of("humaneval", "HumanEval/0") == "HumanEval/0"
+def test_mbpp_ids_may_be_numbers(tmp_path):
+    path = tmp_path / "mbpp" / "m.jsonl"
+    path.parent.mkdir()
+    path.write_text("\n".join(row(task, "x") for task in (11, "11", "MBPP/11")))
+    samples, problems = read_samples(path, [Task("MBPP/11", "mbpp", "", "f", "", "")])
+    assert samples["task_id"].tolist() == ["MBPP/11"] * 3 and not problems
 
 
 def test_several_samples_a_task_give_pass_at_k_as_far_as_every_task_has_them(tmp_path, three):
@@ -144,6 +158,38 @@ def test_ideal_needs_two_candidates_and_is_not_measured_where_one_is_not():
     assert (last.method, last.passed, last.failed, last.not_measured) == ("ideal", 1, 1, 1)
     without = frame[frame.method == "x"]
     assert list(tabulate(pd.concat([without, without.assign(method="reranked")])).method) == ["reranked", "x"]
+
+
+def outcomes(*passed):
+    verdicts = [Outcome("passed") if p else Outcome("failed", "AssertionError") for p in passed]
+    return dict(zip([f"HumanEval/{i}" for i in range(4)], verdicts, strict=True))
+
+
+def test_the_authors_files_become_the_columns_of_this_study(tmp_path):
+    rows = [{"task_id": "HumanEval/0", "status": "passed", "error": "", "detail": "", "seconds": 0.1}]
+    for method in ("no_rag", "voyage_block"):
+        write_jsonl(tmp_path / "replay" / "m" / "humaneval" / f"{method}.jsonl", rows)
+    assert set(replayed(tmp_path, "m", "humaneval")) == {"None", "Block-PKG"}
+    assert replayed(tmp_path, "m", "mbpp") == {}
+    with pytest.raises(UserError, match="replay DIR"):
+        replayed(tmp_path, "other", "humaneval")
+
+
+def test_ideal_is_the_union_of_the_candidates_and_unknown_without_one():
+    every = {c: outcomes(c == "BM25", c == "None", 0, 0) for c in CANDIDATES}
+    frame = verdict_frame(every | {"Reranked": outcomes(1, 1, 1, 1)})
+    assert list(frame["Ideal"]) == [True, True, False, False]
+    del every["Dense"]
+    assert verdict_frame(every)["Ideal"].isna().all() and len(verdict_frame(every, limit=2)) == 2
+
+
+def test_agreement_compares_at_the_published_precision():
+    text = published("humaneval", CLOSED, "closed").loc["GPT-4o"].astype(float)
+    passed = {c: round(text[c] * 164 / 100) for c in CLOSED}
+    frame = pd.DataFrame({c: [i < n for i in range(164)] for c, n in passed.items()}).astype("boolean")
+    assert agreement({"gpt-4o": frame}, "humaneval")["equal"].all()
+    frame.loc[0, "BM25"] = False
+    assert agreement({"gpt-4o": frame}, "humaneval").query("not equal")["column"].tolist() == ["BM25"]
 
 
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])

@@ -1,11 +1,13 @@
-"""What measures a claim, from stored runs alone: a test takes the runs, a claim and what it names, and gives
-evidence."""
+"""What measures a claim, from stored runs alone: (runs, claim, what it names) -> evidence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,22 +15,95 @@ from scipy.stats import ttest_1samp
 
 from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
 from pkg_lib.analysis.tables import kind
-from pkg_lib.core.store import read_json
-from pkg_lib.core.types import Outcome
+from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
-from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
-from pkg_lib.papers.pkg import replays
+from pkg_lib.data.corpora import is_text
+from pkg_lib.experiment.run import Run
+from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, RUNS, Claim, Evidence, table
+from pkg_lib.papers.pkg.cost import stored
+from pkg_lib.papers.pkg.replay import agreement, verdict_frame
+from pkg_lib.papers.pkg.replay import replayed as replayed_outcomes
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
-MBPP_TASKS = 500
 UNITS = dict.fromkeys(("paired", "replayed", "error_shift", "topic_differences"), "points")
 UNITS |= {"share": "percent", "topic_share": "percent", "tokens": "tokens"}
 # The published tables of HumanEval and of MBPP that a claim's columns stand in.
 TABLES = {"code": ("1", "2"), "text": ("3", "4"), "replayed": ("5", "6"), "tokens": ("9", "9")}
 # Of the paper beside its own tables: args and printed `cells` -> how a sentence is read -> the number.
 Checks = Mapping[str, Callable[[dict[str, Any]], Mapping[str, float]]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The verdicts of one model on one benchmark and corpus. The authors' completions have no run."""
+
+    subject: str
+    where: str
+    verdicts: pd.DataFrame
+    run: Run | None = None
+    source: str = RUNS
+
+    @property
+    def family(self) -> str:
+        return f"{self.subject}, {self.where}"
+
+    def evidence(self, claimed: Evidence, n: int, effect: float, **more: Any) -> Evidence:
+        """A measurement on this run for what is claimed."""
+        about = {"subject": self.subject, "where": self.where, "source": self.source}
+        return replace(claimed, **about | {"n": n, "effect": effect} | more)
+
+
+@dataclass(frozen=True)
+class StoredRuns:
+    """Models, benchmarks and corpora by name, and where the results lie."""
+
+    models: list[str]
+    benchmarks: list[str]
+    corpora: list[str]
+    results: Path
+    limit: int | None = None
+
+    @cached_property
+    def runs(self) -> list[Measured]:
+        """Every run that is stored; what is not there is left out. UserError for an unknown name."""
+        runs: list[Measured] = []
+        for model, benchmark, corpus in product(self.models, self.benchmarks, self.corpora):
+            try:
+                run = Run(model, benchmark, corpus, self.limit, self.results)
+            except BenchmarkMissing:
+                continue
+            if run.file("evaluations", "Reranked").parent.is_dir():
+                for other in runs:
+                    if other.subject == model:  # the cache of a model's completions is read once
+                        run.generator = other.run.generator
+                verdicts = run.verdicts()
+                verdicts = verdicts.loc[:, verdicts.notna().any()]
+                runs.append(Measured(model, f"{run.rules.title}, {corpus}", verdicts, run))
+        return runs
+
+    def of(self, claim: Claim, columns: list[str]) -> list[Measured]:
+        """Runs on the claim's benchmark with the columns, on its `corpora` or on those of its `kind`."""
+
+        def fits(run: Run) -> bool:
+            about_text = claim.args.get("kind", kind(claim.columns)) == "text"
+            corpora = claim.args.get("corpora", [run.corpus])
+            same = run.benchmark == claim.args["benchmark"] and run.corpus in corpora
+            return same and about_text == is_text(run.corpus)
+
+        return [m for m in self.runs if fits(m.run) and {*columns} <= {*m.verdicts}]
+
+    @cached_property
+    def replays(self) -> dict[str, list[Measured]]:
+        """benchmark -> the models whose published completions are in the results."""
+        runs: dict[str, list[Measured]] = {b: [] for b in self.benchmarks}
+        names = sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir())
+        for benchmark, name in product(self.benchmarks, names):
+            if outcomes := replayed_outcomes(self.results, name, benchmark):
+                where = f"{title_of(benchmark)}, published completions"
+                frame = verdict_frame(outcomes, self.limit)
+                runs[benchmark].append(Measured(name, where, frame, source=REPLAYED))
+        return runs
 
 
 def published_effects(claim: Claim) -> pd.Series:
@@ -38,7 +113,7 @@ def published_effects(claim: Claim) -> pd.Series:
         counts = table("7")[args["error"]]
         parts = [s.partition(" + ") for s in counts.index]
         gaps = {model: counts[f"{model}{plus}{c}"] - counts[model] for model, plus, c in parts if plus}
-        return pd.Series(gaps) / MBPP_TASKS
+        return pd.Series(gaps) / 500  # tasks of MBPP
     if test not in ("paired", "replayed", "tokens") or "corpora" in args:
         return pd.Series(dtype=float)
     which = args.get("kind", kind(claim.columns)) if test == "paired" else test
@@ -49,10 +124,7 @@ def published_effects(claim: Claim) -> pd.Series:
 
 
 def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
-    """What a claim names, and how far the paper's models spread: evidence of nothing yet (n is 0).
-
-    It names a count, a target, or else the mean of the published effects.
-    """
+    """What a claim names (a count, a target, else the mean published effect) as evidence of nothing yet."""
     args, unit = claim.args, UNITS.get(claim.test, "")
     effects = published_effects(claim) if effects is None else effects
     target = args.get("target", math.nan) / (100 if unit in ("points", "percent") else 1)
@@ -64,10 +136,7 @@ def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
 def _difference(
     claim: Claim, claimed: Evidence, measured: Measured, a: pd.Series, b: pd.Series, **more: str
 ) -> Iterator[Evidence]:
-    """`a` minus `b`, on the tasks measured in both.
-
-    The interval is a bootstrap's; a part of the run or a rare event (`pair` in `more`) gets a score interval.
-    """
+    """`a` minus `b`: bootstrap interval; score interval for a part of the run or a rare event (`pair`)."""
     found = (paired_score if "pair" in more else paired_bootstrap)(a, b)
     if found is not None:
         numbers = {"low": found.low, "high": found.high, "discordant": (found.helped + found.hurt) / found.n}
@@ -92,10 +161,7 @@ def replayed(runs: StoredRuns, claim: Claim, _: Evidence) -> Iterator[Evidence]:
 
 
 def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
-    """Share of tasks that all of `passed` solve and none of `failed`, with its Wilson interval (Figure 6).
-
-    Of all tasks measured in these columns, or of those that all columns of `among` solve.
-    """
+    """Share of tasks, or of `among`'s, that all of `passed` and none of `failed` solve (Figure 6)."""
     passed, failed, among = (claim.args.get(k, []) for k in ("passed", "failed", "among"))
     columns = list(dict.fromkeys([*passed, *failed, *among]))
     for measured in runs.of(claim, columns):
@@ -120,10 +186,7 @@ def error_shift(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[E
 
 
 def tokens(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
-    """Mean difference of two columns in prompt tokens, with the interval and p of a paired t test (Table 9).
-
-    Both prompts hold the task and the same words around the context, so the difference is the contexts'.
-    """
+    """Mean difference in prompt tokens, which is the contexts', with a paired t test (Table 9)."""
     for measured in runs.of(claim, claim.columns):
         stored = [measured.run.completions(c) for c in claim.columns]
         lengths = pd.DataFrame([{t: g.prompt_tokens for t, g in s.items()} for s in stored]).dropna(axis=1)
@@ -171,21 +234,16 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
     benchmark = claim.args["benchmark"]
     if runs.limit is None:  # the cells are of all tasks
         frames = {m.subject: m.verdicts for m in runs.replays.get(benchmark, [])}
-        about = {
-            "where": f"{title_of(benchmark)}, printed cells that differ",
-            "source": REPLAYED,
-            "exact": True,
-        }
-        for model, equal in replays.agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
+        where = f"{title_of(benchmark)}, printed cells that differ"
+        about = {"where": where, "source": REPLAYED, "exact": True}
+        for model, equal in agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
             off = float((~equal.astype(bool)).sum())
             yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
 
 
 def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """A figure of the graph benchmark, a single run on one machine (Section 4, Table 8)."""
-    path = runs.results / "benchmarks" / "graph.json"
-    if path.is_file():
-        run = read_json(path)
+    if run := stored(runs.results, "graph"):
         figures = {
             "nodes a function": run["nodes"] / run["functions"],
             "edges a node": run["edges"] / run["nodes"],

@@ -1,7 +1,4 @@
-"""The claim ledger: every checkable claim of the PKG paper, what was measured for it, a verdict by one rule.
-
-Claims are data (reference/claims.toml); a test of claim_tests.py or a check of the notebook measures each.
-"""
+"""The claim ledger: every checkable claim of the PKG paper (reference/claims.toml), a verdict by one rule."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from scipy.stats import norm
 
 from pkg_lib.analysis.stats import ALPHA, holm
 from pkg_lib.analysis.tables import HERE
+from pkg_lib.papers.pkg.pass_tables import printed
 
 POWER = 0.80
 MARGIN = 0.05  # "about": five points to either side
@@ -26,13 +24,6 @@ REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclu
 MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
 OVERALL = (REPRODUCED, CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED)
 DIRECTED = ("above", "below")
-PASS_RATES = ("model", "method", "pass_at_1_percent")
-# What the rows, columns and cells are of the tables that are not of pass@1.
-LAYOUTS = {
-    "7": ("setting", "error_type", "count"),
-    "8": ("method", "step", "value"),
-    "9": ("tokenizer", "method", "avg_tokens"),
-}
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
 
@@ -64,10 +55,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One measurement for one claim, its numbers in `unit`.
-
-    Units: "points" (of a difference) and "percent" are fractions; "tokens"; "" for a plain number.
-    """
+    """One measurement in `unit`: "points" and "percent" are fractions; "tokens"; "" a plain number."""
 
     subject: str = ""  # the model, or whose numbers
     where: str = ""  # benchmark and corpus, or the reading of a sentence
@@ -120,11 +108,7 @@ def load() -> list[Claim]:
 @cache
 def table(number: str, version: str = "second") -> pd.DataFrame:
     """A published table, row x column, in printed order; NaN where it has no such cell."""
-    (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
-    row, column, value = LAYOUTS.get(number, PASS_RATES)
-    cells = pd.read_csv(path, keep_default_na=False)
-    wide = cells.pivot(index=row, columns=column, values=value).astype(float)
-    wide = wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
+    wide = printed(number).astype(float)
     for r, c, v in first_version(number) if version == "first" else ():
         wide.loc[r, c] = v
     return wide
@@ -152,7 +136,7 @@ def allowed(relation: str, target: float) -> tuple[float, float]:
 
 
 def decide(relation: str, e: Evidence) -> str:
-    """The verdict of one measurement. The rule is symmetrical: a claim and its opposite need the same.
+    """The verdict of one measurement; a claim and its opposite need the same.
 
     The corrected p and the sign decide a direction; the 95 % interval a size; a recomputed number itself.
     """
@@ -174,10 +158,9 @@ def overall(verdicts: Iterable[str]) -> str:
 
 
 def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
-    """The smallest difference of two columns that McNemar's test on `n` tasks shows with POWER.
+    """The smallest difference that McNemar's test on `n` tasks shows with POWER; NaN where none could be.
 
-    Connor (1987), at the observed share of discordant tasks s: d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power)
-    sqrt(s - d^2). NaN where even d = s would not be enough: no effect could have been shown.
+    Connor (1987), of the discordant share s: d sqrt(n) = z(1 - alpha/2) sqrt(s) + z(power) sqrt(s - d^2).
     """
     a, b = norm.ppf(1 - alpha / 2), norm.ppf(POWER)
 
@@ -189,10 +172,7 @@ def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:
 
 
 def judge(measured: Iterable[tuple[Claim, Iterable[Evidence]]]) -> list[Assessed]:
-    """Corrects the p values of each family (Holm, over its distinct pairs), then decides every measurement.
-
-    A family is all comparisons of the claims on one run; those of its topics are another.
-    """
+    """Corrects p by family (all comparisons of claims on a run; its topics by themselves), then decides."""
     rows = [(claim, [e for e in evidence if e.n]) for claim, evidence in measured]
     families: dict[str, dict[str, float]] = {}
     for e in (e for _, evidence in rows for e in evidence if not math.isnan(e.p)):

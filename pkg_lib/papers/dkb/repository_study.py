@@ -1,11 +1,8 @@
 """A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
 
-    results/repo_qa/NAME/index.json        files, chunks, graphs in both modes, seconds by step
-    results/repo_qa/NAME/ranking.json      every question's chunks, the best first; seconds of a query
-    results/repo_qa/NAME/evidence.json     recall and precision, to be read where the source is not at hand
-    results/repo_qa/NAME/answers/MODEL/    what a model said to LLM-KB's extraction, and to the questions
-
-Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
+results/repo_qa/NAME has index.json (files, chunks, graphs, seconds by step), ranking.json (every question's
+chunks, seconds of a query), evidence.json (recall and precision) and answers/MODEL. Another repository of the
+name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
 """
 
 from __future__ import annotations
@@ -22,40 +19,35 @@ import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
-from pkg_lib.core.types import Generation, Request, UserError, digest
+from pkg_lib.core.types import Generation, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Generator
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, DEPTH, TOP_K, Pipeline, RankedText
+from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, BASE, LLM_KB, MODEL, OURS, SAME_SIZE, decoding
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
-MODEL = "qwen2.5-coder-1.5b-instruct"
-ANSWER_TOKENS = 256
 KEPT = 400  # chunks of a ranking that are stored
-BASE, SAME_SIZE, OURS, LLM_KB = "No-Graph", "No-Graph, same size", "DKB", "LLM-KB"
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
-# Shown as not measured where results hold none.
-STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer")
 
 
 def place(repository: str) -> Path:
-    """A repository by path, absolute or below the checkout; "openjdk-17" is the JDK's own source.
+    """A repository by path, absolute or below the checkout.
 
-    "openjdk-17/java.sql" is one of its modules, which is unpacked into the cache directory.
+    "openjdk-17" is the JDK's own source; "openjdk-17/java.sql" a module, unpacked into the cache directory.
     """
     name, _, module = repository.partition("/")
     if name != "openjdk-17":
         return ROOT / repository
     source = Path(os.environ.get(JDK) or JDK_AT)
     if not source.exists():
-        other = f"install openjdk-17-source or set {JDK} to a src.zip or folder"
-        raise UserError(f"{source} is not there; {other}")
+        raise UserError(f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder")
     if source.is_dir() or not module:
         return source / module
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
@@ -71,21 +63,9 @@ def folder_of(results: Path, name: str) -> Path:
     return results / "repo_qa" / slug(name)
 
 
-def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any] | None:
-    """index.json or evidence.json by a repository's name, None where it was not measured.
-
-    UserError for a name that nobody knows.
-    """
-    results = results or results_dir()
-    known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
-    if (folder := folder_of(results, name)).name not in {*known, *STUDIED}:
-        names = ", ".join(known or STUDIED)
-        raise UserError(f"no {what} of {name} is recorded; choose from: {names}, or use --record")
-    return _stored(folder / f"{what}.json")
-
-
-def _stored(path: Path) -> dict[str, Any] | None:
-    return read_json(path) if path.exists() else None
+def _fits(path: Path, key: str, digest: str) -> bool:
+    """Whether nothing is stored there yet, or what is has this digest."""
+    return not path.exists() or read_json(path).get(key) == digest
 
 
 def source_digest(files: Mapping[str, str]) -> str:
@@ -97,8 +77,7 @@ def source_digest(files: Mapping[str, str]) -> str:
 class RepositoryStudy:
     """A repository's files and questions, the sizes of its pipelines and the model that is asked about it.
 
-    UserError for an unknown model, sizes that no pipeline can take, a gold list that names no type of the
-    repository. `retries`: how often LLM-KB asks again for skipped files.
+    UserError for an unknown model, a size that no pipeline can take, a needed type that the repository lacks.
     """
 
     name: str
@@ -110,7 +89,7 @@ class RepositoryStudy:
     model: str = MODEL
     k: int = TOP_K
     depth: int = DEPTH
-    retries: int = 0
+    retries: int = 0  # how often LLM-KB asks again for skipped files
     embedder: Embedder | None = None
     backend: Backend | None = None
 
@@ -118,10 +97,7 @@ class RepositoryStudy:
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
-            count = f"of {len(self.chunks):,} chunks the best {KEPT} are stored"
-            raise UserError(f"k = {self.k}: {count}; give no more")
-        if self.retries < 0:
-            raise UserError(f"retries = {self.retries}: give 0 or more")
+            raise UserError(f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored")
         for question in self.questions:
             gold(question, self.graph)
 
@@ -139,19 +115,18 @@ class RepositoryStudy:
     def folder(self) -> Path:
         """Where what is stored of this very source lies."""
         home, source = folder_of(self.results, self.name), source_digest(self.texts)
-        stored = _stored(home / "index.json") or {"source": source}
-        return home if stored.get("source") == source else Path(f"{home}-{source[:8]}")
+        return home if _fits(home / "index.json", "source", source) else Path(f"{home}-{source[:8]}")
 
     def file(self, stem: str) -> Path:
         """A file that is made from the source and the questions."""
-        stored = _stored(self.folder / f"{stem}.json") or {"digest": self.digest}
-        another = "" if stored.get("digest") == self.digest else f"-{self.digest[:8]}"
-        return self.folder / f"{stem}{another}.json"
+        path = self.folder / f"{stem}.json"
+        return path if _fits(path, "digest", self.digest) else path.with_stem(f"{stem}-{self.digest[:8]}")
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
         """index.json of this very source, None where it was not measured."""
-        return _stored(self.folder / "index.json")
+        path = self.folder / "index.json"
+        return read_json(path) if path.exists() else None
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
@@ -203,25 +178,20 @@ class RepositoryStudy:
             "their lines nearest to the question": {"nearest": "lines"},
         }
         again = self.extraction(retries=1)
-        if self.extracted and again.retried and not again.missing:
+        if len(again.answers) > len(self.extraction(retries=0).answers):
             changes["LLM-KB, one retry"] = analysed(again)
         return self.pipelines_of(changes)
 
     @cached_property
-    def generators(self) -> dict[str, Generator]:
-        """The model by what it is asked. It alone decides where an answer of at most so many tokens ends."""
+    def extractor(self) -> Generator:
+        """The model as LLM-KB asks it; its answers lie with what is stored of the repository."""
         cache = GenerationCache(self.folder / "answers" / slug(self.model))
-        style, generators = model_spec(self.model).style, {}
-        for stage, most in {"extraction": llm_kb.MAX_NEW_TOKENS, "questions": ANSWER_TOKENS}.items():
-            parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
-            # Eight at once: the contexts have some 5,000 tokens each.
-            decoding = Decoding(parameters | {"style": style}, stop=lambda text: False, slots=8)
-            generators[stage] = Generator(self.model, decoding, cache, self.results, self.backend)
-        return generators
+        how = decoding("extraction", llm_kb.MAX_NEW_TOKENS, model_spec(self.model).style)
+        return Generator(self.model, how, cache, self.results, self.backend)
 
     def extraction(self, retries: int) -> llm_kb.Extraction:
         """LLM-KB's records as far as answers are stored."""
-        return llm_kb.extraction_of(self.texts, self.generators["extraction"], retries=retries)
+        return llm_kb.extraction_of(self.texts, self.extractor, retries=retries)
 
     @cached_property
     def extracted(self) -> llm_kb.Extraction | None:
@@ -238,25 +208,28 @@ class RepositoryStudy:
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
-        answers, generator = {}, self.generators["questions"]
+        how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
+        generator = Generator(
+            self.model, how, GenerationCache(self.results / "generations" / self.model), self.results
+        )
+        answers = {}
         for pipeline in self.pipelines:
             rows = {q: generator.stored(text) for q, text in self.prompts(pipeline).items()}
             answers |= {pipeline.column: rows} if None not in rows.values() else {}
         return answers
 
-    def ask(self) -> None:
-        """Asks the model what is not stored: LLM-KB's extraction, then the questions."""
+    def extract(self) -> None:
+        """Asks the model for LLM-KB's records, as far as they are not stored."""
         while prompts := self.extraction(self.retries).missing:
-            self.generators["extraction"].ask(prompts, "extraction.jsonl", "extraction")
-        asked = (self.prompts(p) for p in self.pipelines if p.column != SAME_SIZE)
-        requests = [Request(q, text, "") for prompts in asked for q, text in prompts.items()]
-        self.generators["questions"].complete([Prompt(r, "questions.jsonl") for r in requests], "questions")
+            self.extractor.ask(prompts, "extraction.jsonl", "extraction")
+        for known in ("extracted", "pipelines"):  # made without these records
+            self.__dict__.pop(known, None)
 
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
     """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-    paths = frozenset(extraction.records)
-    return {"graph": extraction.graph(), "paths": paths, "interfaces": False, "summary": False}
+    about = {"graph": extraction.graph(), "paths": frozenset(extraction.records)}
+    return about | {"interfaces": False, "summary": False}
 
 
 def open_study(

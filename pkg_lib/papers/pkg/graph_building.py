@@ -42,10 +42,7 @@ class CorpusGraph:
 
 
 def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
-    """The graph of a corpus; each text document goes through the structurer of its kind.
-
-    UserError for an unknown corpus, one that mixes code and text, or `processes` that are none or of no use.
-    """
+    """The graph of a corpus; UserError for an unknown or mixed one, or a wrong number of `processes`."""
     corpora.check_name(corpus)
     text = corpora.is_text(corpus)
     if processes < 1 or (text and processes > 1):

@@ -48,10 +48,7 @@ def label(graph: PKG, node: int) -> str:
 
 @styled
 def tree(graph: PKG, view: nx.DiGraph, title: str, pruned: Collection[int] = ()) -> Figure:
-    """All nodes and edges of a small tree; nothing can overlap, since a row holds one node.
-
-    Children stand below their nearest parent, one level to the right. Pruned nodes are crossed and grey.
-    """
+    """A small tree, one node a row, below its nearest parent one level to the right; `pruned` are crossed."""
     nearest = {node: max(view.predecessors(node), default=None) for node in sorted(view)}
     places: dict[int | None, tuple[int, int]] = {None: (-1, 0)}
     for row, node in enumerate(nearest):  # in the order of the source: parents come first
@@ -88,10 +85,7 @@ def _printable(text: str) -> str:
 
 @styled
 def subgraph(traced: Traced) -> Figure:
-    """The retrieved node and all below it, the pruned branch crossed; a leaf of text with the path above it.
-
-    ValueError for a whole row, which has no node.
-    """
+    """The retrieved node and all below it, the pruned crossed; a leaf with its path. ValueError for a row."""
     graph, node = traced.graph, traced.node
     if graph is None:
         raise ValueError("a whole row has no subgraph")

@@ -1,4 +1,4 @@
-"""Tables 1 to 6 (Section 5): this study's rows of pass@1 beside the published ones, coloured against None."""
+"""Tables 1 to 6 (Section 5): pass@1 beside the published rows, coloured against None; in words."""
 
 from __future__ import annotations
 
@@ -6,35 +6,31 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis.grid import Grid, Printable
-from pkg_lib.analysis.stats import BASELINE, CONTROLS, RESAMPLES, check_controls, compare, pass_at_1, wilson
-from pkg_lib.analysis.tables import (
-    DASH,
-    FULL_AT,
-    HERE,
-    colour,
-    complete,
-    interval,
-    kind,
-    percent,
-    points,
-    probability,
-    render,
-    tex,
-)
+from pkg_lib.analysis import stats, tables
+from pkg_lib.analysis.grid import Grid
+from pkg_lib.analysis.sentences import decided, finding, listed
+from pkg_lib.analysis.stats import BASELINE, CONTROLS, ORACLE, compare, pass_at_1, wilson
+from pkg_lib.analysis.tables import DASH, HERE, complete, kind, percent, points, single
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
 
 # (benchmark, kind of the columns) -> number of the paper's table
 PUBLISHED = {("humaneval", "code"): 1, ("mbpp", "code"): 2, ("humaneval", "text"): 3, ("mbpp", "text"): 4}
 PUBLISHED |= {("humaneval", "closed"): 5, ("mbpp", "closed"): 6}
+# What the rows, columns and cells are of the tables that are not of pass@1.
+LAYOUTS = {
+    7: ("setting", "error_type", "count"),
+    8: ("method", "step", "value"),
+    9: ("tokenizer", "method", "avg_tokens"),
+}
 PUBLISHED_CORPUS = {"code": "PythonAlpaca", "text": "online tutorials"}
 COLOURS = (
     "Colour: difference to None in the same row on tasks measured in both, orange-red below and teal above, "
-    f"linear in its size up to {FULL_AT:.0f} points. It shows size, not significance."
+    f"linear in its size up to {tables.FULL_AT:.0f} points. It shows size, not significance."
 )
 PARTLY = (
     "n: tasks measured where some are not, which then need not be a random part of all. Reranked and Ideal "
@@ -42,8 +38,9 @@ PARTLY = (
 )
 PAIRED = (
     "Differences and intervals in points of pass@1, over the tasks measured in both. Interval: paired "
-    f"bootstrap over tasks, {RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm over the "
-    "tested columns. Ideal chooses among candidates that include None's, so it cannot lose and is not tested."
+    f"bootstrap over tasks, {stats.RESAMPLES:,} resamples. p: exact McNemar test, then corrected by Holm "
+    "over the tested columns. Ideal chooses among candidates that include None's, so it cannot lose and is "
+    "not tested."
 )
 
 
@@ -51,7 +48,7 @@ PAIRED = (
 class PassCell:
     """One printed cell. `value`, `low`, `high` in percent, `difference` in points against the row's None."""
 
-    text: str
+    text: str = ""
     value: float | None = None
     difference: float | None = None
     low: float | None = None
@@ -62,45 +59,35 @@ class PassCell:
 
     @property
     def colour(self) -> str:
-        return colour(self.difference)
+        return tables.colour(self.difference)
 
     @property
     def gap(self) -> str:
-        """The difference of a measured cell as text."""
-        known = self.measured is not None and self.difference is not None
-        return points(self.difference / 100) if known else ""
+        return "" if self.measured is None or self.difference is None else points(self.difference / 100)
+
+    def __str__(self) -> str:
+        """As in Markdown, which has no colours: the difference of a measured cell stands beside its rate."""
+        return f"{self.text} ({self.gap})" if self.gap else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class PassRow:
-    group: str
-    model: str
-    cells: tuple[PassCell, ...]
-
-
-@dataclass(frozen=True)
-class PassTable(Printable):
-    """A table of pass@1 ready to print."""
-
-    title: str
-    rows: tuple[PassRow, ...]
-    notes: tuple[str, ...]
-    columns: tuple[str, ...]
+class PassTable(Grid):
+    """A table of pass@1: `frame` [(source, model), column] holds `PassCell`s."""
 
     @property
-    def groups(self) -> list[tuple[str, list[PassRow]]]:
-        return [(group, list(rows)) for group, rows in groupby(self.rows, key=lambda r: r.group)]
+    def sources(self) -> list[tuple[str, list[tuple[Any, ...]]]]:
+        """(source, its rows: index and cells)."""
+        rows = groupby(self.frame.itertuples(name=None), key=lambda row: row[0][0])
+        return [(source, list(of_source)) for source, of_source in rows]
 
     def summary(self) -> dict[str, tuple[str, str]]:
         """column -> (text, colour) of the first row's cell."""
-        return {name: (c.text, c.colour) for name, c in zip(self.columns, self.rows[0].cells, strict=True)}
+        return {name: (c.text, c.colour) for name, c in self.frame.iloc[0].items()}
 
     def csv(self) -> str:
         """One line a cell; an empty value was not measured."""
         cells = [
-            {"source": row.group, "model": row.model, "method": column} | asdict(cell)
-            for row in self.rows
-            for column, cell in zip(self.columns, row.cells, strict=True)
+            dict(zip(("source", "model", "method"), where, strict=True)) | asdict(cell)
+            for where, cell in self.frame.stack().items()
             if cell.text
         ]
         rounded = [{k: round(v, 4) if isinstance(v, float) else v for k, v in c.items()} for c in cells]
@@ -109,44 +96,39 @@ class PassTable(Printable):
         frame = frame.rename(columns={"value": "pass_at_1_percent", "difference": "difference_points"})
         return frame.to_csv(index=False, lineterminator="\n")
 
-    def markdown(self) -> str:
-        """The difference to None stands in the cells of this study, because Markdown has no colours."""
-        rows = [
-            [r.group, r.model, *(f"{c.text} ({c.gap})" if c.gap else c.text for c in r.cells)]
-            for r in self.rows
-        ]
-        return self._pipes(["Source", "Model", *self.columns], rows, words=2)
-
     def latex(self) -> str:
-        lines = [" & ".join(["Model", *self.columns])]
-        for group, rows in self.groups:
-            heading = rf"\multicolumn{{{len(self.columns) + 1}}}{{l}}{{\emph{{{tex(group)}}}}}"
+        lines = [" & ".join(["Model", *self.frame])]
+        for source, rows in self.sources:
+            heading = rf"\multicolumn{{{self.frame.shape[1] + 1}}}{{l}}{{\emph{{{tables.tex(source)}}}}}"
             lines += [r"\midrule", heading]
-            lines += [" & ".join([tex(r.model), *map(_tex_cell, r.cells)]) for r in rows]
-        return self._booktabs(len(self.columns), lines, xcolor=True)
+            lines += [" & ".join([tables.tex(model), *map(_tex_cell, cells)]) for (_, model), *cells in rows]
+        return self._booktabs(lines, xcolor=True)
 
     def html(self) -> str:
-        """A fragment; report.css styles it, and it reads well without."""
-        return render("table.html.j2", table=self)
+        return tables.render("table.html.j2", table=self)
 
 
 def _tex_cell(cell: PassCell) -> str:
-    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tex(cell.text)
+    return (rf"\cellcolor[HTML]{{{cell.colour[1:]}}}" if cell.colour else "") + tables.tex(cell.text)
+
+
+def printed(number: int | str) -> pd.DataFrame:
+    """The paper's table of a number, row x column, texts in printed order; NaN where it has no such cell."""
+    (path,) = (HERE / "reference").glob(f"pkg_table{number}_*.csv")
+    row, column, value = LAYOUTS.get(int(number), ("model", "method", "pass_at_1_percent"))
+    cells = pd.read_csv(path, dtype=str, keep_default_na=False)
+    wide = cells.pivot(index=row, columns=column, values=value)
+    return wide.loc[cells[row].drop_duplicates(), cells[column].drop_duplicates()]
 
 
 def published(benchmark: str, columns: Sequence[str], setting: str = "") -> pd.DataFrame:
-    """The paper's rows for a benchmark as they are printed: model x columns; empty without any.
-
-    `setting` is a kind of PUBLISHED, by default that of the columns. What the table does not have is "".
-    """
+    """model x column as printed, "" where the table has none; `setting`: a kind of PUBLISHED."""
     setting = setting or kind(columns)
     if (benchmark, setting) not in PUBLISHED:
         return pd.DataFrame(columns=list(columns))
-    name = f"pkg_table{PUBLISHED[benchmark, setting]}_{benchmark}_{setting}.csv"
-    rows = pd.read_csv(HERE / "reference" / name, dtype=str, keep_default_na=False)
-    wide = rows.pivot(index="model", columns="method", values="pass_at_1_percent")
     names = [COLUMNS[c].published_as or c for c in columns]
-    return wide.reindex(rows["model"].unique(), columns=names, fill_value="").set_axis(list(columns), axis=1)
+    wide = printed(PUBLISHED[benchmark, setting]).reindex(columns=names, fill_value="")
+    return wide.set_axis(list(columns), axis=1)
 
 
 def published_rates(benchmark: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -165,22 +147,22 @@ def pass_table(
     """This study's row, the controls and the published rows. Raises ControlError before all else."""
     frame = complete(verdicts)
     tasks, columns = frame.index, tuple(frame)
-    check_controls(controls, tasks)
-    rows = [PassRow(f"This study, corpus {corpus}", model, measured_cells(frame))]
+    stats.check_controls(controls, tasks)
+    rows = {(f"This study, corpus {corpus}", model): measured_cells(frame)}
     for name in CONTROLS:
         (cell,) = measured_cells(controls[name].reindex(tasks).to_frame(BASELINE))
-        rows.append(PassRow("Controls, without a model", name, (cell, *[PassCell("")] * (len(columns) - 1))))
+        rows["Controls, without a model", name] = (cell, *[PassCell()] * (len(columns) - 1))
     notes = [COLOURS]
-    ours = [c for r in rows for c in r.cells if c.measured is not None]
+    ours = [c for cells in rows.values() for c in cells if c.measured is not None]
     notes += [f"{DASH} not measured."] if any(c.value is None for c in ours) else []
     notes += [PARTLY] if any(0 < c.measured < c.total for c in ours) else []
     if (benchmark, kind(columns)) in PUBLISHED:
         ideal = ", Ideal its Ideal Reranker" if kind(columns) == "code" else ""
         notes.append(f"Published rows: Dense is the paper's VoyageEmb{ideal}; numbers as printed there.")
-        rows += _published_rows(benchmark, columns)
+        rows |= _published_rows(benchmark, columns)
     first = f"the first {len(tasks)} tasks" if limit else f"{len(tasks)} tasks"
     title = f"pass@1 in percent on {title_of(benchmark)} ({first}), one greedy sample a task"
-    return PassTable(title, tuple(rows), tuple(notes), columns)
+    return PassTable.of(title, rows, columns, ["Source", "Model"], *notes)
 
 
 def measured_cells(verdicts: pd.DataFrame) -> tuple[PassCell, ...]:
@@ -207,13 +189,13 @@ def published_cells(texts: Iterable[str], values: Sequence[float]) -> tuple[Pass
     return tuple(PassCell(DASH) if math.isnan(v) else PassCell(t, v, differences[i]) for i, (t, v) in pairs)
 
 
-def _published_rows(benchmark: str, columns: Sequence[str]) -> list[PassRow]:
+def _published_rows(benchmark: str, columns: Sequence[str]) -> dict[tuple[str, str], tuple[PassCell, ...]]:
     texts, rates = published(benchmark, columns), published_rates(benchmark, columns)
-    rows = [(m, published_cells(texts.loc[m], rates.loc[m].tolist())) for m in texts.index]
-    rows.append(("Avg.", published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())))
+    rows = {m: published_cells(texts.loc[m], rates.loc[m].tolist()) for m in texts.index}
+    rows["Avg."] = published_cells(map(percent, rates.mean() / 100), rates.mean().tolist())
     table = f"Table {PUBLISHED[benchmark, kind(columns)]} of the PKG paper"
-    group = f"Published, corpus {PUBLISHED_CORPUS[kind(columns)]} ({table})"
-    return [PassRow(group, *row) for row in rows]
+    source = f"Published, corpus {PUBLISHED_CORPUS[kind(columns)]} ({table})"
+    return {(source, model): cells for model, cells in rows.items()}
 
 
 def against_none(verdicts: pd.DataFrame) -> Grid:
@@ -221,8 +203,85 @@ def against_none(verdicts: pd.DataFrame) -> Grid:
     rows = {}
     for column, row in compare(complete(verdicts)).iterrows():
         counts = [f"{row[name]:.0f}" if row["n"] else DASH for name in ("n", "helped", "hurt")]
-        tests = [probability(row["p"]), probability(row["p_holm"])]
-        effect = [points(row["difference"]), interval(row["low"], row["high"])]
+        tests = [tables.probability(row["p"]), tables.probability(row["p_holm"])]
+        effect = [points(row["difference"]), tables.interval(row["low"], row["high"])]
         rows[str(column)] = [counts[0], *effect, *counts[1:], *tests]
     columns = ["tasks", "difference", "95 % interval", "helped", "hurt", "McNemar p", "p (Holm)"]
     return Grid.of("Differences to None", rows, columns, "against None", PAIRED)
+
+
+def findings(verdicts: pd.DataFrame, benchmark: str) -> list[str]:
+    """Against None, among retrieval columns, by choosing, beside the paper; and what is not measured."""
+    frame = complete(verdicts)
+    absent = stats.not_measured(frame, frame)
+    unmeasured = finding("Not measured", [", ".join(absent)])
+    if BASELINE in absent:
+        return [*unmeasured, "Without None there is nothing to compare a column with."]
+    base = pass_at_1(frame[BASELINE])
+    low, high = wilson(base.passed, base.measured) or (0.0, 1.0)
+    return [
+        f"Without retrieval (None) {base.passed} of {base.measured} tasks are solved: {percent(base.value)} "
+        f"% (95 % interval {percent(low)} to {percent(high)}).",
+        *decided(compare(frame), ("Above None", "Below None", "No difference to None")),
+        *_best_retriever(frame),
+        *_selection(frame),
+        *_beside_published(frame, benchmark),
+        *unmeasured,
+    ]
+
+
+def _best_retriever(frame: pd.DataFrame) -> list[str]:
+    columns = [c for c in single(frame) if c != BASELINE and frame[c].notna().any()]
+    common = frame[columns].dropna()
+    if len(columns) < 2 or common.empty:
+        return []
+    rates = common.mean().astype(float)
+    where = f" on the {len(common)} tasks measured in all of them" if len(common) < len(frame) else ""
+    if rates.min() == rates.max():
+        return [f"All measured retrieval columns score {percent(rates.max())} %{where}."]
+    best, worst = (f"{listed(rates.index[rates == r])} ({percent(r)} %)" for r in (rates.max(), rates.min()))
+    return [f"Highest of the retrieval columns{where}: {best}; lowest: {worst}."]
+
+
+def _selection(frame: pd.DataFrame) -> list[str]:
+    """What choosing after generation adds, and a perfect choice would, over the tasks of both."""
+    chosen = [c for c in ("Reranked", ORACLE) if c in frame and frame[c].notna().any()]
+    sentences, rates = [], {c: percent(pass_at_1(frame[c]).value) for c in chosen}
+    if "Reranked" in rates:
+        best = str(frame.loc[frame["Reranked"].notna(), single(frame)].mean().astype(float).idxmax())
+        text = f"{_gap(frame, 'Reranked', best)}, the best column in hindsight"
+        sentences.append(f"Reranked scores {rates['Reranked']} %, {text}.")
+    if ORACLE in rates:
+        gaps = listed(_gap(frame, ORACLE, c) for c in (BASELINE, *rates) if c != ORACLE)
+        sentences.append(f"A perfect choice (Ideal) would score {rates[ORACLE]} %: {gaps}.")
+    return sentences
+
+
+def _gap(frame: pd.DataFrame, column: str, other: str) -> str:
+    gap = (frame[column].astype(float) - frame[other].astype(float)).mean()
+    return f"{points(gap)} points against {other}"
+
+
+def _beside_published(frame: pd.DataFrame, benchmark: str) -> list[str]:
+    """Ours beside the paper's average difference to None, column by column."""
+    if (benchmark, kind(frame)) not in PUBLISHED:
+        return []
+    rates = published_rates(benchmark, list(frame)).mean().dropna()
+    gaps = compare(frame)["difference"].dropna()
+    pairs = [
+        f"{c} {points(gap)} here, {points((rates[c] - rates[BASELINE]) / 100)} there"
+        for c, gap in gaps.items()
+        if c in rates
+    ]
+    return finding("Points against None beside the paper's average over its models", pairs)
+
+
+def changed_tasks(verdicts: pd.DataFrame) -> str:
+    """Markdown: the ids of the tasks that each column helped and hurt against None."""
+    frame, lines = complete(verdicts), []
+    for name in frame.columns.drop(BASELINE):
+        both = (frame[name].notna() & frame[BASELINE].notna()).any()
+        changes = zip(("helped", "hurt"), stats.helped_and_hurt(frame[name], frame[BASELINE]), strict=True)
+        text = "; ".join(f"{what} {len(ids)}: {', '.join(ids) or 'none'}" for what, ids in changes)
+        lines.append(f"- **{name}** {text}" if both else f"- **{name}**: not measured")
+    return "\n".join(lines)

