@@ -1,7 +1,4 @@
-"""The command line. Options without a command, or nothing, are those of `run`.
-
-Imports that take long stand in the commands that need them, so that each says at once what it is doing.
-"""
+"""Context-augmented code generation. Options without a command, or nothing, are those of `run`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,8 +25,8 @@ from pkg_lib.retrieval.columns import retrieved
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 STOPPED = "stopped; completions are kept: run the same command again, without --fresh, to go on with the rest"
-HELP = "Context-augmented code generation. Options without a command, or nothing, are those of `run`."
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
+# Imports that take long stand in the commands that need them: each is to say at once what it is doing.
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=__doc__)
 
 
 def arg(about: str) -> Any:
@@ -72,9 +69,8 @@ def run(
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report.
 
-    What is stored is used: a completion or verdict that is there is not computed again (--fresh does), and a
-    notebook whose source, parameters, program and stored inputs are as they were when its tables and figures
-    were made is not executed again (--rerun does, and rebuilds every table and figure).
+    Completions and verdicts that are stored are not computed again (--fresh does), nor are notebooks executed
+    again while their source, parameters, program and stored inputs are as they were (--rerun does).
     """
     corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
     named = (model or (), benchmark or (), [*corpora], column or (), notebook or ())
@@ -87,9 +83,7 @@ def run(
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
         return
     if tokens_per_second or prices:
-        raise UserError(
-            "--tokens-per-second and --prices go with --dry-run, which computes and writes nothing"
-        )
+        raise UserError("--tokens-per-second and --prices go with --dry-run")
     typer.echo("reading what is stored ...")
     from pkg_lib.analysis.report import render_notebook
     from pkg_lib.experiment import batch, kernel
@@ -101,8 +95,7 @@ def run(
         typer.echo(f"error: {line}", err=True)
     if work.reported:
         report()
-    if code:
-        raise typer.Exit(code)
+    raise typer.Exit(code)
 
 
 def prices_of(table: Any) -> dict[str, tuple[float, float]]:
@@ -111,7 +104,7 @@ def prices_of(table: Any) -> dict[str, tuple[float, float]]:
 
 
 def _parameter(text: str) -> tuple[str, object]:
-    """NAME=VALUE as a Python literal where it is one, else as text; a file's or corpus' place is absolute."""
+    """NAME=VALUE as a Python literal, else as text; the place of a file or corpus is made absolute."""
     name, equals, value = text.partition("=")
     if not (equals and name.isidentifier()):
         raise UserError(f"--parameter {text}: write NAME=VALUE")
@@ -125,9 +118,7 @@ def _parameter(text: str) -> tuple[str, object]:
 
 def _absolute(corpus: str) -> str:
     """source:DIR with an absolute directory: notebooks run elsewhere, and it names what is stored."""
-    return re.sub(
-        r"(^|\+)source:([^+]+)", lambda m: f"{m[1]}source:{Path(m[2]).expanduser().resolve()}", corpus
-    )
+    return re.sub(r"(?<![^+])source:([^+]+)", lambda m: f"source:{Path(m[1]).expanduser().resolve()}", corpus)
 
 
 @app.command()
@@ -179,11 +170,15 @@ def graph(corpus: Name, processes: Processes = 1, output: Output = None) -> None
 
     built = graph_building.build_corpus(corpus, processes)
     say(graph_building.lines(built))
-    if output is not None:
-        disk.save(built.graph, output)
-        typer.echo(f"saved: {output}")
+    _save(disk.save, built.graph, output)
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
+
+
+def _save(save: Callable[[Any, Path], object], built: Any, output: Path | None) -> None:
+    if output is not None:
+        save(built, output)
+        typer.echo(f"saved: {output}")
 
 
 @app.command()
@@ -195,10 +190,10 @@ def search(
     top: Annotated[int, opt("How many nodes.")] = 10,
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
-    from pkg_lib.retrieval import search as searching
+    from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    say(searching.search(folder, query, Embedder(), unit, index, top))
+    say(explain.search(folder, query, Embedder(), unit, index, top))
 
 
 @app.command()
@@ -252,14 +247,13 @@ def replay(
 
     from pkg_lib.papers.pkg import replay as replaying
 
-    name = folder.resolve().name
+    target = results_dir() / "replay" / slug(folder.resolve().name)
     with tqdm(unit="sample") as bar:
 
         def progress(method: str, done: int) -> None:
-            bar.set_description(f"{name} {method}", refresh=False)
+            bar.set_description(f"{folder.resolve().name} {method}", refresh=False)
             bar.update(1 if done else 0)
 
-        target = results_dir() / "replay" / slug(name)
         replayed = replaying.replay(folder, target, protocol, progress=progress)
     say(f"problem: {problem}" for problem in replayed.problems)
     for row in replayed.disagreements.itertuples():
@@ -300,10 +294,7 @@ def repo_tasks(
     benchmark: Annotated[str, opt("For retrieval alone: packages, repoeval or swebench-lite.")] = "",
     ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
 ) -> None:
-    """Functions of packages without their bodies: chooses them, and measures chunks and retrieval.
-
-    Completions and verdicts: `run --benchmark packages`.
-    """
+    """Chooses functions of packages, measures chunks and retrieval; then: `run --benchmark packages`."""
     from pkg_lib.papers.cast import cast_steps
 
     cast_steps.run(results_dir() / "repo_tasks", typer.echo, steps or [], benchmark, ranker or [])
@@ -367,9 +358,7 @@ def typegraph(
 
     built = build.build(directory, mode, processes, store, edges or ())
     say(build.lines(built))
-    if output is not None:
-        build.save(built.graph, output)
-        typer.echo(f"saved: {output}")
+    _save(build.save, built.graph, output)
     if record:
         from pkg_lib.papers.dkb import measurement, repository_study
 

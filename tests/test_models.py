@@ -19,7 +19,8 @@ SPEC = replace(
     gguf="tiny.gguf",
     sha256=hashlib.sha256(DATA).hexdigest(),
     size=len(DATA),
-    parts=("made-up-part", 12),
+    parts="made-up-part",
+    part_count=12,
 )
 
 

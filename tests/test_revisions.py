@@ -202,7 +202,7 @@ def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):
 def test_reading_asks_no_hub(results, hub, monkeypatch):
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
     unknown = Run("tiny", limit=2, results=results)
-    assert unknown.completions("None") == {} and unknown.revision == ""
+    assert unknown.completions("None") == {} and unknown.generator.revision == ""
     assert forecast.forecast(Preparer(unknown), ["None"], set())[0].todo == 2
 
 
@@ -217,7 +217,7 @@ def test_committed_keys_are_as_they_were(committed, model):
     experiment = Run(model, limit=1)
     (context,) = experiment.contexts("None")
     assert experiment.generator.key(experiment.prompt(experiment.tasks[0], context)) == FROZEN[model]
-    assert FROZEN[model] in experiment.cache
+    assert FROZEN[model] in experiment.generator.cache
 
 
 def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monkeypatch):

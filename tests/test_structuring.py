@@ -11,10 +11,17 @@ from pkg_lib import cli
 from pkg_lib.core.store import ROOT, read_json, read_rows
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import check_name, load_corpus
-from pkg_lib.data.structuring import Structurer, kept, load_structured, structure
+from pkg_lib.data.structuring import (
+    AGAIN,
+    PROMPT,
+    Structurer,
+    json_part,
+    kept,
+    load_structured,
+    structure,
+)
 from pkg_lib.data.text_corpora import DEBIAN_DOCS
 from pkg_lib.graph.text.documents import Structured
-from pkg_lib.graph.text.llm import AGAIN, PROMPT, json_part
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval import columns
 from pkg_lib.retrieval.trace import trace

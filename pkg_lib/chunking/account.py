@@ -1,10 +1,4 @@
-"""What chunking keeps: of every file, how many bytes are in chunks, and where the others went.
-
-LEAF      a leaf (a long string, a comment) over the limit: the published algorithm has no parts of it
-BETWEEN   white space between two chunks, before the first and after the last
-LAYOUT    white space inside a chunk that is written anew from columns: tabs, returns, spaces at line ends
-UNSEEN    text that no node of the tree covers
-"""
+"""What chunking keeps: of every file, how many bytes are in chunks, and why the others are not."""
 
 from __future__ import annotations
 
@@ -13,15 +7,17 @@ from dataclasses import dataclass, field
 
 from pkg_lib.core.remarks import LARGE, LARGER, first_few
 
+# A leaf (a long string, a comment) has no parts in the published algorithm; layout written anew from columns
+# loses tabs, returns and spaces at line ends; no node covers what is outside the tree.
 REASONS = ("leaf over the limit", "white space between chunks", "layout written anew", "outside the tree")
 LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file; `lost` counts bytes by reason. `leaves_over` and `lines_cut` were larger than the limit.
+    """One file; `lost`: bytes by reason; `leaves_over`, `lines_cut`: over the limit; `returns`: it has CRs.
 
-    `parse_errors` counts ERROR and MISSING nodes (None: not parsed); `returns`: it has carriage returns.
+    `parse_errors` counts ERROR and MISSING nodes (None: not parsed).
     """
 
     document: str

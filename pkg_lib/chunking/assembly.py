@@ -47,10 +47,8 @@ class _Whole:
         self.leaves_over = self.lines_cut = 0
 
     def parts(self, item: Item) -> Iterator[Item]:
-        start, end, node = item
-        if node is None or not node.child_count:
-            return self._pieces(start, end)
-        return self._children(start, end, node)
+        whole = item[2] is None or not item[2].child_count
+        return self._pieces(*item[:2]) if whole else self._children(*item)
 
     def _children(self, start: int, end: int, node: Node) -> Iterator[Item]:
         count, at = self.count, start
@@ -130,10 +128,7 @@ def published(source: Source, language: str, limit: int, method: str) -> Pieces:
 
 
 def _joined(source: Source, nodes: list[tuple[int, int]], anew: list[tuple[int, int]]) -> str:
-    """A window's nodes with what astchunk writes between: as many line ends, then spaces up to the column.
-
-    Appends to `anew` the gaps that are something else in the file.
-    """
+    """A window's nodes with astchunk's layout: line ends, then spaces. `anew` gets the gaps that differ."""
     data, at = source.data, nodes[0][0]
     column = source.column(at)
     # astchunk indents by the column: on an endless line, the whole file again in every chunk.

@@ -1,14 +1,11 @@
-"""Chunkers by name: a file's bytes -> Chunks and the file's Account.
+"""Chunkers by name: a file's bytes -> Chunks and the file's Account (Sections 2 and 4 of cAST).
 
-Methods (Sections 2 and 4 of the paper): "cast" is split-then-merge as the authors' package runs it, Algorithm
-1 and then merging in split nodes; "algorithm-1" does not merge; "split-only" makes every node that fits a
-chunk (Table 2); "fixed-size" takes so many lines a chunk (the baseline).
-
-Mode "as-published" is what the authors' package `astchunk` 0.1.0 writes: sizes in bytes but white space, text
-written anew from the nodes' lines and columns, leaves over the limit dropped, TypeScript read as TSX (but no
-indent beyond column 2,000, which on one long line grows with its square). Mode "lossless" is the paper's
-fourth design goal: the chunks concatenated are the file; sizes in characters but white space; what is over
-the limit is cut at line ends, a line between characters.
+Methods: "cast" is Algorithm 1 and then merging in split nodes, as the authors' package does; "algorithm-1"
+does not merge; "split-only" makes every node that fits a chunk (Table 2); "fixed-size" counts lines.
+Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text written anew from lines and columns,
+leaves over the limit dropped, TypeScript read as TSX (but no indent beyond column 2,000). Mode "lossless" is
+the fourth design goal: the chunks concatenated are the file; sizes in characters; what is over the limit is
+cut at line ends, a line between characters. Sizes never count white space.
 """
 
 from __future__ import annotations
@@ -32,10 +29,7 @@ LINES = 60  # the median of cast chunks over the standard library is 63, and the
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes `start` to `stop` and lines `first` to `last` (from 1) of a document; `size` without white space.
-
-    In mode as-published `text` is written anew from columns and may differ from those bytes in white space.
-    """
+    """Bytes `start` to `stop`, lines `first` to `last` (from 1); as published `text` is laid out anew."""
 
     document: str
     start: int
@@ -59,10 +53,7 @@ class Chunked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunker:
-    """A method, a mode and their limits; UserError for an unknown name or a limit that cannot be.
-
-    `max_size` is in characters but white space; `lines` is of fixed-size alone.
-    """
+    """A method, a mode and their limits (`lines`: of fixed-size alone); UserError for what cannot be."""
 
     method: str = "cast"
     mode: str = "lossless"
@@ -85,11 +76,10 @@ class Chunker:
         source = Source(data)
         with paused_collector():
             if self.method == "fixed-size":
-                pieces = assembly.fixed(source, self.lines)
+                *columns, account = assembly.fixed(source, self.lines)
             else:
                 assemble = assembly.lossless if self.mode == "lossless" else assembly.published
-                pieces = assemble(source, language, self.max_size, self.method)
-        *columns, account = pieces
+                *columns, account = assemble(source, language, self.max_size, self.method)
         rows = zip(*columns, strict=True)
         chunks = [Chunk(document, a, b, *source.lines(a, b), text, size) for a, b, text, size in rows]
         account |= {"bytes_in": len(data), "chunks": len(chunks)}

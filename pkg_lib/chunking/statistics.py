@@ -34,10 +34,7 @@ def functions_cut(
 
 
 def statistics(files: Iterable[tuple[str, bytes]], chunkers: Iterable[Chunker]) -> pd.DataFrame:
-    """One row a language and chunker, from (name, bytes) of files with a known suffix.
-
-    `size_*` are in characters but white space; `fill` is the mean size over the limit, if there is one.
-    """
+    """A row a language and chunker, of (name, bytes); sizes without white space; `fill`: mean over limit."""
     by_language: dict[str, list[tuple[str, bytes]]] = {}
     for name, data in files:
         if language := language_of(name):

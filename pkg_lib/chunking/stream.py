@@ -1,7 +1,4 @@
-"""The source files of a tree and their chunks, written as JSON lines and joined back into bytes.
-
-Bytes that are not UTF-8 are surrogates in `text` (PEP 383), escaped in the JSON, and come back as they were.
-"""
+"""A tree's source files and their chunks, as JSON lines and back; what is not UTF-8 is escaped (PEP 383)."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ File = tuple[str, bytes]
 
 
 def walk(root: Path, accounts: Accounts, languages: set[str] | None = None) -> Iterator[File]:
-    """(path below `root`, bytes) of every source file in sorted order; UserError when `root` is no directory.
-
-    What cannot be read is put into `accounts` by reason; links are not followed.
-    """
+    """(path below `root`, bytes) of source files, sorted; UserError: no tree. What is unread: `accounts`."""
     if not root.is_dir():
         raise UserError(f"{root}: no such directory; give an existing tree of source files")
 

@@ -1,7 +1,4 @@
-"""The Hugging Face hub: is it there, which commit of a repository is meant, and the files of that commit.
-
-A name such as "main" means another commit every month, so what is loaded is always one commit's snapshot.
-"""
+"""The Hugging Face hub. What is loaded is always one commit's snapshot, since names like "main" move on."""
 
 from __future__ import annotations
 

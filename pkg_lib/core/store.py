@@ -24,7 +24,7 @@ def results_path() -> Path:
 
 
 def results_dir() -> Path:
-    """`results_path`, made where it is not there. Raises UserError when it cannot be written."""
+    """`results_path`, made where it is not there; UserError when it cannot be written."""
     folder, advice = results_path(), "set PKG_RESULTS to another"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,10 +89,9 @@ def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object that this project wrote; UserError when it is none."""
     value = _parsed(path.read_bytes())
-    if not isinstance(value, dict):
-        advice = "git checkout it, or delete it and its .jsonl and make them again"
-        raise UserError(f"{path} is damaged; {advice}")
-    return value
+    if isinstance(value, dict):
+        return value
+    raise UserError(f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again")
 
 
 def _parsed(data: bytes) -> Any:
@@ -110,8 +109,8 @@ def versions() -> dict[str, str]:
             made_with[package] = version(package)
         except PackageNotFoundError:
             made_with[package] = "absent"
+    made_with["commit"] = "unknown"
     command = ["git", "-C", ROOT, "rev-parse", "--verify", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # no git here, or no checkout
-        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        return made_with | {"commit": commit}
-    return made_with | {"commit": "unknown"}
+        made_with["commit"] = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).strip()
+    return made_with

@@ -1,9 +1,4 @@
-"""The contracts of the pipeline: what each stage takes and gives.
-
-    corpus -> graph -> index -> retriever -> prompt -> generator -> sandbox -> selection -> tables
-
-docs/architecture.md says which folder may import which.
-"""
+"""What each stage takes and gives: corpus, graph, index, retriever, prompt, generator, sandbox, selection."""
 
 from __future__ import annotations
 
@@ -15,10 +10,7 @@ Status = Literal["passed", "failed", "not_measured"]
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: one line that says what is wrong and what to do (exit code 2).
-
-    Of several mistakes at once each is an argument, and a line of its own.
-    """
+    """A mistake that the user can mend: what is wrong and what to do (exit code 2), a line an argument."""
 
     label = "error"
 
@@ -37,7 +29,7 @@ class NotAtHand(UserError):
 
 
 class BenchmarkMissing(NotAtHand):
-    """A benchmark's tasks cannot be had here: neither its directory is given nor the hub answers."""
+    """A benchmark's tasks cannot be had: neither its directory is given nor the hub answers."""
 
 
 def digest(*parts: str) -> str:
@@ -54,10 +46,9 @@ NOTHING = digest("")  # the `sha256` of an empty context
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row of a corpus (Section 4).
+    """One row of a corpus (Section 4). BM25 and Dense index "row" documents; the others only feed the graph.
 
-    `kind` says how to read `text`: "python" is a module, "answer" has fenced code blocks, "docstring" stands
-    below its signature. BM25 and Dense index "row" documents; "function" documents only feed the graph.
+    `kind` says how to read `text`: an "answer" has fenced code blocks, a "docstring" its signature above it.
     """
 
     id: str
@@ -80,12 +71,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a retriever gives for a task: C(q) of Equations 8 and 9. `text` is empty when nothing matched.
+    """C(q) of Equations 8 and 9. `text` is "" when nothing matched, None where the corpus may not be copied.
 
-    `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut the
-    text; `defines_task`: it defines the very function that is asked for (None: not looked at). A stored
-    context of a corpus that may not be copied has `text` None; `sha256` still identifies it. Where prompts
-    are measured in the model's tokens: `tokens` of the text, and which prompt it stood in.
+    `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut it;
+    `defines_task`: it defines the very function that is asked for (None: not looked at). `tokens` and
+    `prompt_sha256` are given where prompts are measured in the model's tokens.
     """
 
     task_id: str
@@ -106,8 +96,6 @@ class Context:
 
 
 class Retriever(Protocol):
-    """One column of Table 1."""
-
     column: str
 
     def retrieve(self, tasks: list[Task]) -> list[Context]: ...
@@ -125,7 +113,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One completion as the cache holds it: `raw` text and its token ids without the end token."""
+    """One completion as the cache holds it; `tokens` are the ids of `raw` without the end token."""
 
     key: str
     task_id: str
@@ -140,8 +128,7 @@ class Generation:
 class Outcome:
     """A verdict. "not_measured" is never the model's failure: something is not stored, or the sandbox failed.
 
-    `error` is a name of the taxonomy in execution/errors.py, `detail` the traceback's last line, `seconds`
-    the wall time in the sandbox.
+    `error`: a name of execution/errors.py; `detail`: the traceback's last line; `seconds`: wall time.
     """
 
     status: Status

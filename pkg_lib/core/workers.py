@@ -11,18 +11,14 @@ from pkg_lib.core.types import UserError
 
 
 def ordered(function: Callable[[Any], Any], inputs: Iterable[Any], processes: int) -> Iterator[Any]:
-    """`function(x)` for each input; UserError when a worker dies.
-
-    joblib's workers do not import the caller's script, which Python's own pools do in each of them.
-    """
+    """`function(x)` for each input; UserError when a worker dies. Unlike Python's, joblib's run no script."""
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     try:
         yield from Parallel(processes, return_as="generator")(delayed(function)(x) for x in inputs)
     except BrokenProcessPool as e:
-        kind = type(e).__name__
-        raise UserError(f"a worker process died ({kind}; out of memory?); use processes=1") from e
+        raise UserError("a worker process died (out of memory?); use processes=1") from e
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Benchmarks by name. Data sets are other people's: they are read where they are, never committed."""
+"""Benchmarks by name."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def title_of(name: str) -> str:
 
 
 def load_benchmark(name: str, limit: int | None = None) -> list[Task]:
-    """The tasks of a benchmark in its own order, the first `limit` of them where given. UserError for a limit
-    below 1."""
+    """The (first `limit`) tasks of a benchmark in its own order. UserError for a limit below 1."""
     if limit is not None and limit < 1:
         raise UserError(f"limit must be at least 1, not {limit}")
     benchmark = BENCHMARKS.get_or_fail(name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 from rapidfuzz import fuzz
@@ -28,24 +27,20 @@ _WORDS = tomllib.loads(Path(__file__).with_name("keywords.toml").read_text("utf8
 KEYWORDS = Registry("language", {language: frozenset(words.split()) for language, words in _WORDS.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Exact match of lines, edit similarity, exact match of the identifiers' sequence, F1 of their sets."""
+def match(completion: str, reference: str, language: str = "python") -> dict[str, float]:
+    """Table 8: exact match of the lines, edit similarity; the identifiers in order, and F1 of their sets.
 
-    exact: float
-    edit: float
-    identifiers_exact: float
-    identifiers_f1: float
-
-
-def match(completion: str, reference: str, language: str = "python") -> Match:
-    """The four measures of Table 8. UserError for an unknown language."""
+    UserError for an unknown language.
+    """
     KEYWORDS.get_or_fail(language)
     text, wanted = without_comments(completion, language), without_comments(reference, language)
     names, wanted_names = identifiers(text, language), identifiers(wanted, language)
-    exact, names_exact = code_lines(text) == code_lines(wanted), names == wanted_names
-    similarity, overlap = edit_similarity(text, wanted), f1(set(names), set(wanted_names))
-    return Match(float(exact), similarity, float(names_exact), overlap)
+    return {
+        "exact": float(code_lines(text) == code_lines(wanted)),
+        "edit": edit_similarity(text, wanted),
+        "identifiers_exact": float(names == wanted_names),
+        "identifiers_f1": f1(set(names), set(wanted_names)),
+    }
 
 
 def without_comments(text: str, language: str = "python") -> str:

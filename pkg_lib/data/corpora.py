@@ -24,18 +24,17 @@ DEFAULT = "textbook"
 PUBLISHED = "published"
 REPOSITORY = "repository"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
-# Not library code: tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
+# Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
 _STDLIB_SKIP |= {"ensurepip", "distutils", "encodings", "pydoc_data"}
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """One corpus. `documents` and `check` of a name such as source:DIR are called with its value.
+    """A corpus. `documents` and `check` (raises UserError) of a name such as source:DIR take its value.
 
-    `source` of what comes from the hub starts with "hub:". `redistributable`: its contexts may be stored in
-    results/, else only their digests are. `replaced`: the user has put something else under its name. `check`
-    raises UserError for a value that cannot be read.
+    `source` from the hub starts with "hub:"; `redistributable`: contexts, not only digests, may be stored in
+    results/; `replaced`: the user has put something else under its name.
     """
 
     name: str
@@ -72,13 +71,15 @@ def _stdlib() -> Iterator[Document]:
     return _tree(Path(sysconfig.get_paths()["stdlib"]), "stdlib", _STDLIB_SKIP)
 
 
-def _source(directory: str) -> Iterator[Document]:
-    return _tree(Path(directory).expanduser(), "source")
+def _directory(name: str) -> Path:
+    directory = Path(name).expanduser()
+    if not name or not directory.is_dir():
+        raise UserError(f"corpus source:{name}: no such directory; give a tree of Python files")
+    return directory
 
 
-def _check_directory(directory: str) -> None:
-    if not directory or not Path(directory).expanduser().is_dir():
-        raise UserError(f"corpus source:{directory}: no such directory; give a tree of Python files")
+def _source(name: str) -> Iterator[Document]:
+    return _tree(_directory(name), "source")
 
 
 def _python_alpaca() -> Iterator[Document]:
@@ -87,7 +88,7 @@ def _python_alpaca() -> Iterator[Document]:
 
 
 def structured_file(name: str) -> Path:
-    """What `structure` wrote under a name such as python-docs/llm-MODEL; UserError where it wrote nothing."""
+    """What `structure` wrote under a name such as python-docs/llm-MODEL. UserError without it."""
     file = Path("structured", f"{name}.jsonl")
     for folder in (results_path(), cache_dir()):  # texts that may not be copied are structured into the cache
         if (folder / file).is_file():
@@ -96,7 +97,7 @@ def structured_file(name: str) -> Path:
 
 
 def _structured(name: str) -> Iterator[Document]:
-    """The documents, as the corpus has them, that were given to the structurer."""
+    """The corpus' documents that were given to the structurer."""
     wanted = {row["document"] for row in read_rows(structured_file(name), ("document",))}
     log = read_json(results_path() / "structured" / f"{name}.log.json")
     return (d for d in load_corpus(str(log["corpus"])) if d.id in wanted)
@@ -112,37 +113,33 @@ _HUB = "hub: {} (asked for when used)".format
 _ROWS = (
     Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
     Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
-    # The functions and answers that the paper's authors retrieved, and each task's own context.
     Corpus("pkg-contexts", published.union, _PAPER),
     Corpus(PUBLISHED, published.contexts, _PAPER, "published"),
     Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA)),
     Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
     Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
     Corpus(REPOSITORY, _no_documents, "each task's own repository", "repository"),
-    Corpus("source:DIR", _source, "any tree of Python files", check=_check_directory),
+    Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_files),
-    # The documents that `structure` was given, and in JSON-PKG the JSON that a model wrote of them.
     Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
 )
 CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)
 
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
-    """Each part of a name with the value behind its colon, if it takes one. UserError for an unknown part."""
+    """Each part of a name with the value behind its colon, if any. UserError for an unknown part."""
     load_plugins()
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
     pairs: list[tuple[Corpus, list[str]]] = []
     for part in name.split("+"):
-        prefix, colon, value = part.partition(":")
-        if colon and prefix in prefixes:
-            pairs.append((prefixes[prefix], [value]))
-        else:
-            pairs.append((CORPORA.get_or_fail(part), []))
+        prefix, *value = part.split(":", 1)
+        corpus = prefixes.get(prefix) if value else None
+        pairs.append((corpus, value) if corpus else (CORPORA.get_or_fail(part), []))
     return pairs
 
 
 def kind_of(name: str) -> str:
-    """The corpus' kind; UserError for a corpus that mixes them, or that is unknown."""
+    """The corpus' kind; UserError for one that mixes them or is unknown."""
     kinds = {corpus.kind for corpus, _ in parts(name)}
     if len(kinds) > 1 and "published" not in kinds:
         raise UserError(f"corpus {name} mixes code and text; run them one after the other")
@@ -152,12 +149,12 @@ def kind_of(name: str) -> str:
 
 
 def is_text(name: str) -> bool:
-    """Whether the corpus is for Tables 3 and 4; UserError for one that mixes code and text."""
+    """Whether the corpus is for Tables 3 and 4; UserError as `kind_of`."""
     return kind_of(name) == "text"
 
 
 def own(name: str) -> bool:
-    """Whether the user can change a part of the corpus under its name: a tree, a package, a plug-in."""
+    """Whether the user can change what lies under a part of the name: a tree, a package, a plug-in."""
     return any(c.prefix or c.replaced() or c not in _ROWS for c, _ in parts(name))
 
 
@@ -183,5 +180,5 @@ def load_corpus(name: str) -> list[Document]:
 
 
 def corpus_digest(documents: list[Document]) -> str:
-    """Identifies the exact documents that a graph or an index was made from."""
+    """Identifies the exact documents of a graph or an index."""
     return digest(*(part for d in documents for part in (d.id, d.kind, d.unit, d.text)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +15,9 @@ import pandas as pd
 from pkg_lib.chunking.languages import parse, parse_errors
 from pkg_lib.core.types import UserError
 from pkg_lib.data.code_match import KEYWORDS, match
-from pkg_lib.data.records import benchmark_file, read_records
+from pkg_lib.data.records import DataSet, read_records
 
-VARIABLE, TITLE = "PKG_CCEVAL_DIR", "CrossCodeEval"
+DATA = DataSet("CrossCodeEval", "PKG_CCEVAL_DIR", "the archive of github.com/amazon-science/cceval")
 _END = re.compile(r"[;{}]")
 
 
@@ -36,14 +36,13 @@ class CrossFileTask:
 def load_crosscodeeval(language: str) -> list[CrossFileTask]:
     """The tasks of a language. BenchmarkMissing where they are not at hand."""
     KEYWORDS.get_or_fail(language)
-    name, source = f"{language}/line_completion.jsonl", "the archive of github.com/amazon-science/cceval"
 
     def task(row: dict[str, dict[str, str]]) -> CrossFileTask:
         about = row["metadata"]
         place = (about["task_id"], language, about["repository"], about["file"])
         return CrossFileTask(*map(str, (*place, row["prompt"], row["groundtruth"])))
 
-    return read_records(benchmark_file(VARIABLE, (name,), TITLE, source), TITLE, task)
+    return DATA.records((f"{language}/line_completion.jsonl",), task)
 
 
 def first_statement(text: str, language: str, prompt: str = "") -> str:
@@ -72,9 +71,9 @@ def report(path: Path, language: str) -> Iterator[str]:
     completions = dict(read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"]))))
     known = [t for t in tasks if t.id in completions]
     if not known:
-        raise UserError(f"{path} holds no completion of a task of {TITLE}'s {language}")
+        raise UserError(f"{path} holds no completion of a task of {DATA.title}'s {language}")
     texts = [first_statement(completions[t.id], language, t.prompt) for t in known]
-    rows = [asdict(match(text, t.reference, language)) for text, t in zip(texts, known, strict=True)]
+    rows = [match(text, t.reference, language) for text, t in zip(texts, known, strict=True)]
     strangers = len(completions) - len(known)
     yield f"{len(known)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
     for name, value in pd.DataFrame(rows).mean().items():

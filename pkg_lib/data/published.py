@@ -1,9 +1,9 @@
 """The paper's authors' published retrieval (PKG_PAPER_DIR): contexts a task, by Voyage and BM25.
 
     pkg-contexts  the union of its functions and answers, as documents like any other
-    published     each task's own top context, column by column, with no retrieval of ours in between
+    published     each task's own top context, column by column
 
-Both are biased: they hold what was retrieved for these very tasks. Row-level BM25 was not published.
+Both hold what was retrieved for these very tasks. Row-level BM25 was not published.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ TITLE = "the authors' published contexts"
 
 
 def paper_dir() -> Path:
-    """The authors' published data (PKG_PAPER_DIR, with contexts/ and samples/). UserError without it."""
+    """The directory of the authors' published data. UserError without it."""
     value = os.environ.get("PKG_PAPER_DIR", "")
     if not value or not (Path(value) / "contexts").is_dir():
-        raise NotAtHand(
-            "the authors' published data: set PKG_PAPER_DIR to a directory with contexts/ and samples/ "
-            "(from their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph)"
-        )
+        package = "their replication package, github.com/iamshahd/ProgrammingKnowledgeGraph"
+        where = f"a directory with contexts/ and samples/ (from {package})"
+        raise NotAtHand(f"the authors' published data: set PKG_PAPER_DIR to {where}")
     return Path(value)
 
 

@@ -1,4 +1,4 @@
-"""Files of published benchmarks in a variable's directory: a JSON record a line, and source trees."""
+"""Other people's data sets, read where they are and never committed: records, and trees of source files."""
 
 from __future__ import annotations
 
@@ -8,43 +8,84 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pkg_lib.core import hub
 from pkg_lib.core.types import BenchmarkMissing, UserError
 
 T = TypeVar("T")
 
 
-def benchmark_file(variable: str, names: Sequence[str], title: str, source: str) -> Path:
-    """The first of the files that the variable's directory holds. BenchmarkMissing where it holds none."""
-    folder = os.environ.get(variable)
-    paths = [Path(folder, name) for name in names] if folder else []
-    if path := next((p for p in paths if p.exists()), None):
-        return path
-    raise BenchmarkMissing(
-        f"{title} is not at hand: take {source} and set {variable} to the directory that holds {names[0]}"
-    )
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Files below the directory that `variable` names; where it names none, all splits of `on_hub`, if any.
+
+    `on_hub` is a repository of the Hugging Face hub and a configuration; `source` says where the files are.
+    """
+
+    title: str
+    variable: str
+    source: str
+    on_hub: tuple[str, ...] = ()
+
+    @property
+    def home(self) -> str:
+        return f"directory in {self.variable}" + (f", else hub: {self.on_hub[0]}" if self.on_hub else "")
+
+    @property
+    def asks_hub(self) -> bool:
+        return bool(self.on_hub) and not os.environ.get(self.variable)
+
+    def records(self, names: Sequence[str], make: Callable[[Any], T]) -> list[T]:
+        """What `make` makes of each record of the first file that is there, or of the hub's.
+
+        BenchmarkMissing where no directory is named, nor the hub reached; UserError for a wrong directory.
+        """
+        advice = f"take {self.source} and set {self.variable} to the directory that holds {names[0]}"
+        if folder := os.environ.get(self.variable):
+            if path := next((p for n in names if (p := Path(folder, n)).is_file()), None):
+                return read_records(path, self.title, make)
+            raise UserError(
+                f"{self.variable} names {folder}, which holds no {names[0]}; {advice}, or unset it"
+            )
+        if not self.on_hub:
+            raise BenchmarkMissing(f"{self.title} is not at hand: {advice}")
+        try:
+            from datasets import load_dataset
+
+            hub.require(self.title, advice)
+            splits = load_dataset(*self.on_hub)
+        except (ImportError, UserError, OSError, ValueError) as e:
+            reason = str(e).partition("\n")[0]
+            raise BenchmarkMissing(f"{self.title} is not at hand ({reason}): {advice}") from e
+        return [make(row) for split in splits.values() for row in split]
+
+    def repository(self, name: str) -> dict[str, str]:
+        """`read_tree` of repositories/NAME, or NAME.zip, below the variable's directory."""
+        place = Path(os.environ[self.variable], "repositories", name)
+        for path in (place, place.with_name(f"{name}.zip")):
+            if path.exists() and (files := read_tree(path)):
+                return files
+        raise UserError(f"{place} (or .zip) with Python files is not there; put it there ({self.variable})")
 
 
 def read_records(path: Path, title: str, make: Callable[[Any], T]) -> list[T]:
-    """What `make` makes of each record, gzip or plain. UserError names a line that is none."""
+    """What `make` makes of each line of a JSONL, gzip or plain. UserError names a line that is no record."""
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf8").split("\n")
     except (OSError, ValueError, EOFError, zlib.error) as e:
         raise UserError(f"{title} cannot be read: {path}: {e}") from e
-    rows = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    return [_made(line, make, f"{path}:{number} is no record of {title}") for number, line in rows]
-
-
-def _made(line: str, make: Callable[[Any], T], wrong: str) -> T:
-    try:
-        return make(json.loads(line))
-    except KeyError as e:
-        raise UserError(f"{wrong}: field {e} is missing") from e
-    except (ValueError, TypeError, AttributeError) as e:
-        raise UserError(f"{wrong}: {e}") from e
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            records += [make(json.loads(line))] if line.strip() else []
+        except (LookupError, ValueError, TypeError, AttributeError, SyntaxError) as e:
+            reason = f"field {e} is missing" if isinstance(e, KeyError) else e
+            raise UserError(f"{path}:{number} is no record of {title}: {reason}") from e
+    return records
 
 
 def read_tree(root: Path) -> dict[str, str]:
@@ -64,12 +105,3 @@ def read_tree(root: Path) -> dict[str, str]:
         except UnicodeDecodeError:
             continue
     return texts
-
-
-def read_repository(variable: str, name: str) -> dict[str, str]:
-    """`read_tree` of repositories/NAME, or NAME.zip, below the variable's directory."""
-    place = Path(os.environ[variable], "repositories", name)
-    for path in (place, place.with_name(f"{name}.zip")):
-        if path.exists() and (files := read_tree(path)):
-            return files
-    raise UserError(f"{place} (or .zip) with Python files is not there; put it there ({variable})")

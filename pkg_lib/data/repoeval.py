@@ -9,23 +9,23 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.types import Task
-from pkg_lib.data.records import benchmark_file, read_records
+from pkg_lib.data.records import DataSet
 
 WINDOW_LINES = 20  # RepoCoder's window: the query is what stands in it before the hole
 NAME = "repoeval"
 PLACES = ("fpath_tuple", "context_start_lineno", "lineno", "def_lineno")
-VARIABLE, REPOEVAL = "PKG_REPOEVAL_DIR", "function_level_completion_2k_context_codex.test.jsonl"
+DATA = DataSet("RepoEval", "PKG_REPOEVAL_DIR", "datasets.zip of RepoCoder (github.com/microsoft/CodeT)")
+FILE = "function_level_completion_2k_context_codex.test.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class RepoTask(Task):
     """One function to complete; line numbers count from 0, as RepoEval's do.
 
-    `fpath_tuple` is (repository, *path); `prompt` starts at `context_start_lineno`, the body at `lineno`, the
+    `fpath_tuple`: (repository, *path); the prompt starts at `context_start_lineno`, the body at `lineno`, the
     function with its decorators at `def_lineno` (-1: not known). `test` names a test a line; RepoEval none.
     """
 
@@ -36,7 +36,6 @@ class RepoTask(Task):
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """The tests that decide."""
         return tuple(self.test.splitlines())
 
     @property
@@ -45,7 +44,6 @@ class RepoTask(Task):
 
     @property
     def path(self) -> str:
-        """The file's path in its repository."""
         return "/".join(self.fpath_tuple[1:])
 
     @property
@@ -76,24 +74,17 @@ class RepoTask(Task):
         return {"prompt": self.prompt, "metadata": about | {"tests": self.tests}}
 
 
-def read_repoeval(path: Path) -> list[RepoTask]:
-    """The tasks of a file in RepoEval's form.
+def load_repoeval() -> list[RepoTask]:
+    """RepoEval's function level, or what `make-tasks` has written under its name.
 
     All of a repository have the id "owner--repository/idx"; as CodeRAG-Bench does, idx becomes a number.
     """
     numbers: defaultdict[str, count[int]] = defaultdict(count)
     tasks = []
-    for task in read_records(path, "RepoEval", _task):
+    for task in DATA.records((FILE, f"{FILE}.gz"), _task):
         name = task.id.removesuffix("/idx").replace("--", "_")
-        numbered = f"{name}/{next(numbers[name])}" if task.id.endswith("/idx") else task.id
-        tasks.append(replace(task, id=numbered))
+        tasks.append(replace(task, id=f"{name}/{next(numbers[name])}") if task.id.endswith("/idx") else task)
     return tasks
-
-
-def load_repoeval() -> list[RepoTask]:
-    """RepoEval's function level from PKG_REPOEVAL_DIR. BenchmarkMissing where it is not there."""
-    source = "datasets.zip of RepoCoder (github.com/microsoft/CodeT)"
-    return read_repoeval(benchmark_file(VARIABLE, (REPOEVAL, f"{REPOEVAL}.gz"), "RepoEval", source))
 
 
 def _task(row: dict[str, Any]) -> RepoTask:

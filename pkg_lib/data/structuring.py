@@ -1,10 +1,12 @@
-"""Structures a text corpus; for the `llm` structurer says what it lost against `headings`.
+"""Structures a text corpus (Section 3.1.2); for the `llm` structurer says what it lost against `headings`.
 
     results/structured/CORPUS/NAME.jsonl            a line a document: its JSON, or why there is none
     results/structured/CORPUS/NAME.log.json         how many, how many valid, retries, rejected, what was lost
     results/structured/answers/MODEL/CORPUS.jsonl   a model's answers; a stopped run goes on
 
-JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE) instead.
+JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE). `llm` is the
+paper's structurer: a model is asked for JSON of a fixed shape ("constrained prompting"), and again with the
+reason where its answer is none, at most RETRIES times. The paper prints no prompt for it; this is ours.
 """
 
 from __future__ import annotations
@@ -24,14 +26,38 @@ from pkg_lib.core.types import Document, Generation, Request, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
-from pkg_lib.graph.text.documents import Structured, reasons
-from pkg_lib.graph.text.llm import AGAIN, PROMPT, RETRIES, read_answer
+from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, structured
 
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
 CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
+RETRIES = 2
+_FENCE = re.compile(r"^[ \t]*```(?:json|JSON)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.S | re.M)
+PROMPT = """\
+Turn this section of a programming tutorial into JSON.
+
+Answer with one JSON object and nothing else, in this shape:
+{{"<title of the section>": {{"explanation": "<the text>", "examples": \
+[{{"explanation": "<what the code shows>", "code": "<the code>"}}]}}}}
+
+Rules:
+- Keep every code example, complete and unchanged. Inside a string write a line break as \\n and a quotation \
+mark as \\".
+- Keep the wording of the text; leave out only markup.
+- A subsection is an object of the same shape under its own title, inside its section. No key may occur \
+twice in an object.
+- Leave "explanation" or "examples" out where there is nothing to say. No comments, no trailing commas.
+
+The section:
+
+{text}
+"""
+AGAIN = (
+    "\nYour last answer to this could not be used ({reason})."
+    " Answer again with one complete, valid JSON object only.\n"
+)
 
 
 def structure(
@@ -42,10 +68,7 @@ def structure(
     limit: int | None = None,
     backend: Backend | None = None,
 ) -> dict[str, Any]:
-    """Structures the first `limit` documents of a corpus, writes both files, and returns the log.
-
-    `model` is for `llm` alone, which takes documents that qualify. UserError for unknown names or code.
-    """
+    """Structures the first `limit` documents (`llm`: that qualify), writes both files, returns the log."""
     if not corpora.is_text(corpus):
         texts = ", ".join(c.name for c in corpora.CORPORA.values() if c.kind == "text")
         raise UserError(f"corpus {corpus} is code; structurers take text: {texts}")
@@ -60,19 +83,20 @@ def structure(
         documents = [d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS]
         documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
         log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
+    documents = documents[:limit]
+    if model:
         asked = Structurer(model, folder / "answers" / slug(model), results, backend)
-        values, about = asked.structure(documents[:limit], f"{slug(corpus)}.jsonl")
+        values, about = asked.structure(documents, f"{slug(corpus)}.jsonl")
         log |= about
     else:
-        values = structured(documents[:limit], structurer)
-    documents = documents[:limit]
+        values = structured(documents, structurer)
     rejected = [(s.document, s.reason) for s in values if s.value is None]
     log |= {"documents": len(documents), "corpus_digest": corpora.corpus_digest(documents)}
     log |= {"structured": len(documents) - len(rejected), "rejected": dict(rejected)}
     log |= {"rejected_by_reason": reasons(rejected), "versions": versions()}
     name = f"{slug(corpus)}/{slug(f'{structurer}-{model}' if model else structurer)}"
-    texts = zip(documents, values, strict=True)
-    write_jsonl(folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in texts))
+    pairs = zip(documents, values, strict=True)
+    write_jsonl(folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in pairs))
     write_json(results / "structured" / f"{name}.log.json", log)
     return log
 
@@ -87,15 +111,11 @@ class Structurer(Generator):
         super().__init__(model, decoding, GenerationCache(answers), results, backend)
 
     def key(self, text: str, sample: int = 1) -> str:
-        """The cache key of a prompt at an attempt."""
         parameters = self.decoding.parameters | {"attempt": sample, "sample": 0}
         return digest(self.model, self.revision, text, json.dumps(parameters, sort_keys=True))[:32]
 
     def structure(self, documents: list[Document], file: str) -> tuple[list[Structured], dict[str, Any]]:
-        """One entry a document, in order, and this structurer's part of the log.
-
-        Each attempt is one round over all documents, so that the model can batch them.
-        """
+        """One entry a document, in order, and the log; a round of attempts is one batch for the model."""
         prompts = {d.id: PROMPT.format(text=d.text.strip("\n")) for d in documents}
         waiting, asked, last = dict(prompts), 0, {}
         answers: list[Generation] = []
@@ -114,19 +134,37 @@ class Structurer(Generator):
         log = {"model": self.model, "revision": self.revision, "retries_allowed": RETRIES}
         log |= {"max_new_tokens": MAX_NEW_TOKENS, "answers": len(answers), "asked_in_this_run": asked}
         log |= {"retries": len(answers) - len(documents), "valid_at_first_answer": first}
-        log["validity_rate"] = _share(first, len(documents))
-        log["validity_rate_with_retries"] = _share(len(documents) - len(waiting), len(documents))
-        log["invalid_answers_by_reason"] = reasons(invalid)
+        log |= {"validity_rate": _share(first, len(values)), "invalid_answers_by_reason": reasons(invalid)}
+        log["validity_rate_with_retries"] = _share(len(values) - len(waiting), len(values))
         log["prompt_tokens"] = sum(a.prompt_tokens for a in answers)
         log["new_tokens"] = sum(len(a.tokens) for a in answers)
         return values, log | {"kept_of_headings": kept(documents, values)}
 
 
-def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
-    """What a structurer kept of what `headings` has, over the documents that it gave JSON for, as shares.
+def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structured:
+    """A model's answer as JSON, or the reason why it is none."""
+    value, reason = None, "nothing in it"
+    try:
+        value = parse_json(json_part(raw))
+        if not isinstance(value, dict):
+            value, reason = None, f"no object: {type(value).__name__}"
+    except Rejected as e:
+        reason = f"cut off: after {len(raw)} characters" if finish == "length" else str(e)
+    return Structured(document, value or None, "" if value else reason, attempt)
 
-    `words`: of the words of headings' texts and titles; `code_examples`: of its code examples, those of which
-    all lines stand in one string; `words_added`: of the other's words, those that headings does not have.
+
+def json_part(raw: str) -> str:
+    """The JSON in an answer: its first fenced block, else from the first brace to the last, else all."""
+    text = raw.strip()
+    if not text.startswith("{") and (fenced := _FENCE.search(text)):
+        return fenced[1]
+    return text[max(text.find("{"), 0) : text.rfind("}") + 1] or text
+
+
+def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
+    """What a structurer kept of what `headings` has, as shares, over the documents that it gave JSON for.
+
+    A code example is kept where one string has all its lines; `words_added` are what headings does not have.
     """
     by_document = {s.document: s.value for s in values if s.value is not None}
     words = common = other = examples = same = 0
@@ -145,7 +183,6 @@ def kept(documents: list[Document], values: list[Structured]) -> dict[str, Any]:
 
 
 def _share(part: int, whole: int) -> float | None:
-    """None where there is nothing to have a share of."""
     return round(part / whole, 4) if whole else None
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from unidiff import Hunk, PatchSet, UnidiffParseError
 
 from pkg_lib.core.types import UserError
-from pkg_lib.data.records import benchmark_file, read_records
+from pkg_lib.data.records import DataSet
 
-VARIABLE, TITLE = "PKG_SWEBENCH_DIR", "SWE-bench Lite"
+DATA = DataSet("SWE-bench Lite", "PKG_SWEBENCH_DIR", "test.jsonl of princeton-nlp/SWE-bench_Lite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,10 @@ class Issue:
 
 def load_swebench() -> list[Issue]:
     """The 300 problems. BenchmarkMissing where they are not at hand."""
-    source = "test.jsonl of princeton-nlp/SWE-bench_Lite"
-    return read_records(benchmark_file(VARIABLE, ("test.jsonl",), TITLE, source), TITLE, issue)
+    return DATA.records(("test.jsonl",), _issue)
 
 
-def issue(row: dict[str, Any]) -> Issue:
-    """A record as an Issue."""
+def _issue(row: dict[str, Any]) -> Issue:
     texts = [str(row[n]) for n in ("instance_id", "repo", "base_commit", "problem_statement", "patch")]
     return Issue(*texts, gold=tuple(changed_lines(texts[-1])))
 

@@ -1,7 +1,7 @@
 """Text corpora -> Documents: tutorials and docstrings, for the columns of Tables 3 and 4.
 
-A document is one row to BM25, to Dense and to the JSON graph. A row of the paper's tutorials is a web page of
-about 5,700 characters; pages of a manual are up to thirty times as long, so they are cut into sections.
+A document is one row to a retriever. The paper's are web pages of about 5,700 characters; a manual's up to
+thirty times as long are cut into sections.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import importlib.util
 import logging
 import os
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, count
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.types import Document, NotAtHand, UserError
+from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "s
 
 
 def read(path: Path, errors: str = "replace") -> str:
-    """A file's text without its byte order mark; UserError for one that cannot be read."""
+    """A file's text without its byte order mark. UserError where it cannot be read."""
     try:
         return path.read_text("utf-8-sig", errors)
     except OSError as e:
@@ -54,22 +54,21 @@ def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
 def python_docs() -> Iterator[Document]:
     """The rows of Python's tutorial, then of its how-tos; of any other directory, of all its pages."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
-    folder = Path(value).expanduser() if value else DEBIAN_DOCS
+    folder = Path(value or DEBIAN_DOCS).expanduser()
     if not folder.is_dir():
         why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
         archive = "an HTML archive of docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
         raise NotAtHand(f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}")
-    for part in _parts(folder) or [folder]:
-        root = part.parent if part != folder else folder
-        for path in sorted(filter(Path.is_file, part.rglob("*"))):
-            kind = next((k for s, k in _SUFFIXES.items() if path.name.lower().endswith(s)), "")
-            if kind:
-                name = path.relative_to(root).as_posix().partition(".")[0]
-                yield from rows(f"python-docs/{name}", read(path), kind)
+    parts = _parts(folder)
+    root = parts[0].parent if parts else folder
+    for path in (p for part in parts or [folder] for p in sorted(part.rglob("*")) if p.is_file()):
+        if kind := next((k for s, k in _SUFFIXES.items() if path.name.lower().endswith(s)), ""):
+            name = path.relative_to(root).as_posix().partition(".")[0]
+            yield from rows(f"python-docs/{name}", read(path), kind)
 
 
 def is_another_manual() -> bool:
-    """Whether `python-docs` reads a directory that is not Python's manual (PSF licence); reads no page."""
+    """Whether `python-docs` reads a directory that is not Python's manual, whose licence is PSF's."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
     return bool(value) and not _parts(Path(value).expanduser())
 
@@ -82,10 +81,10 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def rows(name: str, page: str, kind: str) -> Iterator[Document]:
-    """The documents of one page. Ids are the page's name and, behind #, the section's title."""
-    from pkg_lib.graph.text.sections import cut, main_html  # docutils is not needed for a corpus of code
+    """The documents of one page, named by it and, behind #, by the section's title."""
+    from pkg_lib.graph.text.sections import cut, main_part  # docutils is not needed for a corpus of code
 
-    page = main_html(page) if kind == "html" else page
+    page = str(main_part(page)) if kind == "html" else page
     used: set[str] = set()
     try:
         pieces = cut(page, kind, ROW_CHARS)
@@ -103,10 +102,7 @@ def _unique(name: str, used: set[str]) -> str:
 
 
 def package_files(package: str) -> tuple[Path, list[Path]]:
-    """(directory that module names start in, source files) of an installed package, without importing it.
-
-    Raises UserError when there is no such package or it has no Python source.
-    """
+    """(directory that module names start in, source files) of an installed package. UserError without any."""
     top, *inner = package.split(".")
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
     origin = Path((spec and spec.origin) or "")
@@ -119,7 +115,7 @@ def package_files(package: str) -> tuple[Path, list[Path]]:
 
 
 def docstrings(package: str) -> Iterator[Document]:
-    """One document a documented public function or class; a warning names what does not parse."""
+    """One document a documented public function or class; warns of what does not parse."""
     base, files = package_files(package)
     used: set[str] = set()
     for path in files:
@@ -131,45 +127,40 @@ def docstrings(package: str) -> Iterator[Document]:
             for name, signature, text in definitions(path.read_bytes()):
                 place = _unique(f"docstrings/{module}.{name}", used)
                 yield Document(place, f"{signature}\n\n{text}\n", "docstring")
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        except (OSError, *UNPARSABLE) as e:
             log.warning("corpus docstrings:%s: %s left out (%s: %s)", package, relative, type(e).__name__, e)
 
 
 def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
-    """(qualified name, signature, docstring) of a module's documented public functions and classes.
+    """(qualified name, signature, docstring) of documented functions and classes that no underscore hides.
 
-    Public is what no part of its name hides with an underscore and, at the top level, what a literal
-    `__all__` lists where the module has one. Raises as `ast.parse` does.
+    At the top level only of those that a literal `__all__` lists, where there is one.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in other people's code
-        body = ast.parse(source).body
-    listed = None
+    body, listed = syntax_tree(source).body, None
     for node in body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and listed is None:
             with suppress(ValueError, TypeError):
                 listed = set(ast.literal_eval(node.value))
     for node in body:
         if listed is None or getattr(node, "name", "") in listed:
-            yield from _documented(node, "")
+            yield from _documented(node)
 
 
-def _documented(node: ast.stmt, prefix: str) -> Iterator[tuple[str, str, str]]:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.name.startswith(
-        "_"
-    ):
+def _documented(node: ast.stmt, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    match node:
+        case ast.ClassDef():
+            bases = ", ".join(map(ast.unparse, node.bases))
+            signature = f"class {node.name}({bases})" if bases else f"class {node.name}"
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            signature = f"{node.name}({ast.unparse(node.args)}){result}"
+        case _:
+            return
+    if node.name.startswith("_"):
         return
-    of_class = isinstance(node, ast.ClassDef)
-    if of_class:
-        bases = ", ".join(map(ast.unparse, node.bases))
-        signature = f"class {node.name}({bases})" if bases else f"class {node.name}"
-    else:
-        result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        signature = f"{node.name}({ast.unparse(node.args)}){result}"
-    text = ast.get_docstring(node) or ""
-    if text.strip():
+    if (text := ast.get_docstring(node) or "").strip():
         yield f"{prefix}{node.name}", signature, text
-    for child in node.body if of_class else ():
+    for child in node.body if isinstance(node, ast.ClassDef) else ():
         yield from _documented(child, f"{prefix}{node.name}.")
 
 

@@ -1,8 +1,7 @@
 """A fork server, started by sandbox.py as a script, that judges each sample in a process forked from it.
 
-The server is warm: packages are imported once. It holds the reading end of the verdict's pipe, the clock and
-the kill switch; the sample's process is runner.py's. Requests and replies are JSON with a 4-byte length, over
-the socket that is standard input.
+It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch;
+the sample's process is runner.py's. Over standard input, a socket, go JSON messages with a 4-byte length.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -185,8 +184,8 @@ def wait(server: Server, pid: int, reader: int, started: float, limit: float) ->
 def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
     """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
 
-    Wall time decides for a process that sleeps, less what it stood ready without a processor; its processor
-    time decides for one that runs or waits for a page. The server's patience is the end in any case.
+    Wall time decides for one that sleeps, less what it stood ready without a processor; processor time for
+    one that runs or waits for a page. The server's patience is the end in any case.
     """
     if wall < limit:
         return limit - wall

@@ -1,7 +1,6 @@
 """The kernel's part of the sandbox: namespaces, rlimits, an ordinary user, capabilities (Linux; x86-64).
 
-Used inside the sandbox's own processes only (child.py): `enter` once in the fork server, `fork` for each
-sample, `lock` last in the sample's own process.
+child.py calls `enter` once in the fork server, `fork` for each sample, `lock` last in the sample's process.
 """
 
 # ruff: noqa: PTH116, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -29,10 +28,7 @@ FILE_MB = 16
 
 @dataclass
 class Confinement:
-    """What the fork server has made possible, and what each sample's process then does.
-
-    `user`: the id that a sample takes (0: the one it has); `rules`: Landlock's descriptor (-1: none).
-    """
+    """What each sample's process does; `user`: the id it takes (0: its own); `rules`: Landlock's, or -1."""
 
     work: str
     layers: dict[str, bool | str] = field(default_factory=dict)
@@ -58,9 +54,9 @@ def adopt_orphans() -> None:
 
 
 def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Confinement:
-    """The fork server's own layers, and a plan for its samples; `deny` switches layers off (for tests).
+    """The fork server's layers, and a plan for samples, which may read the trees `shown` and list `folders`.
 
-    A sample may read the `shown` trees and list `folders` (filesystem.py).
+    `deny` switches layers off (for tests).
     """
     plan = Confinement(work)
     user = _spare_user() if os.geteuid() == 0 else 0
@@ -96,13 +92,10 @@ def _refuse_denied(layer: str, deny: list[str]) -> None:
 
 
 def _unshare_all() -> None:
-    """New network, mount, IPC and host-name namespaces; for an ordinary user in a new user namespace.
-
-    Root takes no user namespace: in one, no other user would be left for the sample to become.
-    """
+    """New network, mount, IPC and host-name namespaces; for an ordinary user in a new user namespace."""
     wanted = NEWNS | NEWNET | NEWIPC | NEWUTS
     uid, gid = os.geteuid(), os.getegid()
-    if uid == 0:
+    if uid == 0:  # in a user namespace no other user would be left for the sample to become
         call("unshare", wanted)
         return
     call("unshare", wanted | NEWUSER)
@@ -157,9 +150,9 @@ def _tasks_of(uid: int) -> int:
 def fork(plan: Confinement) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
-    The bare system call, because os.fork takes no flags. Python's own steps around a fork are left out: the
-    server has one thread, so no lock is in another's hands. `random` is not seeded anew, so that every sample
-    starts in the same state.
+    The bare system call, since os.fork takes no flags, without Python's steps around a fork: the server has
+    one thread, so no other holds a lock. `random` is not seeded anew, so that every sample starts in one
+    state.
     """
     if not plan.namespaces:
         return os.fork()
@@ -170,9 +163,7 @@ def fork(plan: Confinement) -> int:
     return pid
 
 
-def lock(
-    plan: Confinement, seconds: float, program: ctypes.Array[ctypes.c_char] | None
-) -> dict[str, bool | str]:
+def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dict[str, bool | str]:
     """In the sample's process, last: limits, no privileges, filtered system calls. Returns what is active."""
     if plan.namespaces:
         filesystem.empty_work(plan.work)

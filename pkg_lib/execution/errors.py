@@ -27,8 +27,7 @@ def table7(error: str) -> str:
 
 def join_detail(last_line: str, assertion: str = "") -> str:
     """One line for an outcome's `detail`, cut to LONGEST characters a part."""
-    parts = [p[:LONGEST] for p in (last_line, assertion) if p]
-    return SEPARATOR.join(parts)
+    return SEPARATOR.join(p[:LONGEST] for p in (last_line, assertion) if p)
 
 
 def split_detail(detail: str) -> tuple[str, str]:

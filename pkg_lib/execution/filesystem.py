@@ -1,8 +1,7 @@
 """The files that a sample can reach: Python's own, the allowed packages, the time zones, a work directory.
 
-Said to the kernel in two ways, because a machine may lack either: `own_root` moves the fork server into a
-root directory made of mounts, in which a Python in root's own home serves an ordinary user too, and `ruleset`
-makes the Landlock rules that each sample's process puts on itself.
+A machine may lack either way to say so: `own_root` moves the fork server into a root directory of mounts, in
+which a Python in root's own home serves an ordinary user too; `ruleset` makes each sample's Landlock rules.
 """
 
 # ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
@@ -37,9 +36,8 @@ def trees(
 ) -> Trees:
     """Path -> the paths below it that stay hidden, for all that a sample may read.
 
-    `python`: Python's own search path; `packages`: top-level modules below `paths`, None for all but
-    `hidden`. Python's own directories, and those of the shared libraries that are loaded now (others lie
-    beside them), are shown without the packages installed in them.
+    Of `paths` the top-level modules `packages` (None: all but `hidden`); without the packages in them the
+    search path of `python` and the directories of the shared libraries loaded now (others lie beside them).
     """
     own = {p: _other_packages(p) for p in (*python, *_library_folders()) if os.path.isdir(p)}
     own |= {p: [] for p in SYSTEM if os.path.exists(p)}
@@ -71,10 +69,10 @@ def _below(path: str, folder: str) -> bool:
 
 
 def own_root(work: str, shown: Trees, machine: str) -> None:
-    """Makes a root directory in memory with the `shown` trees at their own paths, and moves into it.
+    """Moves into a read-only root directory in memory with the `shown` trees at their own paths.
 
-    Everything in it is read-only, and no device but DEVICES opens. `work` gets a directory "sample" for
-    `empty_work`, and /dev/shm leads below it; /proc is empty.
+    No device but DEVICES opens, /proc is empty; `work`/sample is for `empty_work`, and /dev/shm leads below
+    it.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _mount_memory(work, "mode=755,size=1m")

@@ -1,11 +1,9 @@
 """The sample's own process: executes solution and tests, and lets only a completed test run say "passed".
 
-Solution and tests share one interpreter, so no wall stands between them; what stands there instead is this.
-The nonce that makes a verdict valid lives in the closure of an audit hook alone: the interpreter keeps the
-hook where no Python object refers to it, and the hook stops the process at the first step by which code could
-find it (frame walking, `gc` searches, tracing, raw memory through ctypes, /proc). The hook says "passed" only
-when the frame of `_judge` itself asks, at its last line, which it reaches only when the tests' code has
-returned.
+Solution and tests share one interpreter. The nonce that makes a verdict valid lives in the closure of an
+audit hook, which no Python object refers to, and the hook stops the process at the first step by which code
+could find it (frame walking, `gc` searches, tracing, raw memory through ctypes, /proc). It says "passed" only
+when the frame of `_judge` itself asks, at its last line, reached only when the tests' code has returned.
 """
 
 from __future__ import annotations
@@ -55,11 +53,10 @@ OwnEvent = Callable[[str, tuple[Any, ...], types.FrameType], None]
 
 @dataclass(frozen=True)
 class Rules:
-    """What the fork server fixes for every sample.
+    """What stands before every sample: `home` begins the file names of Python's own code.
 
-    `allowed`: the importable top-level names (None: all); `home`: beginnings of the file names of Python's
-    own code; `classes`: the classes that stand before the sample runs, by id (kept alive, so that no id is
-    given again); `builtins`: what each builtin name means, as it was then.
+    `allowed`: the importable top-level names (None: all); `classes`: by id, kept alive, so that no id is
+    given again; `builtins`: what each name means.
     """
 
     allowed: frozenset[str] | None
@@ -88,12 +85,7 @@ def run(
 
 
 def _judge(
-    code: types.CodeType,
-    tests: types.CodeType | None,
-    space: dict[str, Any],
-    execute: Callable[..., None],
-    audit: Callable[..., None],
-    probe: Callable[[], object],
+    code: Any, tests: Any, space: dict[str, Any], execute: Callable, audit: Callable, probe: Callable
 ) -> None:
     """All names are its own locals, so nothing the sample replaces is used. The last line is the verdict."""
     audit(START)
@@ -246,10 +238,7 @@ def _by_sample(frame: types.FrameType | None, home: tuple[str, ...]) -> bool:
 
 
 def _guard_signals() -> Callable[[Any, Any], None]:
-    """Takes Python signal handlers away: one would be handed the frames of what it interrupts.
-
-    Returns what still sets SIG_DFL, SIG_IGN and Python's own handler; only the audit hook holds it.
-    """
+    """Takes away signal handlers in Python, which get frames; only the hook holds what sets plain ones."""
     c_signal, audit, getsignal, own = _signal.signal, sys.audit, signal.getsignal, signal.default_int_handler
     plain_types = (int, signal.Signals, signal.Handlers)
     interrupt = int(signal.SIGINT)

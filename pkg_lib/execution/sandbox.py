@@ -82,8 +82,8 @@ log = logging.getLogger(__name__)
 class Limits:
     """What one test process may use: `seconds`, address space in MB, and which `packages` it may import.
 
-    `brought` names further top-level modules, which come with the job, in its own text. `preload` names those
-    that the fork server imports once; of what else is installed and not loaded with them nothing is found.
+    `brought`: further top-level modules, in the job's own text; `preload`: those that the fork server imports
+    once; of what else is installed and not loaded with them nothing is found.
     """
 
     seconds: float = 3.0
@@ -101,10 +101,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One sample: `solution` is what stands before the tests (a prompt's code with the completion).
+    """One sample: each of `tests` is run after the `solution` in a fresh process, and all must complete.
 
-    Each of `tests` is run after the solution in its own fresh process; all must complete. Without tests the
-    solution alone is run. `seconds` above 0 overrides the limit for this job.
+    Without tests the solution alone is run. `seconds` above 0 overrides the limit for this job.
     """
 
     id: str
@@ -119,10 +118,10 @@ class Job:
 
 
 class Worker:
-    """One fork server and the socket to it, and its active `layers`; UserError where none can start.
+    """One fork server, the socket to it and its active `layers`; UserError where none can start.
 
-    A fork costs by the memory of what is forked, so numpy is loaded in a second server (`loaded`), started
-    with the first job whose text names it; a sample that hides the name loads numpy itself.
+    A fork costs by the memory forked, so numpy is `loaded` in a second server, started with the first job
+    whose text names it; a sample that hides the name loads numpy itself.
     """
 
     def __init__(self, limits: Limits, loaded: bool = False) -> None:
@@ -266,10 +265,7 @@ def run_jobs(
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
-    """Yields one Outcome a job, in the jobs' order. `progress` is called with the number done.
-
-    UserError where the sandbox cannot start, or samples would run as root; a warning names inactive layers.
-    """
+    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or only as root."""
     jobs = list(jobs)
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")

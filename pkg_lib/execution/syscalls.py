@@ -1,11 +1,9 @@
-"""System calls: `call` makes one by its C name; `program` is the filter (seccomp BPF, x86-64) of what a
-sample may not ask.
+"""`call` makes a system call by its C name; `program` is the filter (seccomp BPF, x86-64) of a sample's.
 
-Denied calls fail with EPERM, so Python sees a PermissionError: no new process (threads are allowed), no
-program started, no socket but a connected pair of streams, no signal to another process and none arranged for
-later (F_SETOWN), no other process's priority or processors, no tracing, no shared IPC objects, no file in
-memory that has no name, no mounts, no kernel facilities. Where no mount namespace makes the file system
-read-only, `read_only` also denies every call that creates, changes or removes a file.
+Denied calls fail with EPERM, a PermissionError: no new process (threads are allowed), no program started, no
+socket but a connected pair of streams, no signal to another process now or later (F_SETOWN), no other
+process's priority or processors, no tracing, no shared IPC objects, no nameless file in memory, no mounts, no
+kernel facilities; with `read_only`, where no mount namespace sees to it, no change of any file.
 """
 
 # ruff: noqa: PTH122, PTH123 - a start without pathlib
@@ -56,9 +54,7 @@ def _refuse(number: int, answer: int = DENY) -> bytes:
     return _op(EQUAL, number, 0, 1) + _op(RETURN, answer)
 
 
-def _by_argument(
-    number: int, argument: int, test: int, values: tuple[int, ...], hit: int, miss: int
-) -> bytes:
+def _by_argument(number: int, argument: int, test: int, values: tuple, hit: int, miss: int) -> bytes:
     """Call `number` is answered `hit` where its argument (low 32 bits) passes with a value, else `miss`."""
     size = len(values)
     tests = [_op(test, value, size - i, 0) for i, value in enumerate(values)]

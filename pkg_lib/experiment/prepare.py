@@ -12,35 +12,45 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.store import read_json, read_rows, versions, write_json, write_jsonl
+from pkg_lib.core.store import read_json, versions, write_json, write_jsonl
 from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Request, Task, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
-from pkg_lib.experiment.run import VERDICT, Run
-from pkg_lib.experiment.select import Candidate, rerank
+from pkg_lib.experiment.run import VERDICT, Run, by_task
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Prompt
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
+Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
+
+
+def rerank(scores: dict[str, dict[str, Any]]) -> str:
+    """Equation 11: of the columns whose program parses and runs, the nearest to the query; "" of none.
+
+    A filter that nothing passes is left out, which the paper leaves open. Ties go to the earlier column.
+    """
+    parsing = [c for c, score in scores.items() if score["parses"]] or list(scores)
+    running = [c for c in parsing if scores[c]["runs"]] or parsing
+    return max(running, key=lambda c: scores[c]["cosine"], default="")
+
 
 class Preparer:
     """Prepares a run. `fresh` makes contexts, completions and verdicts again, whatever is stored.
 
-    Stored files keep their lines until then; a completion made again is appended and wins. UserError where
-    weights, corpus or tasks cannot be had.
+    A completion made again is appended and wins. UserError where weights, corpus or tasks cannot be had.
     """
 
     def __init__(self, run: Run, fresh: bool = False, backend: Backend | None = None) -> None:
         self.run, self.fresh = run, fresh
         self._retrieved: dict[str, list[Context]] = {}
-        if fresh and run.tasks_absent:
-            raise BenchmarkMissing(run.tasks_absent)
         if fresh:
-            run.cache.rows.clear()
+            if run.tasks_absent:
+                raise BenchmarkMissing(run.tasks_absent)
+            run.generator.cache.rows.clear()
         if backend is not None:
             run.generator.backend = backend
 
@@ -69,9 +79,13 @@ class Preparer:
             if task.id not in have and not (context and self.run.unpublished(column, context)):
                 yield task, context
 
+    def lacks(self, columns: list[str]) -> bool:
+        """Whether one of the columns lacks a completion."""
+        return any(True for c in columns for _ in self.missing(c))
+
     def generate(self, columns: list[str]) -> int:
         """Completes what the columns lack and returns how many prompts that was; resumes after any stop."""
-        if not any(True for c in columns for _ in self.missing(c)):
+        if not self.lacks(columns):
             return 0
         if self.run.generator.backend is None:
             # weights that cannot be had are told before retrieval, which takes minutes
@@ -95,7 +109,7 @@ class Preparer:
     # Contexts
 
     def contexts(self, column: str) -> list[Context]:
-        """What the column retrieves for each task: stored where that covers the tasks, else retrieved now."""
+        """What the column retrieves for each task: stored where that covers all, else retrieved now."""
         known = self._known(column)
         return known if len(known) == len(self.run.tasks) else self._retrieve(column)
 
@@ -104,19 +118,18 @@ class Preparer:
         return self._retrieved.get(column, []) if self.fresh else contexts
 
     def _retrieve(self, column: str) -> list[Context]:
-        tasks = self.run.tasks
-        retriever = self.run.retrievers[column](self.run.knowledge if column != "None" else None)
+        run = self.run
+        retriever = run.retrievers[column](run.knowledge if column != "None" else None)
         contexts = []
-        for task, context in zip(tasks, retriever.retrieve(tasks), strict=True):
+        for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
             if context.defines_task is None:
                 context = replace(context, defines_task=defines(context.text, task.entry_point))
-            if self.run.rules.in_tokens:
-                tokens = self.run.generator.measure(context.text)
-                prompt = digest(self.run.prompt(task, context))
+            if run.rules.in_tokens:
+                tokens, prompt = run.generator.measure(context.text), digest(run.prompt(task, context))
                 context = replace(context, tokens=tokens, prompt_sha256=prompt)
             contexts.append(context)
         self._store(column, contexts)
-        self._retrieved[column] = self.run._contexts[column] = contexts
+        self._retrieved[column] = run._contexts[column] = contexts
         return contexts
 
     def _with_texts(self, column: str, stored: list[Context]) -> list[Context]:
@@ -135,8 +148,7 @@ class Preparer:
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
         about = self._provenance(column)
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
-        keep = self.run.limit and same and path.exists()
-        rows = {r["task_id"]: r for r in read_rows(path, ("task_id",))} if keep else {}
+        rows = by_task(path) if self.run.limit and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
@@ -150,7 +162,7 @@ class Preparer:
         whole = tasks_digest(load_benchmark(self.run.benchmark))
         about: dict[str, Any] = {"column": column, "benchmark": whole, "versions": versions()}
         if self.run.rules.in_tokens:
-            about |= {"revision": self.run.revision, "budgets": dict(self.run.rules.budgets)}
+            about |= {"revision": self.run.generator.revision, "budgets": dict(self.run.rules.budgets)}
         if column == "None" or self.run.rules.corpus:
             return about
         documents = self.run.knowledge.documents
@@ -170,11 +182,11 @@ class Preparer:
         run = self.run
         # A fault of the harness is no verdict: it is tried again at the next run.
         current = {} if self.fresh else run.current_verdicts(path, solutions)
-        known = {i for i, outcome in current.items() if outcome.status != "not_measured"}
+        known = {i for i, row in current.items() if row["status"] != "not_measured"}
         todo = [t for t in run.tasks if t.id in solutions and t.id not in known]
         if not todo:
             return
-        rows = {r["task_id"]: r for r in (read_rows(path, VERDICT) if path.exists() else [])}
+        rows = by_task(path, VERDICT)
         outcomes = self._execute(path.stem, [(t, job(t, solutions[t.id], run.protocol)) for t in todo])
         for task, outcome in zip(todo, outcomes, strict=True):
             row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
@@ -212,31 +224,25 @@ class Preparer:
             write_json(file, {"columns": candidates})
         if not todo:
             return
-        chosen = {r["task_id"]: r for r in self._chosen(todo, candidates)}
-        self._write(run.file("evaluations", "reranked"), run._rows("evaluations", "reranked", ()) | chosen)
+        path = run.file("evaluations", "reranked")
+        self._write(path, by_task(path) | {row["task_id"]: row for row in self._chosen(todo, candidates)})
 
-    def _chosen(
-        self, todo: dict[str, tuple[Task, dict[str, str], str]], candidates: list[str]
-    ) -> Iterator[dict[str, Any]]:
+    def _chosen(self, todo: Choosing, candidates: list[str]) -> Iterator[dict[str, Any]]:
         runs, encode = self._runs_through(todo), embed.Embedder().encode
         # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
         encode([text for task, solutions, _ in todo.values() for text in (task.prompt, *solutions.values())])
-        for task, solutions, mark in tqdm(
-            todo.values(), desc="reranking", unit="task", disable=len(todo) < 20
-        ):
-            similarity = encode(list(solutions.values())) @ encode([task.prompt])[0]
-            scored = []
-            for (column, solution), cosine in zip(solutions.items(), similarity.tolist(), strict=True):
+        bar = tqdm(todo.values(), desc="reranking", unit="task", disable=len(todo) < 20)
+        for task, solutions, mark in bar:
+            cosines = encode(list(solutions.values())) @ encode([task.prompt])[0]
+            scores: dict[str, dict[str, Any]] = {}
+            for (column, solution), cosine in zip(solutions.items(), cosines.tolist(), strict=True):
                 parses = is_python(self.run.rules.program(task, solution))
-                scored.append(Candidate(column, parses, runs[task.id, solution], cosine))
-            best = rerank([c for c in scored if c.column in candidates])
-            about = {
-                c.column: {"cosine": round(c.cosine, 6), "parses": c.parses, "runs": c.runs} for c in scored
-            }
-            chosen = best.column if best else ""
-            yield {"task_id": task.id, "chosen": chosen, "candidates": about, "sha256": mark}
+                scores[column] = {"cosine": cosine, "parses": parses, "runs": runs[task.id, solution]}
+            chosen = rerank({c: score for c, score in scores.items() if c in candidates})
+            rounded = {c: score | {"cosine": round(score["cosine"], 6)} for c, score in scores.items()}
+            yield {"task_id": task.id, "chosen": chosen, "candidates": rounded, "sha256": mark}
 
-    def _runs_through(self, todo: dict[str, tuple[Task, dict[str, str], str]]) -> dict[tuple[str, str], bool]:
+    def _runs_through(self, todo: Choosing) -> dict[tuple[str, str], bool]:
         """R(c) of every distinct solution: whether the program without its tests runs through."""
         distinct = {
             (t.id, s): (t, self.run.rules.sanity_job(t, s))

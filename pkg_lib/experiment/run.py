@@ -35,8 +35,6 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.experiment.select import SELECTED, ideal, selection_mark
-from pkg_lib.experiment.waterfall import TaskRecord
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.generator import Generator
@@ -44,14 +42,14 @@ from pkg_lib.retrieval.columns import columns_of, knowledge_of
 
 VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
+SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
+STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
 class Run:
-    """Names in, stored records out; what is not stored is not measured. `limit` takes the first tasks only.
+    """Names in, stored records out. UserError: an unknown name; BenchmarkMissing: no tasks and no verdicts.
 
-    Where the benchmark's tasks cannot be had here, `tasks_absent` says why: verdicts then stand as they are
-    stored, unchecked. UserError for an unknown name; BenchmarkMissing where neither tasks nor verdicts are at
-    hand.
+    Where the tasks alone cannot be had, `tasks_absent` says why: verdicts then stand as stored, unchecked.
     """
 
     protocol = "pkg-paper"
@@ -89,7 +87,7 @@ class Run:
             if not (self.results / "evaluations" / slug(self.model) / slug(self.benchmark)).is_dir():
                 raise
             self.tasks_absent = str(e)
-        ids = list(self._rows("evaluations", "None", VERDICT))
+        ids = by_task(self.file("evaluations", "None"), VERDICT)
         return [Task(i, self.benchmark, "", "", "", "") for i in ids][: self.limit]
 
     @cached_property
@@ -100,27 +98,16 @@ class Run:
         return Generator(self.model, decoding, cache, self.results)
 
     @property
-    def cache(self) -> GenerationCache:
-        return self.generator.cache
-
-    @property
-    def revision(self) -> str:
-        """What stands for the weights; "" where no completion was ever made with this model here."""
-        return self.generator.revision
-
-    @property
     def stem(self) -> str:
-        """What the files of this run start with."""
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
     def heading(self) -> str:
-        """The run in words."""
         return f"{self.model}, {self.rules.title} ({len(self.tasks)} tasks), corpus {self.corpus}"
 
     @property
     def narrow_heading(self) -> str:
-        """Model; benchmark and corpus: two lines for a figure of one text column."""
+        """Two lines for a figure of one text column."""
         return f"{self.model}\n{self.rules.title}, corpus {self.corpus}"
 
     @cached_property
@@ -131,7 +118,6 @@ class Run:
         return knowledge_of(self.corpus)
 
     def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:
-        """The file of a stage's column."""
         corpus = "none" if column == "None" else slug(self.corpus)
         place, model = (self.benchmark, corpus), (self.model,)
         if stage != "contexts":
@@ -141,21 +127,12 @@ class Run:
         return self.results.joinpath(stage, *place, slug(column.replace(", ", ".")) + suffix)
 
     def control_file(self, name: str) -> Path:
-        """Where the verdicts of a control row lie."""
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
-
-    def _rows(self, stage: str, column: str, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """task id -> stored row; empty where there is no file."""
-        return _by_task(self.file(stage, column), fields)
 
     # Contexts
 
     def contexts(self, column: str) -> list[Context]:
-        """The column's contexts as far as they are retrieved, in the order of the tasks.
-
-        A context of a corpus that may not be copied is stored without its text. UserError for an unknown
-        column.
-        """
+        """The column's stored contexts in the order of the tasks. UserError for an unknown column."""
         if column not in self.retrievers:
             offered = joined(self.retrievers)
             raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
@@ -169,7 +146,7 @@ class Run:
         changeable = column != "None" and corpora.own(self.corpus)
         if changeable and self.file("contexts", column).exists() and self._corpus_changed(column):
             return {}
-        rows = self._rows("contexts", column, ("column", "text", "sha256"))
+        rows = by_task(self.file("contexts", column), ("column", "text", "sha256"))
         return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
 
     def _corpus_changed(self, column: str) -> bool:
@@ -196,8 +173,12 @@ class Run:
         """task id -> completion; a task without one is absent."""
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
-        if self.rules.in_tokens:
-            by_prompt = self._by_prompt()
+        if self.rules.in_tokens:  # reading cannot make these prompts
+            settings = self.generator.key("")
+            same = [
+                g for g in self.generator.cache.rows.values() if g.meta.get("settings", settings) == settings
+            ]
+            by_prompt = {g.meta.get("prompt_sha256", ""): g for g in same}
             return {c.task_id: by_prompt[c.prompt_sha256] for c in contexts if c.prompt_sha256 in by_prompt}
         by_context = self._by_context() if self.tasks_absent or any(c.text is None for c in contexts) else {}
         solutions = self.solutions(column) if self.tasks_absent else {}
@@ -213,21 +194,14 @@ class Run:
             completions[c.task_id] = answer
         return {i: answer for i, answer in completions.items() if answer is not None}
 
-    def _by_prompt(self) -> dict[str, Generation]:
-        """Completions by the digest of their prompt, for benchmarks whose prompts reading cannot make."""
-        settings = self.generator.key("")
-        same = (g for g in self.cache.rows.values() if g.meta.get("settings", settings) == settings)
-        return {g.meta.get("prompt_sha256", ""): g for g in same}
-
     def _by_context(self) -> dict[tuple[str, str], Generation]:
         """Completions by task and digest of the context, for contexts whose text is not stored.
 
-        Benchmarks may share task ids and not prompts, so only those with the same prompts are looked at.
-        Tasks of one prompt share a completion.
+        Benchmarks share task ids but not prompts; tasks of one prompt share a completion.
         """
-        settings = self.generator.key("")
+        settings, cache = self.generator.key(""), self.generator.cache
         folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
-        same = [g for key, g in self.cache.rows.items() if self.cache.folders[key] in folders]
+        same = [g for key, g in cache.rows.items() if cache.folders[key] in folders]
         twins = self._twins
         return {
             (i, g.meta.get("context_sha256", "")): g
@@ -247,7 +221,7 @@ class Run:
     def solutions(self, column: str) -> dict[str, str]:
         """task id -> solution extracted from the completion."""
         if self.tasks_absent:
-            rows = self._rows("evaluations", column, VERDICT)
+            rows = self._verdict_rows(column)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
         return {i: self.rules.solution(tasks[i], g.raw) for i, g in self.completions(column).items()}
@@ -256,32 +230,30 @@ class Run:
 
     def outcomes(self, column: str) -> dict[str, Outcome]:
         """task id -> verdict on the column's completion; a task without one is not measured."""
-        rows, absent = self._rows_of(column), Outcome("not_measured", detail="no stored verdict")
+        rows, absent = self._verdict_rows(column), Outcome("not_measured", detail="no stored verdict")
         return {t.id: Outcome.of(rows[t.id]) if t.id in rows else absent for t in self.tasks}
 
     def measures(self, column: str) -> pd.DataFrame:
         """[task, measure]: how far the judged solutions are the references'; no rows where there are none."""
-        rows, about = self._rows_of(column), {*VERDICT, *Outcome.__slots__}
+        rows, about = self._verdict_rows(column), {*VERDICT, *Outcome.__slots__}
         values = {
             t.id: {k: v for k, v in rows[t.id].items() if k not in about} for t in self.tasks if t.id in rows
         }
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
-    def _rows_of(self, column: str) -> dict[str, dict[str, Any]]:
-        solutions = None if self.tasks_absent else self.solutions(column)
-        return self._verdict_rows(self.file("evaluations", column), solutions)
+    def _verdict_rows(self, column: str) -> dict[str, dict[str, Any]]:
+        solutions = {} if self.tasks_absent else self.solutions(column)
+        return self.current_verdicts(self.file("evaluations", column), solutions)
 
-    def current_verdicts(self, path: Path, solutions: dict[str, str] | None) -> dict[str, Outcome]:
-        """The stored verdicts on these very solutions, tests, protocol and packages; all for no solutions."""
-        return {i: Outcome.of(row) for i, row in self._verdict_rows(path, solutions).items()}
-
-    def _verdict_rows(self, path: Path, solutions: dict[str, str] | None) -> dict[str, dict[str, Any]]:
-        rows = _by_task(path, VERDICT)
-        if solutions is None:
+    def current_verdicts(self, path: Path, solutions: dict[str, str]) -> dict[str, dict[str, Any]]:
+        """The stored rows on these very solutions, tests, protocol and packages; all without tasks."""
+        rows = by_task(path, VERDICT)
+        if self.tasks_absent:
             return rows
-        known = {t.id: t for t in self.tasks if t.id in solutions and t.id in rows}
-        marks = {i: self.verdict_mark(t, solutions[i]) for i, t in known.items()}
-        return {i: rows[i] for i, mark in marks.items() if rows[i]["sha256"] == mark}
+        known = [t for t in self.tasks if t.id in solutions and t.id in rows]
+        return {
+            t.id: rows[t.id] for t in known if rows[t.id]["sha256"] == self.verdict_mark(t, solutions[t.id])
+        }
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Identifies what a verdict is on."""
@@ -306,7 +278,8 @@ class Run:
     def _verdicts_of_chosen(self, candidates: pd.DataFrame) -> pd.Series:
         """Not measured while a candidate is missing, as for the ideal."""
         known = candidates.dropna()
-        values = {i: known.at[i, c] for i, c in self.reranked().items() if c and i in known.index}
+        chosen = {i: row["chosen"] for i, row in self.selections().items() if i in known.index}
+        values = {i: known.at[i, column] for i, column in chosen.items() if column}
         return pd.Series(values, dtype="boolean").reindex(candidates.index)
 
     @property
@@ -319,37 +292,39 @@ class Run:
         stored = read_json(path)["columns"] if path.exists() else self.retrievers
         return [c for c in stored if c in self.retrievers]
 
-    def reranked(self) -> dict[str, str]:
-        """task id -> the column that the reranker took (Section 3.3), among the solutions as they are."""
-        return {i: row["chosen"] for i, row in self.selections().items()}
-
     def selections(self) -> dict[str, dict[str, Any]]:
-        """task id -> what the reranker saw and chose, for the solutions as they are."""
-        rows = self._rows("evaluations", "reranked", ("chosen", "sha256"))
+        """task id -> what the reranker saw and chose (Section 3.3), for the solutions as they are."""
+        rows = by_task(self.file("evaluations", "reranked"), ("chosen", "sha256"))
         if self.tasks_absent:
             return rows
-        return {
-            i: rows[i]
-            for i, (_, _, mark) in self.selection_marks(self.candidates).items()
-            if rows.get(i, {}).get("sha256") == mark
-        }
+        marks = self.selection_marks(self.candidates)
+        return {i: rows[i] for i, (*_, mark) in marks.items() if rows.get(i, {}).get("sha256") == mark}
 
     def selection_marks(self, candidates: list[str]) -> dict[str, tuple[Task, dict[str, str], str]]:
-        """task id -> (task, column -> solution, `selection_mark`), for tasks with a solution."""
+        """task id -> (task, column -> solution, what identifies the choice), for tasks with a solution."""
         solutions = {c: self.solutions(c) for c in self.retrievers}
         marks = {}
         for task in self.tasks:
-            of_task = {c: s[task.id] for c, s in solutions.items() if task.id in s}
-            if of_task:
-                marks[task.id] = (task, of_task, selection_mark(task, self.rules, of_task, candidates))
+            if of_task := {c: s[task.id] for c, s in solutions.items() if task.id in s}:
+                programs = [
+                    (self.rules.program(task, s), self.rules.untested(task, s)) for s in of_task.values()
+                ]
+                without_tests = [untested for program, untested in programs if untested != program]
+                scored_only = [c for c in of_task if c not in candidates]
+                named = [part for item in of_task.items() for part in item]
+                mark = digest(task.prompt, *named, *without_tests, *scored_only)
+                marks[task.id] = (task, of_task, mark)
         return marks
 
-    def records(self, column: str) -> list[TaskRecord]:
-        """Each task's way from context to verdict; what passed has taken every stage from completion on."""
+    def records(self, column: str) -> pd.DataFrame:
+        """Boolean [task, STAGES]: whether a task reaches each; <NA>: not the column's stage, or not measured.
+
+        `ran`: the program without its tests runs through. What passed has reached all from completion on.
+        """
         selections, completions = self.selections(), self.completions(column)
         solutions = self.solutions(column)
         contexts = {c.task_id: c for c in self.contexts(column)}
-        records = []
+        records = {}
         for i, outcome in self.outcomes(column).items():
             context, answer = contexts.get(i), completions.get(i)
             scored = selections.get(i, {}).get("candidates", {}).get(column, {})
@@ -358,24 +333,24 @@ class Run:
             retrieved = context is not None and context.sha256 != NOTHING
             # A completion may have been made with another context than the one that stands here now.
             asked = retrieved and (not answer or answer.meta.get("context_sha256") == context.sha256)
-            places = (None, None) if column == "None" else (retrieved, asked)
-            passed = None if outcome.status == "not_measured" else outcome.status == "passed"
-            records.append(TaskRecord(i, *places, *([True] * 4 if passed else way), passed))
-        return records
+            places = (pd.NA, pd.NA) if column == "None" else (retrieved, asked)
+            passed = passes(outcome)
+            records[i] = [*places, *([True] * 4 if passed is True else way), passed]
+        return pd.DataFrame.from_dict(records, orient="index", columns=STAGES).astype("boolean")
 
     def own_assertions(self, column: str) -> frozenset[str]:
         """Tasks whose solution is ended by an assertion of its own before any test; it counts as failed."""
-        outcomes = self.outcomes(column)
-        ended = [r.task_id for r in self.records(column) if r.parsed and not r.ran and r.passed is False]
+        records, outcomes = self.records(column), self.outcomes(column)
+        ended = records.index[records["parsed"] & ~records["ran"] & ~records["passed"].fillna(True)]
         return frozenset(i for i in ended if outcomes[i].error == "AssertionError")
 
     def controls(self) -> dict[str, pd.Series]:
         """Verdicts of the control rows, through the same execution as a model's text."""
         series = {}
         for name in self.rules.controls:
-            solutions = None if self.tasks_absent else self.control_solutions(name)
-            verdicts = self.current_verdicts(self.control_file(name), solutions)
-            series[name] = verdict_series({t.id: verdicts[t.id] for t in self.tasks if t.id in verdicts})
+            solutions = {} if self.tasks_absent else self.control_solutions(name)
+            rows = self.current_verdicts(self.control_file(name), solutions)
+            series[name] = verdict_series({t.id: Outcome.of(rows[t.id]) for t in self.tasks if t.id in rows})
         return series
 
     def control_solutions(self, name: str) -> dict[str, str]:
@@ -387,7 +362,7 @@ class Run:
         retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
         return {
             "model": self.model,
-            "revision": self.revision,
+            "revision": self.generator.revision,
             "decoding": {k: v for k, v in self.generator.decoding.parameters.items() if k != "style"},
             "benchmark": self.benchmark,
             "benchmark_digest": retrieved.get("None", {}).get("benchmark", ""),
@@ -400,7 +375,8 @@ class Run:
         }
 
 
-def _by_task(path: Path, fields: Iterable[str]) -> dict[str, dict[str, Any]]:
+def by_task(path: Path, fields: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+    """task id -> stored row; empty where there is no file."""
     return {r["task_id"]: r for r in read_rows(path, ("task_id", *fields))} if path.exists() else {}
 
 
@@ -411,10 +387,22 @@ def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:
     return next(iter(fitting.values())) if len(fitting) == 1 else None
 
 
+def passes(outcome: Outcome) -> Any:
+    """True, False, or <NA> where it is not measured."""
+    return pd.NA if outcome.status == "not_measured" else outcome.status == "passed"
+
+
 def verdict_series(outcomes: dict[str, Outcome]) -> pd.Series:
     """Boolean per task: True passed, False failed, <NA> not measured."""
-    values = [pd.NA if o.status == "not_measured" else o.status == "passed" for o in outcomes.values()]
-    return pd.Series(values, list(outcomes), dtype="boolean")
+    return pd.Series([passes(o) for o in outcomes.values()], list(outcomes), dtype="boolean")
+
+
+def ideal(verdicts: pd.DataFrame) -> pd.Series:
+    """Boolean per task over the candidate columns: True when one passed; <NA> while one has no verdict.
+
+    Such a task could only be known as solved, never as unsolved: counting it would favour the oracle.
+    """
+    return verdicts.fillna(False).any(axis=1).astype("boolean").mask(verdicts.isna().any(axis=1))
 
 
 def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -1,8 +1,7 @@
 """Generation with transformers: decoding in a rolling batch, greedy or sampled.
 
-`model.generate` keeps a batch until its slowest row is done. Here a finished row leaves the batch at once and
-waiting prompts of similar length take the free places. On two cores a step for 16 rows costs little more than
-a step for one, since both read all weights.
+`model.generate` keeps a batch until its slowest row is done; here a finished row leaves at once and waiting
+prompts of similar length take its place. On two cores a step for 16 rows costs little more than for one.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Row:
 
 
 def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """One token id a row of `logits` [rows, vocabulary], by inverse transform of `draws` [rows] in [0, 1).
+    """One token id a row of `logits` [rows, vocabulary] by inverse transform of `draws` in [0, 1).
 
     Of the tokens in order of falling probability the nucleus of mass `top_p` is kept (Holtzman et al., 2020).
     """
@@ -53,12 +52,10 @@ def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p
 
 
 class TransformersBackend:
-    """A causal language model of transformers, on a GPU when one is visible.
+    """A causal language model on a GPU when one is visible; `slots` rows are decoded together.
 
-    `slots` rows are decoded together; `chat` puts each prompt into the model's chat template as a user turn.
-    `stop` says of a row's text so far whether nothing after it counts (by default: the solution's extraction
-    is settled). A `temperature` above 0 samples from the nucleus `top_p`; then the tokens of a request depend
-    on its text and its `sample` alone, on one kind of device.
+    `stop` says of a row's text whether nothing after it counts (by default: its extraction is settled). With
+    a `temperature` a request's tokens depend on its text and `sample` alone, on one kind of device.
     """
 
     def __init__(
@@ -101,10 +98,7 @@ class TransformersBackend:
 
     @torch.inference_mode()
     def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
-        """Completes every request; calls `done(row, raw text, finish reason)` as soon as each is complete.
-
-        Finish reasons: "end" (the model ended), "settled" (nothing after this counts), "length" (the limit).
-        """
+        """Calls `done(row, raw, finish)` as each request ends: by "end", "settled" (`stop`) or "length"."""
         ids = self._ids([r.text for r in requests])
         rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
         encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
@@ -163,9 +157,7 @@ class TransformersBackend:
 class _Batch:
     """The rows in flight, their attention mask [rows, columns] and key-value cache, padded on the left."""
 
-    def __init__(
-        self, model: Any, device: str, choose: Callable[[torch.Tensor, list[Row]], list[int]]
-    ) -> None:
+    def __init__(self, model: Any, device: str, choose: Callable[..., list[int]]) -> None:
         self.model, self.device, self.choose = model, device, choose
         self.rows: list[Row] = []
         self.mask = torch.zeros((0, 0), dtype=torch.long, device=device)
@@ -210,9 +202,7 @@ class _Batch:
         for layer in self.cache.layers:
             layer.keys, layer.values = layer.keys[chosen, :, start:], layer.values[chosen, :, start:]
 
-    def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
-    ) -> torch.Tensor:
+    def _forward(self, ids: Any, mask: torch.Tensor, positions: Any, cache: Any) -> torch.Tensor:
         options = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
         return self.model(input_ids=ids, attention_mask=mask, position_ids=positions, **options).logits[:, -1]
 

@@ -1,7 +1,6 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
-A failure is never written. A torn last line (a kill, a full disk) is ignored and cut off before the next
-append; a damaged line in the middle is named and generated again.
+A torn last line (a kill, a full disk) is cut off before the next append; a damaged one is generated again.
 """
 
 from __future__ import annotations
@@ -35,11 +34,9 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 
 class GenerationCache:
-    """All completions below one directory; new ones are appended to a file chosen by the caller.
+    """All completions below one directory; `folders`: key -> its file's first folder (the benchmark's).
 
-    `folders` names for each key the first folder of its file below the directory: the benchmark, in a study.
-    Of two answers to one prompt that in the folder `own` counts.
-    Raises UserError where the directory cannot be written.
+    Of two answers to one prompt that in the folder `own` counts. UserError where it cannot be written.
     """
 
     def __init__(self, root: Path, own: str = "") -> None:

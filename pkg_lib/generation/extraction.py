@@ -1,16 +1,11 @@
-"""The solution in a model's text: [PYTHON] tags, Markdown fences, or plain text.
+"""The solution in a model's text, by one rule for every model and for the control rows.
 
-Rule, the same for every model and for the control rows:
-1. Blocks are the regions between [PYTHON] and [/PYTHON], or between a line that opens a fence and the line
-   that closes it. A fence that names a language inside one that has no `def` yet starts the block anew: some
-   answers open with a fence, go on in prose and then open the real one.
-2. The solution is the first closed block that defines the entry point; else the first block, closed or not,
-   that defines it; else the first block; else the whole text.
-3. `from __future__` lines are taken out: HumanEval's rule puts the solution after the prompt, where Python
-   allows none, and all that they switch on but lazy annotations is the default now. Models copy them from
-   contexts that are whole files.
-Because rule 2 looks at closed blocks first, a text is *settled* once it holds a closed block with the entry
-point: nothing written after it can change the extraction. Generation may stop there and lose nothing.
+1. Blocks stand between [PYTHON] and [/PYTHON] or between fences. A fence with a language inside a block that
+   has no `def` starts it anew: some answers open a fence, go on in prose and then open the real one.
+2. The solution is the first closed block that defines the entry point; else the first block that defines it;
+   else the first block; else the whole text.
+3. `from __future__` lines, copied from whole files, are taken out: after HumanEval's prompt none may stand.
+A text is *settled* once a closed block defines the entry point: what follows cannot change the extraction.
 """
 
 from __future__ import annotations

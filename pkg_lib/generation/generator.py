@@ -24,10 +24,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a model is asked. `parameters` are part of the cache key; the rest are options of the backend.
-
-    `chat` is None where the model's style decides.
-    """
+    """`parameters` are part of the cache key, the rest are the backend's; `chat` None: the style decides."""
 
     parameters: dict[str, Any]
     stop: Callable[[str], bool] | None = None
@@ -45,10 +42,7 @@ class Prompt:
 
 
 class Generator:
-    """A model by name, how it decodes, and its cache; UserError for an unknown model.
-
-    Without a backend the weights are fetched when something is to be asked.
-    """
+    """A model by name, how it decodes, its cache; without a backend weights are fetched when it is asked."""
 
     def __init__(
         self,
@@ -86,10 +80,9 @@ class Generator:
         return AutoTokenizer.from_pretrained(self.weights())
 
     def complete(self, prompts: Iterable[Prompt], description: str) -> int:
-        """Asks what the cache does not hold, each prompt once, and returns how many that were.
+        """Asks what the cache does not hold, each prompt once, and returns how many; a stopped run goes on.
 
-        Stopped at any time, it goes on where it was. `seconds` of an answer is the time since the one before:
-        their sum is what the model took, while rows of one batch share its steps.
+        `seconds` of an answer is the time since the one before, since rows of a batch share its steps.
         """
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:
@@ -102,12 +95,10 @@ class Generator:
             def done(row: Any, raw: str, finish: Literal["end", "settled", "length"]) -> None:
                 nonlocal last
                 key, now = self.key(row.request.text, row.request.sample), time.perf_counter()
-                made_with = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
-                about = made_with | asked[key].about | {"seconds": round(now - last, 3)}
-                answer = Generation(
-                    key, row.request.task_id, raw, row.tokens, finish, row.prompt_tokens, about
-                )
-                self.cache.append(asked[key].file, answer)
+                about = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
+                about |= asked[key].about | {"seconds": round(now - last, 3)}
+                counts = row.tokens, finish, row.prompt_tokens
+                self.cache.append(asked[key].file, Generation(key, row.request.task_id, raw, *counts, about))
                 last = now
                 bar.update()
 
@@ -126,9 +117,8 @@ class Generator:
             from pkg_lib.generation.backends import TransformersBackend
 
             chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
-            parameters = self.decoding.parameters
-            names = "max_new_tokens", "temperature", "top_p"
-            options = {n: parameters[n] for n in names if n in parameters}
+            names = {"max_new_tokens", "temperature", "top_p"} & self.decoding.parameters.keys()
+            options = {name: self.decoding.parameters[name] for name in names}
             options |= {"slots": self.decoding.slots, "stop": self.decoding.stop, "chat": chat}
             self.backend = TransformersBackend(self.weights(), **options)
         return self.backend

@@ -1,8 +1,6 @@
 """Format(q, C(q)) of Equation 10: one template per model family, from Appendix B of the paper.
 
-The appendix prints spaces as underscores and wraps its lines; a break inside a printed line is read as the
-wrap that it is. The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand
-in the paper and are kept.
+The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand there, too.
 """
 
 from __future__ import annotations
@@ -42,10 +40,7 @@ def deepseek(problem: str, context: str) -> str:
 
 
 def chat(problem: str, context: str) -> str:
-    """The CodeLlama wording with a fenced block for the tags; the model's own chat template goes around it.
-
-    The paper does not print what it used for Llama-3.1; chat models are trained to answer in fences.
-    """
+    """CodeLlama's wording with fences for tags, inside the model's chat template; the paper prints none."""
     if context:
         return (
             f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n```python\n{context}\n```\n"

@@ -1,20 +1,13 @@
 """Functions -> NAME, IMPL and BLOCK nodes (Section 3.1.1, Equations 1 and 2).
 
-What is a function: every `def` and `async def` of a document, methods and nested ones included; its IMPL runs
-from its first decorator to its last line (`end_lineno`). What is a block: every compound statement inside a
-function, that is `if`, `for`, `while`, `try`, `with`, `match`, their async forms, and a local `def` or
-`class`.
+A function is every `def`, methods and nested ones too, from its first decorator to its last line. A block is
+every compound statement inside it, and of the innermost function only:
+- `elif` is a BLOCK of its own, child of the `if` before it, as Python's grammar has it.
+- `else`, `except`, `finally` and `case` are part of their statement, and what is in them are its children.
+- A local `def` is a BLOCK of the function around it and, beside it, a function with blocks of its own.
+- The blocks of a class body inside a function belong to that function.
 
-On purpose:
-- `elif` is an `if` in the `else` of another (that is what Python's grammar says), so it is a BLOCK of its
-  own, child of the `if` before it, and its text starts with `elif`.
-- `else`, `except`, `finally` and `case` are no blocks: they are part of their statement, and the compound
-  statements in them are its children.
-- A local `def` is a BLOCK of the enclosing function and, beside it, a function with NAME, IMPL and blocks of
-  its own. A statement belongs to the innermost function only, so no block is counted twice.
-- The blocks of a class body inside a function belong to that function; methods are functions like any other.
-
-Line ranges are exact and inclusive; a block's text is these lines of the source, unchanged.
+Lines are exact and inclusive; a text is these lines of the source, unchanged.
 """
 
 from __future__ import annotations
@@ -31,26 +24,15 @@ from pkg_lib.core.types import Document
 _FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^`\n]*\n(.*?)(?:^[ \t]*```[ \t]*\r?$|\Z)", re.S | re.M)
 _DEF = re.compile(r"\bdef[ \t\f\\]")
 _PYTHON = {"", "python", "python3", "py"}
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BLOCK = (
-    ast.If,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.Try,
-    ast.TryStar,
-    ast.With,
-    ast.AsyncWith,
-    ast.Match,
-    ast.ClassDef,
-    *_FUNCTION,
-)
+_BLOCK = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match)
+_BLOCK += (ast.ClassDef, *_FUNCTION)
 
 
 @dataclass(slots=True)
 class Block:
-    """A compound statement: 1-based inclusive lines, and the index of its parent block (-1: directly in the
-    function)."""
+    """A compound statement: 1-based inclusive lines, and the index of its parent block (-1: none)."""
 
     first: int
     last: int
@@ -79,32 +61,29 @@ def _first(node: ast.stmt, lines: list[str]) -> int:
 
 
 def split_lines(source: str) -> list[str]:
-    """Lines as Python's tokenizer counts them: \\n, \\r\\n and \\r end a line, form feeds and \\x1c to \\x1e
-    do not."""
+    """Lines as Python's tokenizer counts them: a form feed and \\x1c to \\x1e do not end one."""
     return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _suites(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements directly inside a compound statement, whichever of its suites they stand in."""
+    """The statements directly inside a compound statement."""
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, name, ()):
-            if isinstance(child, ast.ExceptHandler | ast.match_case):
-                yield from child.body
-            else:
-                yield child
+            yield from child.body if isinstance(child, ast.ExceptHandler | ast.match_case) else [child]
+
+
+def syntax_tree(source: str | bytes) -> ast.Module:
+    """`ast.parse` without its warnings: invalid escapes in other people's code are not our business."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return ast.parse(source)
 
 
 def functions_of(source: str) -> list[Function]:
-    """All functions of a module's source. Raises SyntaxError, ValueError (NUL) or RecursionError as
-    `ast.parse` does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", SyntaxWarning
-        )  # Invalid escapes in other people's code are not our business.
-        tree = ast.parse(source)
+    """All functions of a module's source. Raises what UNPARSABLE names."""
     found: list[Function] = []
     lines = split_lines(source)
-    stack: list[tuple[ast.AST, Function | None, int]] = [(tree, None, -1)]
+    stack: list[tuple[ast.AST, Function | None, int]] = [(syntax_tree(source), None, -1)]
     while stack:
         node, owner, parent = stack.pop()
         inside = [
@@ -132,21 +111,15 @@ def _visit(
 
 
 def _sort_blocks(function: Function) -> None:
-    order = sorted(
-        range(len(function.blocks)), key=lambda i: (function.blocks[i].first, -function.blocks[i].last)
-    )
-    place = {old: new for new, old in enumerate(order)} | {-1: -1}
-    function.blocks = [function.blocks[i] for i in order]
-    for block in function.blocks:
-        block.parent = place[block.parent]
+    order = sorted(enumerate(function.blocks), key=lambda pair: (pair[1].first, -pair[1].last))
+    place = {old: new for new, (old, _) in enumerate(order)} | {-1: -1}
+    function.blocks = [Block(b.first, b.last, place[b.parent]) for _, b in order]
 
 
 def sources_of(document: Document) -> list[tuple[int, str]]:
-    """(line offset, source) of the Python code in a document: the whole module, or each fenced block of an
-    answer.
+    """(line offset, source) of a document's Python: the module, or each fenced block of an answer.
 
-    A fence may say more than its language, and one that is never closed runs to the end, as in Markdown. An
-    answer without a Python fence is taken as code itself when it holds a `def`.
+    A fence that is never closed runs to the end; an answer without a fence is code where it holds a `def`.
     """
     if document.kind == "python":
         return [(0, document.text)]
@@ -160,17 +133,13 @@ def sources_of(document: Document) -> list[tuple[int, str]]:
 
 def parses(source: str) -> bool:
     """Whether the text is Python by itself, after removing common indentation (a method or a block)."""
-    # "return" outside a function gives an AST all the same, which is all that is asked here. A string that
-    # starts in column 0 keeps dedent from working; such a text parses inside an "if".
+    # A string that starts in column 0 keeps dedent from working; such a text parses inside an "if".
     return is_python(textwrap.dedent(source)) or (source[:1].isspace() and is_python("if 1:\n" + source))
 
 
 def is_python(source: str) -> bool:
     """Whether `ast.parse` takes the text as a module."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return bool(syntax_tree(source))
+    except UNPARSABLE:
         return False
-    return True

@@ -1,7 +1,7 @@
 """A graph in a directory: one Arrow file, saved whole, opened by mapping it into memory.
 
-The file ends in the SHA-256 of what stands before, and gets its name when it is wholly on the disk: a crash
-leaves the last complete version. The index of a search lies beside it. Vectors are the embedder's.
+The file ends in the SHA-256 of what stands before, and gets its name when it is wholly on the disk. The index
+of a search lies beside it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
 """Docstrings by fill-in-the-middle (the paper's first version, Step 4: FunctionEnhancer).
 
-The prompt is the function with a hole under its signature. In the paper's form ("closed") the opening and the
-closing quotes stand around the hole; a small model then often leaves it empty, so there is a form in which it
-has to write the closing quotes itself ("open"). Without its docstring the syntax tree must be the old one.
-
-The graph is not touched: `enhanced_payloads` gives texts to be embedded in place of IMPL nodes.
+The prompt is the function with a hole under its signature. In the paper's form ("closed") quotes stand around
+the hole; a small model then often leaves it empty, so in the "open" form it writes the closing ones itself.
+Without its docstring the syntax tree must be the old one. The graph is not touched.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg_lib.core.types import UserError, digest
-from pkg_lib.graph.nodes import UNPARSABLE
+from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 from pkg_lib.graph.schema import IMPL, PKG
 
 MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 tokens
@@ -44,9 +41,8 @@ def fim_of(model: str) -> FIM:
     for family, fim in FAMILIES.items():
         if model.startswith(family):
             return fim
-    raise UserError(
-        f"model {model} has no fill-in-the-middle tokens known here; choose one of {', '.join(FAMILIES)}"
-    )
+    names = ", ".join(FAMILIES)
+    raise UserError(f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}")
 
 
 class Unfit(Exception):
@@ -55,14 +51,13 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A function's text around its missing docstring: `before` + docstring + `after`."""
+    """A function's text around its docstring to be: `before` + docstring + `after`."""
 
     payload: str
     before: str
     after: str
 
     def prompt(self, fim: FIM, form: str) -> str:
-        """The fill-in-the-middle prompt in one of FORMS."""
         after = self.after if form == "closed" else self.after.removeprefix('"""')
         return f"{fim[0]}{self.before}{fim[1]}{after}{fim[2]}"
 
@@ -82,9 +77,7 @@ def _function(payload: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
     """The syntax tree of an IMPL's payload, which may be indented. Raises Unfit."""
     indented = payload[:1].isspace()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            body = ast.parse("if 1:\n" + payload if indented else payload).body
+        body = syntax_tree("if 1:\n" + payload if indented else payload).body
     except UNPARSABLE as e:
         raise Unfit("does not parse") from e
     if indented:
@@ -109,11 +102,11 @@ def hole(payload: str) -> Hole:
     if row == first.lineno - 1:
         lead = lines[row].encode("utf8", "surrogatepass")[: first.col_offset].decode()
     if lead.strip():  # `def f(): return 1` becomes three lines
-        margin = _indent(lines[0])
+        margin = re.match(r"\s*", lines[0])[0]
         indent = margin + ("\t" if "\t" in margin else "    ")
         above, below = [*lines[:row], lead.rstrip()], [indent + lines[row][len(lead) :], *lines[row + 1 :]]
     else:  # under the signature, above the comments and empty lines that lead to the first statement
-        indent = _indent(lines[row])
+        indent = re.match(r"\s*", lines[row])[0]
         while row > 1 and lines[row - 1].lstrip()[:1] in ("", "#"):
             row -= 1
         above, below = lines[:row], lines[row:]
@@ -125,12 +118,8 @@ def hole(payload: str) -> Hole:
     return place
 
 
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
 def _text(raw: str, fim: FIM) -> str:
-    """A model's text up to what ends a docstring: its closing quotes, or a token that is no text."""
+    """A model's text up to its closing quotes, or a token that is no text."""
     return re.split("|".join(map(re.escape, ('"""', *fim))), raw, maxsplit=1)[0]
 
 
@@ -142,7 +131,7 @@ def closed(raw: str, fim: FIM) -> bool:
 def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
     """The docstring that a model's text gives a function, with its closing line. Raises Unfit.
 
-    A text that ran into its length (`finish` "length") is cut back to its last whole line or sentence.
+    A text whose `finish` is "length" is cut back to its last whole line or sentence.
     """
     whole = closed(raw, fim) or finish != "length"
     text = _text(raw, fim)
@@ -172,7 +161,7 @@ def judge(hole: Hole, raw: str, fim: FIM, finish: str) -> str:
 def candidates(graph: PKG) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]:
     """(payload digest -> (first IMPL node, hole) of functions without docstring, others by reason).
 
-    In the order of the digests: a fixed shuffle, so that the first n are a sample of the corpus.
+    In the order of the digests: the first n are a sample of the corpus.
     """
     holes: dict[str, tuple[int, Hole]] = {}
     skipped: Counter[str] = Counter()
@@ -189,10 +178,7 @@ def candidates(graph: PKG) -> tuple[dict[str, tuple[int, Hole]], dict[str, int]]
 
 
 def enhanced_payloads(graph: PKG, rows: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """IMPL node -> its text with the docstring of a row (payload_sha256, docstring); twins share a row.
-
-    A row whose docstring does not fit its function (a hand has changed it) is left out.
-    """
+    """IMPL node -> its text with its row's docstring; left out where that does not fit (a hand's edit)."""
     docstrings = {r["payload_sha256"]: r["docstring"] for r in rows if r.get("docstring")}
     enhanced: dict[int, str] = {}
     nodes = graph.of_type(IMPL)

@@ -1,8 +1,7 @@
 """The conservation ledger: every function of the corpus is an IMPL node or skipped, by reason.
 
-Functions and blocks are counted a second time, by another walk than the builder's: over all statements, a
-block being whatever has statements of its own. Text that does not parse is counted by its lines that start
-with `def`. The text of every IMPL and BLOCK is compared with its lines of the document.
+Functions and blocks are counted a second time, a block being whatever statement of a function has statements
+of its own; text that does not parse is counted by its `def` lines; every text is compared with its lines.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import ast
 import io
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,13 +17,11 @@ import numpy as np
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.code import sources_of
-from pkg_lib.graph.nodes import UNPARSABLE
+from pkg_lib.graph.code import UNPARSABLE, sources_of, syntax_tree
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG
 
 _DEF = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.M)
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
-_HOLDER = (ast.stmt, ast.excepthandler, ast.match_case)  # what can hold statements: expressions never do
 
 
 @dataclass
@@ -42,7 +38,6 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Functions = IMPL nodes + skipped ones in every document, and every text is its lines."""
         return not self.wrong and self.functions == self.implementations + self.lost.total()
 
     def __str__(self) -> str:
@@ -60,7 +55,7 @@ class Ledger:
 
 
 def ledger(documents: list[Document], graph: PKG) -> Ledger:
-    """The ledger of a graph and the documents that it was built from. UserError for other documents."""
+    """The ledger of a graph and its documents. UserError for other documents."""
     if [d.id for d in documents] != graph.documents:
         raise UserError("the ledger needs the documents that the graph was built from, in the same order")
     account, unparsable = Ledger(len(documents)), Counter[tuple[str, str]]()
@@ -98,18 +93,10 @@ def ledger(documents: list[Document], graph: PKG) -> Ledger:
 
 def _count(source: str) -> Counter[int]:
     """How many functions and blocks a source has, under IMPL and BLOCK."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        stack: list[tuple[ast.AST, bool]] = [(ast.parse(source), False)]
-    counts: Counter[int] = Counter()
-    while stack:
-        node, inside = stack.pop()
-        function = isinstance(node, _FUNCTION)
-        suites = isinstance(node, ast.stmt) and (hasattr(node, "body") or hasattr(node, "cases"))
-        counts += {IMPL: function, BLOCK: inside and suites}
-        children = (c for c in ast.iter_child_nodes(node) if isinstance(c, _HOLDER))
-        stack += [(c, inside or function) for c in children]
-    return counts
+    functions = [node for node in ast.walk(syntax_tree(source)) if isinstance(node, _FUNCTION)]
+    inside = {node for f in functions for node in ast.walk(f) if isinstance(node, ast.stmt) and node is not f}
+    blocks = [node for node in inside if hasattr(node, "body") or hasattr(node, "cases")]
+    return Counter({IMPL: len(functions), BLOCK: len(blocks)})
 
 
 def _other_texts(sources: list[tuple[int, str]], graph: PKG, nodes: list[int]) -> Iterator[str]:

@@ -10,16 +10,13 @@ from itertools import accumulate, groupby
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import ordered, paused_collector
-from pkg_lib.graph.code import functions_of, sources_of, split_lines
+from pkg_lib.graph.code import UNPARSABLE, functions_of, sources_of, split_lines
 
 NAME, IMPL, BLOCK, PATHVALUE, PATH = range(5)
 NODE_TYPES = ("NAME", "IMPL", "BLOCK", "PATHVALUE", "PATH")
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
-# Of source for a worker at once: half a second of work, so that the last chunks end together.
-CHUNK_CHARS = 500_000
+CHUNK_CHARS = 500_000  # of source for a worker at once: half a second, so that the last chunks end together
 
-# Type, position of the node that this one refines among the rows of its document (-1: none), first and last
-# line (1-based, inclusive), payload.
+# Type, row of the node that this one refines (-1: none), first and last line (1-based, inclusive), payload.
 Row = tuple[int, int, int, int, str]
 # The rows of a document, parents before children, and why it or a part of it has none.
 Rows = tuple[list[Row], list[str]]
@@ -51,20 +48,13 @@ def scan(documents: list[Document], processes: int = 1) -> Iterator[Rows]:
     """The rows of each document, the same from any number of processes. UserError when a worker dies."""
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
-    if processes == 1:
-        yield from map(rows_of, documents)
-    else:
-        for chunk in ordered(_scan, list(_chunks(documents)), processes):
-            yield from chunk
+    ends = accumulate(len(d.text) for d in documents)
+    runs = groupby(zip(documents, ends, strict=True), lambda pair: pair[1] // CHUNK_CHARS)
+    chunks = ([document for document, _ in run] for _, run in runs)
+    for rows in map(_scan, chunks) if processes == 1 else ordered(_scan, list(chunks), processes):
+        yield from rows
 
 
 def _scan(documents: list[Document]) -> list[Rows]:
     with paused_collector():
         return [rows_of(document) for document in documents]
-
-
-def _chunks(documents: list[Document]) -> Iterator[list[Document]]:
-    """Runs of documents of about CHUNK_CHARS characters."""
-    ends = accumulate(len(d.text) for d in documents)
-    for _, run in groupby(zip(documents, ends, strict=True), lambda pair: pair[1] // CHUNK_CHARS):
-        yield [document for document, _ in run]

@@ -28,12 +28,10 @@ EDGES = pa.schema([("source", pa.int32()), ("target", pa.int32()), ("type", pa.i
 
 @dataclass(eq=False)
 class PKG:
-    """A graph. `documents` are ids in node order; `skipped` pairs a document with why a part is missing.
+    """A graph; `texts` are the distinct payloads (Equation 4), `skipped` pairs a document with a reason.
 
-    `texts` are the distinct payloads (Equation 4) in order of first appearance. Arrays (one entry a node):
-    `type` int8; `document`, `parent` (the node it refines, -1 for a root), `first`, `last` (1-based inclusive
-    lines in the document), `text` (the position of its payload in `texts`) int32. A node stands right before
-    all those that lie below it.
+    Arrays, one entry a node, which stands right before all below it: `type`; `document`; `parent`, -1 for a
+    root; `first`, `last`, 1-based inclusive lines; `text`, the position of its payload in `texts`.
     """
 
     nodes: pa.Table
@@ -73,10 +71,7 @@ class PKG:
 
     @cached_property
     def edges(self) -> pa.Table:
-        """All edges, sorted by source, then target.
-
-        Equation 2 links the IMPL to every block; the tree that pruning walks has the nearest one as parent.
-        """
+        """All edges, sorted by source, then target; HAS_BLOCK links the IMPL to every block (Equation 2)."""
         kind, parent, nodes = self.type, self.parent, np.arange(len(self), dtype=np.int32)
         impl = np.maximum.accumulate(np.where(kind == IMPL, nodes, -1))  # a function's blocks follow its IMPL
         block, text = kind == BLOCK, (kind == PATHVALUE) | (kind == PATH)
@@ -139,9 +134,6 @@ class PKG:
 
 
 def build(documents: list[Document], meta: dict[str, str] | None = None, processes: int = 1) -> PKG:
-    """The code-centric PKG of a corpus. Source that does not parse is named in `skipped`, the rest is built.
-
-    The same graph whatever the number of processes. Raises UserError when a worker process dies.
-    """
+    """The code-centric PKG of a corpus, the same from any number of processes; UserError when one dies."""
     with paused_collector():
         return PKG.of(documents, scan(documents, processes), meta)

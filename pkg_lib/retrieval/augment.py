@@ -1,13 +1,9 @@
-"""Function calls inside retrieved code, looked up among the NAME nodes (Step 3 of the paper's first version).
+"""The functions that retrieved code calls, put before it (Step 3 of the paper's first version).
 
-The functions that a text calls, and those that they call, are put before it, so that it is self-contained;
-the function that it is part of is not. Which function a name means, the first that knows it decides:
-1. The text, or a function around it, binds it: only a local `def` can be resolved.
-2. A function at the top level of the same document.
-3. A builtin: never looked for in other documents.
-4. A function at the top level of another document, if its name is unique and it takes the arguments.
-`self.name(...)` and `cls.name(...)` mean the one method of this name in the document. Equal texts are one
-function; a name that stays ambiguous is left out. The graph knows no imports: rule 4 may take a namesake.
+A name means the first of these: what the text or a function around it binds (of which only a local `def` is
+resolved); a top-level function of the document; a builtin; the one top-level function of other documents that
+takes the arguments (the graph knows no imports, so it may be a namesake). `self.name` and `cls.name` mean the
+document's one method of this name. Equal texts are one function; an ambiguous name is left out.
 """
 
 from __future__ import annotations
@@ -28,10 +24,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """A text with what it calls. `added` are the IMPL nodes put before it, the nearest call last.
-
-    `left_out` says for each called name why its function is not there: AMBIGUOUS, TOO_LONG or UNKNOWN.
-    """
+    """A text after the IMPL nodes `added`, the nearest call last; `left_out`: name -> why."""
 
     text: str
     added: tuple[int, ...] = ()
@@ -82,22 +75,15 @@ class Calls:
         self.namesakes: dict[str, list[_Function]] = defaultdict(list)
         self.neighbours: dict[int, list[_Function]] = defaultdict(list)  # by document
         for node in graph.of_type(NAME).tolist():
-            name, impl, document = (
-                graph.payload(node),
-                int(graph.children(node)[0]),
-                int(graph.document[node]),
-            )
-            lines = int(graph.first[node]), int(graph.last[node])
-            function = _Function(name, node, impl, document, *lines, graph.payload(impl))
+            impl = int(graph.children(node)[0])
+            place = (int(column[node]) for column in (graph.document, graph.first, graph.last))
+            function = _Function(graph.payload(node), node, impl, *place, graph.payload(impl))
             self.functions[node] = function
-            self.namesakes[name].append(function)
-            self.neighbours[document].append(function)
+            self.namesakes[function.name].append(function)
+            self.neighbours[function.document].append(function)
 
     def augment(self, node: int, text: str, budget: int) -> Augmented:
-        """The text that pruning left of an IMPL or BLOCK, and before it the functions that it calls.
-
-        `budget` limits the characters put before it. Functions come whole or not at all, nearest calls first.
-        """
+        """What pruning left of an IMPL or BLOCK, after whole functions of at most `budget` characters."""
         added: dict[int, str] = {}
         defined: dict[str, str] = {}
         left_out: dict[str, str] = {}
@@ -137,9 +123,7 @@ class Calls:
                 left_out.setdefault(name, AMBIGUOUS if distinct else UNKNOWN)
         return called
 
-    def _meant(
-        self, name: str, method: bool, around: list[_Function], calls: list[ast.Call]
-    ) -> list[_Function] | None:
+    def _meant(self, name: str, method: bool, around: list[_Function], calls: list) -> list[_Function] | None:
         """What a name may mean; None where it is bound to what is no function of the graph."""
         here = [f for f in self.namesakes.get(name, ()) if f.document == around[0].document]
         if method:
@@ -184,22 +168,20 @@ def parsed(text: str) -> ast.Module | None:
 def bindings(tree: ast.AST) -> tuple[set[str], set[str]]:
     """Names of local functions, and of anything else, bound at any depth below a node."""
     functions: set[str] = set()
-    others: set[str] = set()
+    others: set[str | None] = set()  # None: `except E:` and `case _:` bind nothing
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if node is not tree:
-                functions.add(name)
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                functions |= {name} if node is not tree else set()
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.ClassDef(name=name):
                 others.add(name)
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                others |= {(a.asname or a.name).partition(".")[0] for a in names}
-            case (
-                ast.ClassDef(name=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name))
-            ):
+            case ast.alias(name=name, asname=renamed):
+                others.add((renamed or name).partition(".")[0])
+            case ast.ExceptHandler(name=name) | ast.MatchAs(name=name) | ast.MatchStar(name=name):
                 others.add(name)
-            case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            case ast.MatchMapping(rest=name):
                 others.add(name)
-    return functions, others
+    return functions, others - {None}
 
 
 def calls_of(tree: ast.AST) -> dict[tuple[str, bool], list[ast.Call]]:
@@ -220,12 +202,10 @@ def takes(parameters: ast.arguments, call: ast.Call) -> bool:
     if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
         return True
     positional = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
-    named, by_name = (
-        {k.arg for k in call.keywords},
-        {a.arg for a in (*parameters.args, *parameters.kwonlyargs)},
-    )
-    too_many = len(call.args) > len(positional) and not parameters.vararg
-    if too_many or (not named <= by_name and not parameters.kwarg):
+    named = {k.arg for k in call.keywords}
+    unknown = named - {a.arg for a in (*parameters.args, *parameters.kwonlyargs)}
+    too_many = len(call.args) > len(positional)
+    if (too_many and not parameters.vararg) or (unknown and not parameters.kwarg):
         return False
     required = positional[len(call.args) : len(positional) - len(parameters.defaults)]
     keywords = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)

@@ -1,7 +1,6 @@
-"""BM25 over code: bm25s with a tokenizer that knows identifiers.
+"""BM25 over code: bm25s with identifiers split, stop words dropped and stems.
 
-Word tokens hardly match a task's text to code; splitting identifiers does, dropping stop words and stemming
-does more (measured on MBPP text -> reference code: MRR 0.04, 0.18, 0.31).
+From MBPP's texts to reference code: MRR 0.04 with words, 0.18 with identifiers split, 0.31 with all three.
 """
 
 from __future__ import annotations

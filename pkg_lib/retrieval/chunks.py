@@ -27,7 +27,7 @@ class BM25Ranker:
 
 
 class EmbeddingRanker:
-    """Cosine between the query and the chunk's text; a model reads no more of them than its window."""
+    """Cosine between the query and the chunk's text, of which a model reads its window."""
 
     def __init__(self, name: str, embedder: Embedder | None = None) -> None:
         self.name = name
@@ -54,10 +54,7 @@ def order(scores: np.ndarray, k: int | None = None) -> np.ndarray:
 
 
 def fill(chunks: list[Chunk], limit: int, measure: Callable[[str], int]) -> tuple[str, list[Chunk]]:
-    """The chunks' texts one after another up to `limit`, the last one cut at a line end (Appendix A.1).
-
-    `measure` counts what the limit is in, such as a tokenizer's tokens. Returns text and chunks in it.
-    """
+    """(text, chunks in it) up to `limit` as `measure` counts, the last cut at a line end (Appendix A.1)."""
     text, used = "", []
     for chunk in chunks:
         head, lines = f"{text}\n" if text else "", chunk.text.splitlines(keepends=True)

@@ -5,42 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Retriever, Task, UserError
 from pkg_lib.data import corpora, published
 
-if TYPE_CHECKING:
-    from pkg_lib.retrieval.retrievers import Knowledge
-
 EVERY = ("*",)  # a column that needs every column that the corpus offers
+Make = Callable[[Any], Retriever]  # from a Knowledge, whose module is loaded late
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the tables. `kinds` are those of the corpora that offer it, `unit` is what it retrieves.
+    """A column of the tables; without a retriever it chooses among the solutions of those that it `needs`.
 
-    A column without a retriever chooses among the solutions of the columns that it `needs`.
+    `kinds` are those of the corpora that offer it, `unit` is what it retrieves.
     """
 
     name: str
-    retriever: Callable[[Knowledge], Retriever] | None = None
+    retriever: Make | None = None
     kinds: tuple[str, ...] = ("code", "published")
     unit: str = ""
     published_as: str = ""
     needs: tuple[str, ...] = ()
 
 
-def _built_in(name: str) -> Callable[[Knowledge], Retriever]:
+def _built_in(name: str) -> Make:
     """A class of retrievers.py, which is loaded when the column is asked for its contexts."""
-
-    def make(knowledge: Knowledge) -> Retriever:
-        from pkg_lib.retrieval import retrievers
-
-        return getattr(retrievers, name)(knowledge)
-
-    return make
+    module = "pkg_lib.retrieval.retrievers"
+    return lambda knowledge: getattr(import_module(module), name)(knowledge)
 
 
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
@@ -68,7 +62,7 @@ def retrieved() -> list[str]:
 class PublishedContexts:
     """A column whose contexts the authors retrieved: the top one of each task as published, unpruned."""
 
-    def __init__(self, knowledge: Knowledge, column: str) -> None:
+    def __init__(self, knowledge: Any, column: str) -> None:
         self.column, self.texts = column, {d.id: d.text for d in knowledge.documents}
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
@@ -80,7 +74,7 @@ class PublishedContexts:
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
 
 
-def columns_of(corpus: str) -> dict[str, Callable[[Knowledge], Retriever]]:
+def columns_of(corpus: str) -> dict[str, Make]:
     """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
     kind = corpora.kind_of(corpus)
     offered = {c.name: c.retriever for c in COLUMNS.values() if c.retriever and kind in c.kinds}
@@ -89,8 +83,8 @@ def columns_of(corpus: str) -> dict[str, Callable[[Knowledge], Retriever]]:
     return offered
 
 
-def knowledge_of(corpus: str) -> Knowledge:
-    """A corpus' documents, ready for its columns."""
+def knowledge_of(corpus: str) -> Any:
+    """A corpus' documents as a Knowledge, ready for its columns."""
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
     documents = corpora.load_corpus(corpus)

@@ -6,8 +6,9 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -16,9 +17,6 @@ from pkg_lib.core import hub
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 DEFAULT = "all-MiniLM-L6-v2"
 CHUNK = 256  # texts encoded between two writes of the vector cache
@@ -47,10 +45,9 @@ EMBEDDERS = (DEFAULT, *HUB)
 
 
 class Embedder:
-    """Texts -> float32 unit vectors [n, dimension]; the model is loaded at the first text not in the cache.
+    """Texts (for all-MiniLM-L6-v2 the first 256 word pieces) -> float32 unit vectors [n, dimension].
 
-    Of a hub repository the cache is that of one commit. UserError where neither hub nor cache knows it.
-    all-MiniLM-L6-v2 reads the first 256 word pieces of a text.
+    The cache is that of one commit; UserError where neither hub nor local cache knows the model.
     """
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
@@ -61,7 +58,6 @@ class Embedder:
         self.revision = hub.commit(HUB[name], f"embedder {name}", otherwise=instead) if name in HUB else None
         folder = f"{name}-{self.revision[:12]}" if self.revision else name
         self.cache = VectorCache((cache or cache_dir() / "vectors") / folder / "vectors.sqlite")
-        self._model = None
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
@@ -78,12 +74,11 @@ class Embedder:
         return np.stack([self.cache.vectors[k] for k in keys]) if keys else np.zeros((0, 0), np.float32)
 
     def _compute(self, texts: list[str]) -> np.ndarray:
-        if self._model is None:
-            self._model = self._loaded()
         clean = [t.encode("utf8", "replace").decode("utf8") for t in texts]
         return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
 
-    def _loaded(self) -> SentenceTransformer:
+    @cached_property
+    def _model(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
         place = HUB.get(self.name) or _minilm()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
-from pkg_lib.graph.schema import PKG
+from pkg_lib.graph import disk
+from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
+from pkg_lib.retrieval.embed import Embedder
+from pkg_lib.retrieval.index import HNSWIndex, make_index
 from pkg_lib.retrieval.prune import choices, prune
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
 
 UNITS: Registry[type[GraphNodes]] = Registry("unit", {"function": FuncPKG, "block": BlockPKG})
+KINDS = Registry("unit", {**{name: c.kind for name, c in UNITS.items()}, "leaf": PATHVALUE})
 HITS, LINE = 10, 100  # ranked nodes; characters of a line
 
 
@@ -20,8 +26,8 @@ HITS, LINE = 10, 100  # ranked nodes; characters of a line
 class Explanation:
     """What a column did for a query. `nodes` are ranked by their `cosines` (Equation 5).
 
-    `without`: branch of the best node -> cosine of what remains without it (Equation 7), -1 -> of the whole;
-    `removed`: the branch that pruning chose; `context` is the column's own, `called` was put before it.
+    `without`: branch of the best node -> cosine without it (Equation 7), -1 -> of the whole; `removed`: the
+    branch that pruning chose; `called` was put before the text in `context`.
     """
 
     graph: PKG
@@ -75,3 +81,28 @@ def knowledge_of_code(corpus: str) -> Knowledge:
         instead = f"choose a corpus of code: {DEFAULT}, stdlib, source:DIR"
         raise UserError(f"corpus {corpus} is text, which is not pruned; {instead}")
     return Knowledge(load_corpus(corpus))
+
+
+def search(
+    folder: Path, query: str, encoder: Embedder, unit: str = "function", index: str = "flat", top: int = 10
+) -> Iterator[str]:
+    """The `top` nearest nodes of a saved graph (Equation 5), best first: cosine, place, first line.
+
+    The HNSW index is kept in `folder`.
+    """
+    kind = KINDS.get_or_fail(unit)
+    graph = disk.load(folder)
+    nodes = graph.first_of_each_text(kind)
+    if not len(nodes):
+        units = ", ".join(KINDS)
+        raise UserError(f"the graph in {folder} has no {unit} nodes; choose another --unit: {units}")
+    vectors = encoder.encode(graph.payloads(nodes))
+    path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
+    kept = index == "hnsw" and path.exists()
+    searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
+    if isinstance(searcher, HNSWIndex) and not kept:
+        searcher.save(path)
+    positions, cosines = searcher.search(encoder.encode([query]), top)
+    for position, cosine in zip(positions[0].tolist(), cosines[0].tolist(), strict=True):
+        if position >= 0:  # an approximate search may find fewer than it is asked for
+            yield f"{cosine:.3f}  {graph.where(nodes[position])}  {first_line(graph, nodes[position])}"

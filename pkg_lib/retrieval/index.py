@@ -1,8 +1,4 @@
-"""Nearest neighbours by cosine (Equation 5): FAISS over unit vectors, exact or by a graph (HNSW).
-
-`search(queries [q, d], k)` gives (positions int64 [q, k], cosines float32 [q, k]), best first. HNSW is for
-hundreds of thousands of nodes, where a query takes less than a millisecond.
-"""
+"""Nearest neighbours by cosine (Equation 5): FAISS over unit vectors, exact or by a graph (HNSW)."""
 
 from __future__ import annotations
 
@@ -26,23 +22,21 @@ class FlatIndex:
         self.index.add(np.ascontiguousarray(vectors, np.float32))
 
     def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """(positions int64 [q, k], cosines float32 [q, k]), best first, for queries [q, d]."""
         queries = np.ascontiguousarray(queries, np.float32)
         scores, positions = self.index.search(queries, min(k, self.index.ntotal))
         return positions, scores
 
 
 class HNSWIndex(FlatIndex):
-    """Approximate (Malkov and Yashunin 2016). Where fewer than k are found, the position is -1.
-
-    Vectors are added by one thread: several would link them in an order that differs from run to run.
-    """
+    """Approximate (Malkov and Yashunin 2016), for very many nodes; position -1: fewer than k found."""
 
     def __init__(self, vectors: np.ndarray, ef_construction: int = EF_CONSTRUCTION) -> None:
         self.index = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
         self.index.hnsw.efConstruction = ef_construction
         self.index.hnsw.efSearch = EF_SEARCH
         threads = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(1)
+        faiss.omp_set_num_threads(1)  # several would link them in an order that differs from run to run
         try:
             self.index.add(np.ascontiguousarray(vectors, np.float32))
         finally:

@@ -1,7 +1,4 @@
-"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q.
-
-The paper's form always drops one; in the guarded form the whole node competes with its prunings.
-"""
+"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ class Pruned:
 
 
 def without(graph: PKG, node: int, branch: int) -> str:
-    """phi(G minus T_u): the node's lines without the branch's lines.
-
-    A suite that the removal leaves empty gets a `pass`, so that the text parses where the original did.
-    """
+    """phi(G minus T_u): the node's lines without the branch's; a suite left empty gets a `pass`, to parse."""
     lines = graph.payload(node).split("\n")
     start, stop = graph.first[branch] - graph.first[node], graph.last[branch] - graph.first[node] + 1
     rest = "\n".join(lines[:start] + lines[stop:])
@@ -51,7 +45,6 @@ def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, whole:
 
 
 def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, guarded: bool = False) -> Pruned:
-    """Equation 7 for one retrieved node; without `guarded` a branch is always removed where there is one."""
-    # The first among equals: the whole node, then the first branch.
+    """Equation 7 for one node, which `guarded` lets compete as a whole; the first among equals wins."""
     best = max(choices(graph, node, query, embedder, guarded), key=lambda p: p.score)
     return replace(best, text=textwrap.dedent(best.text))

@@ -1,12 +1,13 @@
 """Retrieval quality: nDCG, precision and recall, with scores of one chunking mapped onto another's chunks.
 
-Rankings of different corpora cannot be compared. Appendix A.2 of cAST: every line inherits the score of its
-chunk, and a baseline chunk's score is aggregated from its lines. The paper does not say how: mean or max.
+Appendix A.2 of cAST: every line inherits the score of its chunk, and a baseline chunk's score is aggregated
+from its lines. The paper does not say how: mean or max.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 
 import ir_measures
 import numpy as np
@@ -47,19 +48,14 @@ def map_scores(
 
 def relevant(chunks: Sequence[Chunk], gold: Iterable[Span]) -> set[int]:
     """Positions of the chunks that share a line with a gold span, as CodeRAG-Bench marks them."""
-    spans = list(gold)
-    return {
-        i
-        for i, c in enumerate(chunks)
-        if any(c.document == name and c.first <= last and first <= c.last for name, first, last in spans)
-    }
+    pairs = product(enumerate(chunks), gold)
+    return {i for (i, c), (name, a, b) in pairs if c.document == name and c.first <= b and a <= c.last}
 
 
 def evaluate(scores: np.ndarray, golds: Sequence[set[int]]) -> pd.DataFrame:
-    """Scores [q, m] and the relevant positions of each query -> a row a query: MEASURES.
+    """Scores [q, m] and the relevant positions of each query -> a row of MEASURES a query, NaN without any.
 
-    Equal scores are ranked in the order of the corpus; a chunk without a score (NaN) is not retrieved. A
-    query without anything relevant is not measured: its row is NaN.
+    Equal scores are ranked in the order of the corpus; a chunk without a score (NaN) is not retrieved.
     """
     golds = {str(i): {str(p): 1 for p in gold} for i, gold in enumerate(golds) if gold}
     run = {q: _ranked(scores[int(q)]) for q in golds}

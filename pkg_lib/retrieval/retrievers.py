@@ -1,8 +1,4 @@
-"""The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5).
-
-A context longer than CONTEXT_CHARS is cut at a line end: rows of a source corpus are whole files, far longer
-than the answers of PythonAlpaca (349 tokens on average in Table 9).
-"""
+"""The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5)."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import prune
 
 log = logging.getLogger(__name__)
-CONTEXT_CHARS = 2000
+CONTEXT_CHARS = 2000  # rows of source are whole files, far longer than PythonAlpaca's 349 tokens (Table 9)
 
 
 @dataclass
@@ -44,7 +40,6 @@ class Knowledge:
         return graph
 
     def build(self) -> PKG:
-        """The code-centric graph."""
         return build(self.documents)
 
     @cached_property
@@ -59,7 +54,6 @@ class TextKnowledge(Knowledge):
     structure: Callable[[list[Document]], list[Structured]] | None = None
 
     def build(self) -> PKG:
-        """The text-centric graph."""
         from pkg_lib.graph.text.structure import structured  # docutils is not needed for a corpus of code
 
         return build_text(self.documents, (self.structure or structured)(self.documents))
@@ -78,6 +72,13 @@ def require(units: int, column: str, kind: str) -> None:
     if not units:
         nothing = f"column {column} has nothing to retrieve; choose another --corpus"
         raise UserError(f"the corpus has no {kind}, so {nothing}")
+
+
+def place(graph: PKG, node: int) -> str:
+    """The `source` of a context: document:first-last of code, document#path of a leaf of text."""
+    if graph.type[node] != PATHVALUE:
+        return graph.where(node)
+    return f"{graph.documents[graph.document[node]]}#{deserialize(graph.payload(node))[0]}"
 
 
 class NoRetrieval:
@@ -108,16 +109,14 @@ class BM25Rows:
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such units."""
         require(len(self.units), self.column, self.unit)
-        positions, scores = self.search([text for _, text in self.units], [t.prompt for t in tasks])
-        best = zip(tasks, positions[:, 0].tolist(), scores[:, 0].tolist(), strict=True)
-        return [self._context(*b) for b in best]
+        best = self.search([text for _, text in self.units], [t.prompt for t in tasks])
+        return [self._context(t.id, int(p), float(s)) for t, (p,), (s,) in zip(tasks, *best, strict=True)]
 
-    def _context(self, task: Task, position: int, score: float) -> Context:
+    def _context(self, task: str, position: int, score: float) -> Context:
         if self.column != "Dense" and score <= 0:
-            return Context(task.id, self.column, "")  # no word of the task is in the corpus
-        source, text = self.units[position]
-        text, truncated = cut(text)
-        return Context(task.id, self.column, text, source, score, truncated=truncated)
+            return Context(task, self.column, "")  # no word of the task is in the corpus
+        source, (text, truncated) = self.units[position][0], cut(self.units[position][1])
+        return Context(task, self.column, text, source, score, truncated=truncated)
 
 
 class FuncBM25(BM25Rows):
@@ -132,7 +131,7 @@ class FuncBM25(BM25Rows):
 
 
 class DenseRows(BM25Rows):
-    """Cosine between the task and whole rows (the paper's VoyageEmb)."""
+    """Cosine between task and row (the paper's VoyageEmb)."""
 
     column = "Dense"
 
@@ -144,8 +143,7 @@ class DenseRows(BM25Rows):
 class GraphNodes:
     """Equation 5 over one node type, then pruning (Equations 6, 7 and 9), `guarded` or not.
 
-    `calls` characters at most are spent on the functions that the text calls (augment.py); `augmented` says
-    by task which were added and which could not be.
+    `calls` limits the characters of called functions (augment.py), which `augmented` names by task.
     """
 
     column, kind = "", -1
@@ -197,12 +195,11 @@ class BlockPKG(GraphNodes):
 
 
 class JsonPKG(GraphNodes):
-    """Equations 5 and 8 over PATHVALUE nodes: the nearest leaf, unpruned; `source` is document#path."""
+    """Equations 5 and 8 over PATHVALUE nodes: the nearest leaf, unpruned."""
 
     column, kind = "JSON-PKG", PATHVALUE
 
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
-        graph, payload = self.knowledge.graph, self.knowledge.graph.payload(node)
-        source = f"{graph.documents[graph.document[node]]}#{deserialize(payload)[0]}"
-        text, truncated = cut(payload)
+        text, truncated = cut(self.knowledge.graph.payload(node))
+        source = place(self.knowledge.graph, node)
         return Context(task.id, self.column, text, source, score, truncated=truncated)

@@ -1,7 +1,4 @@
-"""From a stored context back to where it stands: the document, the node, the branch that pruning took out.
-
-Only the document that `source` names becomes a graph; what gives the stored digest again is meant.
-"""
+"""From a stored context back to its node; only its document becomes a graph, the stored digest decides."""
 
 from __future__ import annotations
 
@@ -11,21 +8,19 @@ from dataclasses import dataclass
 
 from pkg_lib.core.types import Context, Document, UserError, digest
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
-from pkg_lib.graph.text.documents import Structured, build_text, deserialize
+from pkg_lib.graph.text.documents import Structured, build_text
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.prune import without
-from pkg_lib.retrieval.retrievers import cut
+from pkg_lib.retrieval.retrievers import cut, place
 
 KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK, "JSON-PKG": PATHVALUE}
+PRUNED = ("Func-PKG", "Block-PKG")
 Structure = Callable[[list[Document]], list[Structured]]
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A context as its corpus gives it: `text` as it stood in the prompt; without a graph it is a whole row.
-
-    `graph` is that of the document, `node` the retrieved one and `removed` the pruned branch (-1: none).
-    """
+    """A context as its corpus gives it: a whole row, or a `node` without the `removed` branch (-1: none)."""
 
     text: str
     graph: PKG | None = None
@@ -44,9 +39,9 @@ class Traced:
         """(number, text, whether pruning took it out) of each line of the node in its document."""
         if self.graph is None:
             return []
-        graph, removed = self.graph, self.removed
-        pruned = range(int(graph.first[removed]), int(graph.last[removed]) + 1) if removed >= 0 else ()
-        numbered = enumerate(graph.payload(self.node).split("\n"), int(graph.first[self.node]))
+        first, last, removed = self.graph.first, self.graph.last, self.removed
+        pruned = range(int(first[removed]), int(last[removed]) + 1) if removed >= 0 else ()
+        numbered = enumerate(self.graph.payload(self.node).split("\n"), int(first[self.node]))
         return [(number, line, number in pruned) for number, line in numbered]
 
 
@@ -61,30 +56,23 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
         name = source.rpartition(":")[0]
     if name not in documents:
         raise UserError(f"the corpus at hand has no {name}")
-    document = documents[name]
+    document = [documents[name]]
     if kind is None:
-        candidates = (Traced(text) for text in (document.text, cut(document.text)[0]))
-    elif kind == PATHVALUE:
-        candidates = _leaves(context, build_text([document], structure([document])))
+        candidates = (Traced(text) for text in (document[0].text, cut(document[0].text)[0]))
     else:
-        candidates = _nodes(context, build([document]))
+        graph = build_text(document, structure(document)) if kind == PATHVALUE else build(document)
+        candidates = _nodes(context, graph, kind)
     for traced in candidates:
         if digest(traced.text) == context.sha256:
             return traced
     raise UserError(f"{source} does not read here as it did: another version of the corpus")
 
 
-def _nodes(context: Context, graph: PKG) -> Iterator[Traced]:
-    for node in graph.of_type(KINDS[context.column]).tolist():
-        if graph.where(node) == context.source:
+def _nodes(context: Context, graph: PKG, kind: int) -> Iterator[Traced]:
+    for node in graph.of_type(kind).tolist():
+        if place(graph, node) == context.source:
             children = {f"{graph.first[c]}-{graph.last[c]}": int(c) for c in graph.children(node)[::-1]}
             branch = children.get(context.pruned, -1)
             text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
-            text = text if context.column == "Func-BM25" else textwrap.dedent(text)  # as the column does
+            text = textwrap.dedent(text) if context.column in PRUNED else text  # as the column does
             yield Traced(cut(text)[0], graph, node, branch)
-
-
-def _leaves(context: Context, graph: PKG) -> Iterator[Traced]:
-    for node in graph.of_type(PATHVALUE).tolist():
-        if f"{graph.documents[0]}#{deserialize(graph.payload(node))[0]}" == context.source:
-            yield Traced(cut(graph.payload(node))[0], graph, node)

@@ -6,8 +6,7 @@ import pytest
 
 from pkg_lib.analysis.tables import DASH
 from pkg_lib.core.types import Outcome
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.waterfall import TaskRecord
+from pkg_lib.experiment.run import STAGES, Run
 from tests.golden import copy_inputs
 
 PASSED, UNKNOWN = Outcome("passed"), Outcome("not_measured")
@@ -37,7 +36,8 @@ def shown(tmp_path, monkeypatch):
         def records(self, column):
             answers = {"passed": (True,) * 5, "failed": (True,) * 3 + (False,) * 2}
             stages = {"not_measured": (True,) * 4 + (None,)} | answers
-            return [TaskRecord(t, None, None, *stages[o.status]) for t, o in self.outcomes(column).items()]
+            way = {t: (None, None, *stages[o.status]) for t, o in self.outcomes(column).items()}
+            return pd.DataFrame.from_dict(way, orient="index", columns=STAGES).astype("boolean")
 
         def verdicts(self, columns):
             passed = {"passed": True, "failed": False, "not_measured": pd.NA}

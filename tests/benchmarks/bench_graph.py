@@ -38,9 +38,8 @@ from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document
 from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph import disk
-from pkg_lib.graph.code import functions_of
+from pkg_lib.graph.code import UNPARSABLE, functions_of
 from pkg_lib.graph.graph_ledger import ledger
-from pkg_lib.graph.nodes import UNPARSABLE
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG, build
 from pkg_lib.papers.pkg.cost import table8_rows
 from pkg_lib.retrieval.embed import Embedder

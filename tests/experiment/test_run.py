@@ -19,8 +19,7 @@ from pkg_lib.data.corpora import load_corpus
 from pkg_lib.data.published import context_id
 from pkg_lib.experiment import forecast
 from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
-from pkg_lib.experiment.select import SELECTED
+from pkg_lib.experiment.run import SELECTED, Run
 from pkg_lib.experiment.study import MODEL, STUDY
 from pkg_lib.retrieval.columns import columns_of
 from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
@@ -62,7 +61,7 @@ def test_verdicts_cover_every_task_and_column(run):
     assert list(frame) == [*columns_of("textbook"), *SELECTED] and frame.notna().all(axis=None)
     assert list(frame.index) == [t.id for t in run.tasks]
     assert (frame["Ideal"] == frame[list(columns_of("textbook"))].any(axis=1)).all()
-    chosen = run.reranked()
+    chosen = {task: row["chosen"] for task, row in run.selections().items()}
     assert all(frame.at[task, "Reranked"] == frame.at[task, chosen[task]] for task in frame.index)
 
 
@@ -71,7 +70,7 @@ def test_reading_writes_and_executes_nothing(run, monkeypatch):
     monkeypatch.setattr("pkg_lib.experiment.prepare.run_jobs", lambda *a, **k: pytest.fail("executed"))
     shutil.rmtree(run.results / "evaluations")
     before = {p: p.stat().st_mtime_ns for p in run.results.rglob("*")}
-    assert run.verdicts().isna().all(axis=None) and run.reranked() == {}
+    assert run.verdicts().isna().all(axis=None) and run.selections() == {}
     assert all(series.empty for series in run.controls().values())
     assert {p: p.stat().st_mtime_ns for p in run.results.rglob("*")} == before
 
@@ -283,7 +282,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
 
 
 @pytest.mark.skipif(
-    mbpp.DIRECTORY not in os.environ, reason=f"{mbpp.DIRECTORY} names no directory with mbpp.jsonl"
+    mbpp.DATA.variable not in os.environ, reason=f"{mbpp.DATA.variable} names no directory with mbpp.jsonl"
 )
 def test_hidden_contexts_find_no_completion_of_another_benchmark_with_the_same_ids(committed):
     """`mbpp-signature` asks for the tasks of `mbpp` in other words; the empty context is the same in both."""

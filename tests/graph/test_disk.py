@@ -37,20 +37,16 @@ def test_round_trip_keeps_what_was_skipped_and_names_that_are_no_utf8(tmp_path):
     assert graph.skipped[0][0] == "bad" and graph.meta == {"corpus": "x"}
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-40])
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("damage", [truncate, flip, lambda path: path.write_text("")])
+@pytest.mark.parametrize("damage", [lambda data: data[:-40], flip, lambda data: b""])
 def test_a_damaged_file_is_named_and_replaced(tmp_path, damage):
     disk.save(build([A, B]), tmp_path)
-    damage(tmp_path / disk.GRAPH)
+    path = tmp_path / disk.GRAPH
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match=r"graph-6\S+ is damaged .*; delete the directory and build it again"):
         disk.load(tmp_path)
     disk.save(build([B]), tmp_path)
@@ -60,7 +56,6 @@ def test_a_damaged_file_is_named_and_replaced(tmp_path, damage):
 def test_no_graph_and_a_directory_that_cannot_be_written(tmp_path):
     with pytest.raises(UserError, match=r"no graph in .*/nowhere"):
         disk.load(tmp_path / "nowhere")
-    assert not (tmp_path / "nowhere").exists()
     disk.save(build([A]), tmp_path)
     with pytest.raises(UserError, match="cannot write the graph"):
         disk.save(build([A]), tmp_path / disk.GRAPH / "g")
@@ -73,19 +68,15 @@ def test_an_index_is_that_of_the_payloads(tmp_path):
         (tmp_path / f"index-{disk.payloads_digest(build(documents).texts)}.words").touch()
 
 
-class Stop(Exception):
-    """The process ends here."""
-
-
 @pytest.mark.parametrize(("owner", "call"), [(Path, "replace"), (disk.os, "fsync")])
 def test_a_crash_leaves_the_last_complete_version(tmp_path, monkeypatch, owner, call):
     first, whole = build([A]), build([A, B])
     disk.save(first, tmp_path)
 
     def stops(*arguments):
-        raise Stop
+        raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(Stop):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(owner, call, stops)
         disk.save(whole, tmp_path)
     assert disk.load(tmp_path).equals(first)

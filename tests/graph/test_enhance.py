@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+import textwrap
 
 import pytest
-import torch
 
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, Request, Task, UserError, digest
-from pkg_lib.generation.backends import TransformersBackend
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.graph import enhance
 from pkg_lib.graph.enhance import Unfit, candidates, enhanced_payloads, hole, judge
@@ -22,34 +21,27 @@ from tests.fakes import FakeBackend
 QWEN = enhance.FAMILIES["qwen2.5-coder"]
 MODEL = "qwen2.5-coder-0.5b-instruct"
 D = '"""D."""'
-LONG_SIGNATURE = "def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n{}    return x"
-PLACES = {  # {} is where the line of the docstring goes
-    "method": "    def f(self):\n{}        return 1",
-    "signature over lines": LONG_SIGNATURE,
-    "decorated": "@a\n@b(1)\ndef f():\n{}    pass",
-    "comment and gap": "def f():  # c\n{}\n    # why\n    x",
-    "decorated first statement": "def f():\n{}    @a\n    def g(): pass",
-    "string in column 0": "    def f(self):\n{}        x = '''\na'''",
-    "f-string first": 'def f():\n{}    f"x"',
-}
+PLACES = [  # {} is where the line of the docstring goes
+    "    def f(self):\n        {}return 1",
+    "\tdef f(self):\n\t\t{}return 1",
+    "def f(\n    x,  # why\n    # and\n    y=(1,\n2),\n) -> int:\n    {}return x",
+    "@a\n@b(1)\ndef f():\n    {}pass",
+    "def f():  # c\n    {}# why\n    x",
+    "def f():\n    {}@a\n    def g(): pass",
+    "    def f(self):\n        {}x = '''\na'''",
+    'def f():\n    {}f"x"',
+]
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES)
 def test_where_the_docstring_goes(place):
-    indent = "        " if place[0] == " " else "    "
-    assert hole(place.replace("{}", "")).fill("D.") == place.replace("{}", f"{indent}{D}\n")
+    indent = re.search(r"[ \t]*(?={})", place)[0]
+    assert hole(place.replace("{}", "")).fill("D.") == place.replace("{}", f"{D}\n{indent}")
 
 
-@pytest.mark.parametrize(
-    ("payload", "expected"),
-    [
-        ("def f(): return 1", f"def f():\n    {D}\n    return 1"),
-        ("def f(é='ü:'): return é", f"def f(é='ü:'):\n    {D}\n    return é"),
-        ("\tdef f(self):\n\t\treturn 1", f"\tdef f(self):\n\t\t{D}\n\t\treturn 1"),
-    ],
-)
-def test_a_function_in_one_line_and_one_with_tabs(payload, expected):
-    assert hole(payload).fill("D.") == expected
+@pytest.mark.parametrize("signature", ["def f():", "def f(é='ü:'):"])
+def test_a_function_in_one_line(signature):
+    assert hole(f"{signature} return 1").fill("D.") == f"{signature}\n    {D}\n    return 1"
 
 
 @pytest.mark.parametrize(
@@ -71,11 +63,6 @@ def test_functions_that_are_not_asked_for(payload, reason):
         hole(payload)
 
 
-def function(text: str) -> ast.FunctionDef:
-    tree = ast.parse("if 1:\n" + text if text[:1].isspace() else text).body[0]
-    return tree.body[0] if text[:1].isspace() else tree
-
-
 def test_functions_of_the_textbook(textbook):
     graph = textbook[1]
     holes, skipped = candidates(graph)
@@ -83,15 +70,14 @@ def test_functions_of_the_textbook(textbook):
     assert len(holes) > 100 and set(skipped) == {"has a docstring", "same text as another"}
     for sha, (node, place) in holes.items():
         assert digest(graph.payload(node)) == sha and place.payload == graph.payload(node)
-        new, old = function(place.fill("Does it.")), function(place.payload)
+        new, old = (ast.parse(textwrap.dedent(t)).body[0] for t in (place.fill("Does it."), place.payload))
         assert ast.get_docstring(new, clean=False) == "Does it." and ast.get_docstring(old) is None
         del new.body[0]
         assert ast.dump(new) == ast.dump(old)
 
 
 MEAN = "def f(items):\n    return sum(items) / len(items)"
-PARAMETER = "The mean.\n\n    :param items: numbers"
-DOCTEST = "Gives the 'mean'\n    >>> f([1])\n    1.0"
+DOCTEST = "Gives the 'mean'\n\n    >>> f([1])\n    1.0"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +87,6 @@ DOCTEST = "Gives the 'mean'\n    >>> f([1])\n    1.0"
         ('The mean."""\n    return 0', "end", "The mean."),
         ("The mean.<|endoftext|>def g(): pass", "end", "The mean."),
         ("\n    The mean.\n    ", "end", "\n    The mean.\n    "),
-        (PARAMETER, "end", f"{PARAMETER}\n    "),
         (DOCTEST, "end", f"{DOCTEST}\n    "),
         ('Gives the "mean"', "end", 'Gives the "mean" '),
         ("", "end", "rejected: empty"),
@@ -129,17 +114,14 @@ def test_what_is_taken(raw, finish, expected):
     assert taken == expected
 
 
-def test_code_that_would_change_is_rejected():
-    with pytest.raises(Unfit, match="the code would change"):
-        hole("def f():\n    return 1").fill('D."""\n    x = 1\n    """E.')
-
-
 def test_prompts_and_their_end():
     place, head = hole("def f():\n    return 1"), '<|fim_prefix|>def f():\n    """<|fim_suffix|>'
     assert place.prompt(QWEN, "closed") == f'{head}"""\n    return 1<|fim_middle|>'
     assert place.prompt(QWEN, "open") == f"{head}\n    return 1<|fim_middle|>"
     starcoder = enhance.Hole("", "a", "b").prompt(enhance.fim_of("starcoder2-7b"), "closed")
     assert starcoder == "<fim_prefix>a<fim_suffix>b<fim_middle>"
+    with pytest.raises(Unfit, match="the code would change"):
+        place.fill('D."""\n    x = 1\n    """E.')
     texts = ('The end."""', "The end.<|fim_pad|>", 'The "end".')
     assert [enhance.closed(text, QWEN) for text in texts] == [True, True, False]
 
@@ -159,7 +141,6 @@ def named(request: Request) -> str:
 
 
 def table(stop=None) -> FakeBackend:
-    """Answers by function name."""
     return FakeBackend(lambda request: ANSWERS[named(request)], stop)
 
 
@@ -187,8 +168,8 @@ def test_a_run_and_its_log(corpus, tmp_path):
     assert sorted(asked) == ["empty", "empty", "mean", "size"] and asked[-1] == "empty"
     (path,) = tmp_path.glob("enhanced/*/*.log.json")
     assert json.loads(path.read_text()) == log and log["revision"].startswith("gguf-sha256-")
-    reasons = {(r["name"], r["form"]): r["reason"] for r in rows_of(corpus, tmp_path)}
-    assert [reasons[name, "closed"] for name in ("mean", "size", "empty")] == ["", "", "empty"]
+    reasons = {r["name"]: r["reason"] for r in rows_of(corpus, tmp_path) if r["form"] == "closed"}
+    assert reasons == {"mean": "", "size": "", "empty": "empty"}
 
 
 def test_a_run_resumes_and_what_is_stored_is_judged_again(corpus, tmp_path):
@@ -266,18 +247,3 @@ def test_the_change_over_a_benchmark_is_kept_beside_the_docstrings(corpus, tmp_p
     assert {name: log[name] for name in counts} == counts and log["mean_cosine_rise"] > 0
     (path,) = tmp_path.glob("enhanced/*/*.humaneval.change.json")
     assert json.loads(path.read_text()) == log
-
-
-def test_a_backend_stops_at_the_limit_and_where_it_is_told(tiny_model):
-    backend = TransformersBackend(tiny_model, slots=2, dtype=torch.float32, chat=False, max_new_tokens=7)
-    backend.ends = set()
-    requests = [Request(str(i), "<|fim_prefix|>" + "ab" * i, "") for i in range(1, 4)]
-
-    def ends() -> list[tuple[int, str]]:
-        rows = []
-        backend.generate(requests, lambda row, raw, finish: rows.append((len(row.tokens), finish)))
-        return rows
-
-    assert ends() == [(7, "length")] * 3
-    backend.stop = lambda text: len(backend.tokenizer(text)["input_ids"]) >= 3
-    assert all(count <= 7 and finish == "settled" for count, finish in ends())

@@ -8,8 +8,7 @@ import pytest
 from pkg_lib.core.types import UserError
 from pkg_lib.data.questions import Question
 from pkg_lib.graph.types.java import facts_of
-from pkg_lib.graph.types.listing import graph_of as published
-from pkg_lib.graph.types.resolve import graph_of
+from pkg_lib.graph.types.resolve import graph_of, published
 from pkg_lib.papers.dkb.measurement import paired, reached_types, scores
 from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, Budget, ContextPart, Gathered, Pipeline, RankedText
 from pkg_lib.papers.dkb.splitter import chunks_of

@@ -59,7 +59,7 @@ def test_bad_files_are_named_and_the_rest_goes_on(tree):
     skipped = {name: reason for name, (_, reason) in BAD.items()} | {"Pipe.java": "no regular file"}
     assert dict(built.skipped) == skipped and len(built.files) == 10
     assert dict(built.remarks) == {name: remark for name, (_, remark) in ODD.items()}
-    assert "skipped: 1 empty (Empty.java)" in lines(built)
+    assert "skipped, empty: 1 (Empty.java)" in lines(built)
 
 
 def test_links_are_named_and_not_followed(tree):

@@ -9,7 +9,7 @@ import pytest
 
 from pkg_lib.graph.types.build import build
 from pkg_lib.graph.types.java import facts_of
-from pkg_lib.graph.types.listing import graph_of
+from pkg_lib.graph.types.resolve import published
 from typegraph.listing import listing
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
@@ -27,7 +27,7 @@ def test_the_shop_as_the_listing_builds_it():
 
 def graph(*sources, **files):
     files |= {f"{n}.java": source for n, source in enumerate(sources)}
-    return graph_of({name: facts_of(source.encode()) for name, source in files.items()})
+    return published({name: facts_of(source.encode()) for name, source in files.items()})
 
 
 @pytest.mark.parametrize(

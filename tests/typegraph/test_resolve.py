@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.graph.types import listing as published
 from pkg_lib.graph.types.java import facts_of
-from pkg_lib.graph.types.resolve import graph_of
+from pkg_lib.graph.types.resolve import graph_of, published
 
 
 def resolved(*sources, extra=(), **files):
@@ -201,6 +200,6 @@ def test_every_reference_means_the_type_that_it_was_made_for(project):
     whole, backwards = resolved(**files), resolved(**dict(reversed(files.items())))
     assert edges(whole) == expected and backwards.graph.edges == whole.graph.edges
     assert list(backwards.graph.nodes) == list(whole.graph.nodes)
-    merged = published.graph_of({name: facts_of(source.encode()) for name, source in files.items()})
+    merged = published({name: facts_of(source.encode()) for name, source in files.items()})
     assert set(merged.nodes) == {n.simple for n in whole.graph.nodes.values()}
     assert all(a in merged.nodes and b in merged.nodes for a, b in merged.edges)

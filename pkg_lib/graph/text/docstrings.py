@@ -4,8 +4,7 @@
                            "parameters": [{"name": "x", "type": "array_like", "description": "..."}],
                            "notes": {...}, "examples": [{"explanation": "...", "code": ">>> ..."}]}}
 
-Nothing is left out: a section whose title is not known is prose, that is reStructuredText; a line of a list
-that has no form is the description of an entry.
+A section whose title is not known is prose, that is reStructuredText; nothing is left out.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _GOOGLE_TYPED = re.compile(r"([\w.\[\], |]+?):(?:\s+|$)(.*)", re.S)
 
 
 def sections_of(document: Document) -> dict[str, Any]:
-    """The JSON of a document: signature, empty line, docstring. Raises Rejected for what is none."""
+    """The JSON of a document: signature, empty line, docstring. Raises Rejected."""
     if document.kind != "docstring":
         raise Rejected(f"no docstring: kind {document.kind}")
     signature, _, body = document.text.partition("\n\n")

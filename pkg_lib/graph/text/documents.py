@@ -1,9 +1,8 @@
 """JSON -> PATH and PATHVALUE nodes with JSON_CHILD edges (Section 3.1.2, Equation 3), without loss.
 
-One tree a document: an object or array is a PATH node, its payload its path; a primitive a PATHVALUE leaf,
-`path = Lists/examples[0]/code ; value = ...`. Beyond the paper, null is a primitive, and an empty object or
-array a leaf. In a key "~", "/", "[" and ";" are written ~0 to ~3 (as in RFC 6901), the empty key is ~4. A
-string that would read as another value (`true`, `12`) or starts with a quotation mark is a JSON string.
+An object or array is a PATH node, its payload its path; a primitive, null or empty one a PATHVALUE leaf,
+`path = Lists/examples[0]/code ; value = ...`. In a key "~", "/", "[" and ";" are written ~0 to ~3 (as in RFC
+6901), the empty key is ~4; a string that would read as another value (`true`, `12`, `"a`) is a JSON string.
 """
 
 from __future__ import annotations
@@ -63,11 +62,10 @@ def parse_json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        twice = next(k for k, n in Counter(k for k, _ in pairs).items() if n > 1)
-        raise Rejected(f"duplicate key: {twice[:60]!a}")
-    return value
+    for key, times in Counter(key for key, _ in pairs).items():
+        if times > 1:
+            raise Rejected(f"duplicate key: {key[:60]!a}")
+    return dict(pairs)
 
 
 def extend(path: str, step: Step) -> str:
@@ -80,11 +78,8 @@ def extend(path: str, step: Step) -> str:
 
 def steps(path: str) -> list[Step]:
     """The keys (str) and positions (int) of a path, from the root."""
-    return [int(m[1]) if m[1] else _ESCAPE.sub(_plain, m[2]) for m in _STEP.finditer(path)]
-
-
-def _plain(escape: re.Match[str]) -> str:
-    return _PLAIN[int(escape[1])]
+    found = _STEP.finditer(path)
+    return [int(m[1]) if m[1] else _ESCAPE.sub(lambda e: _PLAIN[int(e[1])], m[2]) for m in found]
 
 
 def serialize(path: str, value: Any) -> str:
@@ -102,10 +97,7 @@ def deserialize(payload: str) -> tuple[str, Any]:
 
 
 def tree(value: Any) -> list[Row]:
-    """The nodes of a JSON value in the text's order; JSON has no lines, so they are 0.
-
-    Raises Rejected for what a graph cannot hold: deep nesting, texts that are no UTF-8, infinite numbers.
-    """
+    """The nodes of a JSON value in the text's order, on line 0. Rejected for what a graph cannot hold."""
     rows: list[Row] = []
     stack: list[tuple[Any, str, int, int]] = [(value, "", -1, 0)]
     while stack:

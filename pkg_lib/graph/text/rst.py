@@ -1,9 +1,8 @@
 """reStructuredText -> a stream of headings, paragraphs and code, by docutils.
 
-Of what only Sphinx knows, a role is its text (`~a.b.c` is c, `!x` is x, `title <target>` is title); a code
-directive is code, an object description (`method:: list.append(x)`) a term with its text, and all others are
-the text inside; what only steers the build (`index`, `toctree`) is left out. Parts that docutils cannot read
-are kept as plain text.
+Of what only Sphinx knows, a role is its text (`~a.b.c` is c, `!x` is x, `title <target>` is title); an object
+description (`method:: list.append(x)`) is a term with its text; what only steers the build (`index`) is left
+out. Parts that docutils cannot read are kept as plain text.
 """
 
 from __future__ import annotations

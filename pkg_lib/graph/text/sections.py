@@ -1,7 +1,6 @@
 """Tutorial text -> a stream of headings, paragraphs and code; and a page cut into its sections.
 
-reStructuredText is read by docutils, Markdown is rendered to HTML by markdown-it, HTML is read by
-BeautifulSoup. Links, comments, images and navigation are left out; a table is a paragraph, one line a row.
+Links, comments, images and navigation are left out; a table is a paragraph, one line a row.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from pkg_lib.graph.text.rst import Event, plain
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.S)
 _HEADING = re.compile(r"h[1-6]")
 _LEFT_OUT = {*"script style head nav footer form button svg img template noscript".split()}
-_BLOCK = (
-    "address article aside blockquote body caption center dd details div dl dt fieldset figcaption".split()
-)
+_BLOCK = "address article aside blockquote body caption center dd details div dl dt fieldset".split()
+_BLOCK += ["figcaption"]
 _BLOCK += "figure h1 h2 h3 h4 h5 h6 header hr html li main ol p pre section summary table td th tr ul".split()
 
 
@@ -51,19 +49,14 @@ def _markdown_events(text: str) -> Iterator[Event]:
     return _html_events(_markdown().render(_FRONT_MATTER.sub("", text)))
 
 
-def main_html(page: str) -> str:
-    """The HTML of the page's own text, without the head and the navigation around it."""
-    return str(_main(page))
-
-
-def _main(page: str) -> Tag:
-    """The element with the page's own text, where the page marks one."""
+def main_part(page: str) -> Tag:
+    """The element with the page's own text, without the navigation around it, where the page marks one."""
     soup = BeautifulSoup(page, "html.parser")
     return soup.find(attrs={"role": "main"}) or soup.find("main") or soup.find("article") or soup
 
 
 def _html_events(text: str) -> Iterator[Event]:
-    main = _main(text)
+    main = main_part(text)
     for mark in main.select("a.headerlink, span.section-number"):
         mark.decompose()
     yield from _walk(main)
@@ -133,8 +126,7 @@ def _heads(text: str, kind: str) -> Iterator[Head]:
 def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
     """A page as (title, text) pieces that joined are the page; the first has no title.
 
-    That is the page up to `limit` characters, else what stands before its first subsection, and each of these
-    by the same rule. A section without subsections stays whole.
+    A section longer than `limit` characters is cut into what stands before its first subsection, and these.
     """
     heads = list(_heads(text, kind))
     if not heads or len(text) <= limit:

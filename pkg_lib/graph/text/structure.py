@@ -3,7 +3,7 @@
 headings    sections of reStructuredText, Markdown, HTML or plain text
 docstrings  the sections of numpydoc, Google and Sphinx docstrings
 
-The paper's way, a model that writes the JSON, is in llm.py; it needs a model, so it is none of these.
+The paper's way, a model that writes the JSON, is in data/structuring.py: it needs a model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pkg_lib.graph.text.sections import READERS, events
 
 
 def _by_headings(document: Document) -> dict[str, Any]:
-    """The sections of a tutorial. Raises Rejected."""
     if document.kind not in READERS:
         raise Rejected(f"no tutorial: kind {document.kind}")
     return compose(events(document))

@@ -1,7 +1,6 @@
 """Builds the type graph of a repository and says what was built: what `typegraph` prints.
 
-With a `store` (a file), what stands in each file is kept with the file's SHA-256: only changed files are
-parsed again.
+With a `store`, each file's facts are kept with its SHA-256: only changed files are parsed again.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -24,7 +22,7 @@ from pkg_lib.core.store import write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered as in_order
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.types import listing, resolve
+from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import VERSION, Facts, facts_of
 from pkg_lib.graph.types.scan import SUFFIX, JavaTree, reader, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
@@ -99,7 +97,7 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
     if mode == "resolved":
         resolution = resolve.graph_of(built.facts, extra)
     else:
-        resolution = resolve.Resolution(listing.graph_of(built.facts))
+        resolution = resolve.Resolution(resolve.published(built.facts))
     steps = {s: built.seconds[s] for s in ("scan", "parse")} | {"resolve": time.perf_counter() - start}
     return replace(built, resolution=resolution, seconds=steps | {"total": sum(steps.values())})
 
@@ -159,29 +157,27 @@ def _load(store: Path) -> Known:
 
 def save(graph: TypeGraph, path: Path) -> None:
     """Writes the graph as networkx' node-link JSON."""
-    write_text(path, json.dumps(nx.node_link_data(graph.nx(), edges="edges"), indent=1) + "\n")
+    write_text(path, json.dumps(nx.node_link_data(graph.digraph, edges="edges"), indent=1) + "\n")
 
 
 def lines(built: BuiltGraph) -> list[str]:
     """What was built, one figure a line; of what was skipped the first paths a reason."""
     graph, about = built.graph, built.resolution
     counts = {"nodes": graph.node_counts(), "edges": graph.edge_counts()}
+    counts |= {"type names": dict(about.references.most_common())} if about.references else {}
     text = [f"{shown(str(built.tree.root))}: {len(built.files):,} files, mode {graph.mode}"]
-    text += [f"{sum(part.values()):,} {word}: {_listed(part)}" for word, part in counts.items()]
-    text += [f"type names: {_listed(dict(about.references.most_common()))}"] if about.references else []
-    clashes = [f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous]
-    again = [f"{name} in {path}" for path, name in about.again]
-    cycles = [", ".join(group) for group in graph.cycles()]
-    rare = {"ambiguous": clashes, "cyclic inheritance": cycles, "declared in another file too": again}
-    for word, names in rare.items():
-        text += [f"{word}: {len(names):,} ({first_few(names)})"] if names else []
+    for word, part in counts.items():
+        names = ", ".join(f"{name} {n:,}" for name, n in part.items()) or "none"
+        text.append(f"{sum(part.values()):,} {word}: {names}")
+    odd = {
+        "ambiguous": [f"{name} in {path} is {' or '.join(which)}" for path, name, which in about.ambiguous],
+        "cyclic inheritance": [", ".join(group) for group in graph.cycles()],
+        "declared in another file too": [f"{name} in {path}" for path, name in about.again],
+    }
     for word, rows in {"skipped": built.skipped, "remarked": built.remarks}.items():
-        for reason, count in Counter(reason for _, reason in rows).most_common():
-            text.append(f"{word}: {count:,} {reason} ({first_few([p for p, r in rows if r == reason])})")
         text += [] if rows else [f"{word}: none"]
+        for path, reason in rows:
+            odd.setdefault(f"{word}, {reason}", []).append(path)
+    text += [f"{word}: {len(names):,} ({first_few(names)})" for word, names in odd.items() if names]
     times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
     return [*text, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {n:,}" for name, n in counts.items()) or "none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -21,10 +20,7 @@ def simple_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TypeNode:
-    """A type. `name`: with package and enclosing types in `resolved`, simple in `as-published`.
-
-    `path` is the defining file, lines count from 1 (0: unknown).
-    """
+    """A type. `name`: full in `resolved`, simple in `as-published`; lines count from 1 (0: unknown)."""
 
     name: str
     kind: str
@@ -39,7 +35,7 @@ class TypeNode:
 
 @dataclass
 class TypeGraph:
-    """Nodes by name; edges (source, target) -> labels. All is in sorted order, whatever the run."""
+    """Nodes by name; edges (source, target) -> labels; both in sorted order."""
 
     mode: str
     nodes: dict[str, TypeNode] = field(default_factory=dict)
@@ -54,12 +50,12 @@ class TypeGraph:
         return dict(sorted(Counter(label for labels in self.edges.values() for label in labels).items()))
 
     @cached_property
-    def successors(self) -> dict[str, list[str]]:
-        return _grouped(self.edges)
-
-    @cached_property
-    def predecessors(self) -> dict[str, list[str]]:
-        return _grouped((b, a) for a, b in self.edges)
+    def digraph(self) -> nx.DiGraph:
+        """For networkx, as in the paper: `type` and `path` of nodes, `relation` of edges."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from((n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values())
+        graph.add_edges_from((*pair, {"relation": " and ".join(of)}) for pair, of in self.edges.items())
+        return graph
 
     @cached_property
     def by_path(self) -> dict[str, list[TypeNode]]:
@@ -75,40 +71,20 @@ class TypeGraph:
     @cached_property
     def by_simple(self) -> dict[str, list[str]]:
         """Simple name -> the full names of its types."""
-        return _grouped((n.simple, n.name) for n in self.nodes.values())
+        names = sorted(self.nodes, key=simple_name)
+        return {simple: list(group) for simple, group in groupby(names, simple_name)}
 
     def within(self, start: str, depth: int, direction: str) -> list[str]:
-        """Succ or Pred(G, v, d) of Algorithm 1: types up to `depth` edges away, nearest first.
-
-        `direction`: "successors" or "predecessors".
-        """
-        adjacent, seen, edge = getattr(self, direction), {start: None}, [start]
-        while edge and depth > 0:
-            around = (n for v in edge for n in adjacent.get(v, ()))
-            edge, depth = list(dict.fromkeys(n for n in around if n not in seen)), depth - 1
-            seen |= dict.fromkeys(edge)
-        return list(seen)[1:]
+        """Succ ("successors") or Pred of Algorithm 1: types up to `depth` edges away, nearest first."""
+        graph = self.digraph if direction == "successors" else self.digraph.reverse(copy=False)
+        return list(nx.single_source_shortest_path_length(graph, start, depth))[1:]
 
     def cycles(self) -> list[list[str]]:
         """Groups of types that reach each other by inheritance, where Java allows none."""
         inherits = {"extends", "implements"}
         part = nx.DiGraph(pair for pair, labels in self.edges.items() if inherits & set(labels))
-        groups = [sorted(g) for g in nx.strongly_connected_components(part) if len(g) > 1]
-        return sorted(groups + [[a] for a, b in part.edges if a == b and not any(a in g for g in groups)])
-
-    def nx(self) -> nx.DiGraph:
-        """For networkx, as in the paper: `type` and `path` of nodes, `relation` of edges."""
-        view = nx.DiGraph()
-        view.add_nodes_from((n.name, {"type": n.kind, "path": n.path}) for n in self.nodes.values())
-        view.add_edges_from(
-            (a, b, {"relation": " and ".join(labels)}) for (a, b), labels in self.edges.items()
-        )
-        return view
-
-
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """First -> its seconds, all in sorted order."""
-    return {a: [b for _, b in group] for a, group in groupby(sorted(pairs), key=lambda pair: pair[0])}
+        groups = nx.strongly_connected_components(part)
+        return sorted(sorted(g) for g in groups if len(g) > 1 or part.has_edge(*g, *g))
 
 
 def ordered(mode: str, nodes: dict[str, TypeNode], edges: dict[tuple[str, str], set[str]]) -> TypeGraph:

@@ -17,8 +17,7 @@ from pkg_lib.chunking.stream import walk
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
 from pkg_lib.core.types import UserError, digest
-from pkg_lib.data.archives import unpacked
-from pkg_lib.data.packages import PACKAGES, PINNED, Package
+from pkg_lib.data.packages import PACKAGES, PINNED, Package, unpacked
 from pkg_lib.papers.cast import retrieval_quality
 from pkg_lib.papers.cast.context_columns import CHUNKERS
 from pkg_lib.papers.cast.function_bodies import FIELDS

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.source import encode
-from pkg_lib.core.types import Context
+from pkg_lib.core.types import Context, Document, UserError
 from pkg_lib.data.repoeval import RepoTask
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, fill, make_ranker, order
@@ -66,6 +66,10 @@ class Repositories:
     def __init__(self, files: Callable[[str], dict[str, str]], measure: Measure) -> None:
         self.measure = measure
         self.chunks = cache(lambda repository, name: chunked(CHUNKERS[name], files(repository)))
+
+    @property
+    def documents(self) -> list[Document]:
+        raise UserError("each task has a repository of its own; the stored source names the chunks")
 
     def column(self, *about: Any) -> ChunkRetriever:
         """The retriever of a column; `about` are its fields."""

@@ -6,7 +6,7 @@ Loaded with the plug-ins (core/registry.py), so that they stand in the same list
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import methodcaller
 from types import MappingProxyType
@@ -20,8 +20,7 @@ from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.code_match import match
 from pkg_lib.data.functions import as_task, functions
 from pkg_lib.data.packages import PACKAGES
-from pkg_lib.data.records import read_repository
-from pkg_lib.data.repoeval import NAME, VARIABLE, RepoTask, load_repoeval
+from pkg_lib.data.repoeval import DATA, NAME, RepoTask, load_repoeval
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.generator import Decoding
 from pkg_lib.papers.cast import body_prompts, repository_functions
@@ -79,7 +78,7 @@ class FunctionBodies(Benchmark):
         return (task.test,)
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
-        return asdict(match(solution, task.solution))
+        return match(solution, task.solution)
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class RepoEval(FunctionBodies):
 
     name = NAME
     title = "RepoEval, function level"
-    home = f"directory in {VARIABLE}"
+    home = DATA.home
     columns = ("None", "fixed-size, BM25", "cast, BM25")
     controls = MappingProxyType({})
 
@@ -149,7 +148,7 @@ class RepoEval(FunctionBodies):
         return self.first(load_repoeval(), SAMPLE)
 
     def files(self, repository: str) -> dict[str, str]:
-        return read_repository(VARIABLE, repository)
+        return DATA.repository(repository)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         return Outcome("not_measured", detail="RepoEval names no tests")

@@ -19,7 +19,6 @@ from pkg_lib.chunking.chunker import MAX_SIZE, Chunker
 from pkg_lib.core.store import versions, write_json, write_text
 from pkg_lib.data import swebench
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.records import read_repository
 from pkg_lib.data.repoeval import RepoTask, load_repoeval
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked
 from pkg_lib.retrieval.chunks import make_ranker
@@ -50,7 +49,7 @@ def _of_functions(tasks: Iterable[RepoTask], files: Callable[[str], dict[str, st
 def _of_swebench() -> Iterator[Repository]:
     """One repository a problem, since each is of a commit of its own."""
     for issue in swebench.load_swebench():
-        yield issue.id, read_repository(swebench.VARIABLE, issue.id), [(issue.id, issue.query, issue.gold)]
+        yield issue.id, swebench.DATA.repository(issue.id), [(issue.id, issue.query, issue.gold)]
 
 
 REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {

@@ -1,8 +1,7 @@
 """LLM-KB (Sections 6.2, 6.5.3, C.2): a model lists each file's class and dependencies, batch by batch.
 
 A file is processed when the answer names it, by path or else by file name; the rest is "SKIPPED/MISSED by
-LLM" (Listing 3). A processed file without a class has no record; records make the graph. The paper prints
-neither the batch size nor retries.
+LLM" (Listing 3). A processed file without a class has no record; records make the graph.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from posixpath import basename, normpath
 from typing import Any, NamedTuple
 
 from pkg_lib.core.types import Generation
+from pkg_lib.data.structuring import json_part
 from pkg_lib.generation.generator import Generator
-from pkg_lib.graph.text.llm import json_part
 from pkg_lib.graph.types.typegraph import TypeGraph, TypeNode, ordered
 
 TRUNCATED_AT = 15_000  # characters of a file, Listing 3
-BATCH = 4  # files a prompt
+BATCH = 4  # files a prompt; the paper prints neither this nor retries
 MAX_NEW_TOKENS = 700  # a record has about 60 tokens; a small model that repeats itself is cut here
 
 with Path(__file__).with_name("prompts.toml").open("rb") as file:
@@ -36,38 +35,30 @@ def fill(template: str, **values: str) -> str:
 
 
 class FileRecord(NamedTuple):
-    """What a model said of one file."""
-
     class_name: str
     dependencies: tuple[str, ...]
 
 
 @dataclass
 class Extraction:
-    """A repository's records by path, files that answers `named`, faults of answers and records.
-
-    `by_name` records named a file by its last part only; `identified` files were named so that no other one
-    of the batch is meant. `missing`: prompts, by their first file, that have no answer yet.
-    """
+    """A repository's records by path, and what became of the answers."""
 
     files: list[str]
     records: dict[str, FileRecord] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
-    identified: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)  # files
+    identified: set[str] = field(default_factory=set)  # of them those where no other of the batch is meant
     faults: Counter[str] = field(default_factory=Counter)
     answers: list[Generation] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)
-    by_name: int = 0
-    retried: int = 0
+    missing: dict[str, str] = field(default_factory=dict)  # first file -> prompt without an answer
+    by_name: int = 0  # records that named a file by its last part only
 
     @property
     def skipped(self) -> list[str]:
-        """The files that Listing 3 reports."""
         return [f for f in self.files if f not in self.named]
 
     @property
     def success_rate(self) -> float:
-        """Equation 6, over file names as the paper counts them: skipped files with the same name are one."""
+        """Equation 6, over file names as the paper counts: skipped files of one name are one."""
         return (len(self.files) - len(set(map(basename, self.skipped)))) / len(self.files)
 
     @property
@@ -76,8 +67,8 @@ class Extraction:
         return {(r.class_name, d) for r in self.records.values() for d in r.dependencies}
 
     def graph(self) -> TypeGraph:
-        """Nodes are extracted class names, of two files with one name the first counts; a dependency that no
-        record has is left out (the paper's "graph cleaning", which it does not describe)."""
+        """Nodes are extracted class names, the first file's of several; other dependencies are left out (the
+        paper's "graph cleaning")."""
         paths = [path for path in reversed(self.files) if path in self.records]
         nodes = {(name := self.records[p].class_name): TypeNode(name, "class", p) for p in paths}
         edges = {(a, b): {"depends_on"} for a, b in self.dependencies if b in nodes and a != b}
@@ -108,17 +99,17 @@ class Extraction:
         if not path:
             return "names no file" if isinstance(result, dict) else "no object"
         exact = [p for p in batch if normpath(p) == path]
-        meant = next(iter(exact or [p for p in batch if basename(p) == basename(path)]), None)
-        if meant is None:
+        meant = exact or [p for p in batch if basename(p) == basename(path)]
+        if not meant:
             return "names a file not in the batch"
         name, needs = result.get("class_name"), result.get("dependencies")
         if not isinstance(name, str) or not name.strip():
             return "names no class"
-        if meant in self.records:
+        if meant[0] in self.records:
             return "names a file again"
         self.by_name += not exact
         texts = [d.strip() for d in needs if isinstance(d, str)] if isinstance(needs, list) else []
-        self.records[meant] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))
+        self.records[meant[0]] = FileRecord(name.strip(), tuple(dict.fromkeys(texts)))
         return ""
 
 
@@ -137,8 +128,7 @@ def prompt_of(batch: Sequence[str], texts: Mapping[str, str]) -> str:
 def extraction_of(
     texts: Mapping[str, str], generator: Generator, batch: int = BATCH, retries: int = 0
 ) -> Extraction:
-    """What a model's stored answers say of every file, and up to `retries` times of the files that were
-    skipped, one a prompt."""
+    """What a model's stored answers say of all files, then `retries` times of skipped ones, one a prompt."""
     extraction = Extraction(list(texts))
     for attempt in range(retries + 1):
         left, size = extraction.skipped, 1 if attempt else batch
@@ -150,7 +140,6 @@ def extraction_of(
         if None in answers:
             extraction.missing = prompts
             break
-        extraction.retried += len(parts) if attempt else 0
         extraction.answers += answers
         for part, answer in zip(parts, answers, strict=True):
             extraction.read(part, answer.raw, answer.finish)

@@ -1,8 +1,7 @@
-"""What is measured of a repository: its graph, the seconds of indexing and of a query, and, without a person,
-whether the types that an answer needs reach the context.
+"""What is measured of a repository: its graph, seconds of indexing and of a query, and whether the types that
+an answer needs reach the context. Three readings, from strict to lenient:
 
-A type is reached, in three readings from strict to lenient:
-    source  some lines of its declaration stand in the context
+    source  some lines of the type's declaration stand in the context
     listed  the same, or [ONTOLOGY INFO] names its node            (the reading that the tables use first)
     named   its simple name stands in the context as a word, wherever
 """
@@ -17,7 +16,7 @@ import time
 import timeit
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +46,20 @@ def outermost(graph: TypeGraph, name: str) -> str:
 
 
 def reached_types(graph: TypeGraph, context: Gathered, reading: str) -> set[str]:
-    """The types that a context reaches, by the resolved graph, whatever graph a pipeline itself uses."""
+    """The types that a context reaches, by the resolved graph, whatever graph a pipeline uses."""
     if reading == "named":
         words = set(re.findall(r"[^\W\d][\w$]*", context.text))
-        return {n for simple in words & graph.by_simple.keys() for n in graph.by_simple[simple]}
+        return {node.name for node in graph.nodes.values() if node.simple in words}
     types = {n.name for part in context for n in graph.within_lines(part.path, part.first, part.last)}
-    if reading == "listed":
+    for name in chain.from_iterable(part.names for part in context if reading == "listed"):
         # In a graph that is keyed by simple names, a listed name means all types that have it.
-        listed = frozenset().union(*(part.names for part in context))
-        types |= listed & graph.nodes.keys()
-        types |= {n for name in listed - graph.nodes.keys() for n in graph.by_simple.get(name, ())}
+        types.update([name] if name in graph.nodes else graph.by_simple.get(name, []))
     return types
 
 
 def scores(graph: TypeGraph, question: Question, context: Gathered, reading: str) -> dict[str, float]:
-    """Recall: the share of the needed types that are reached. Precision: the share of the reached types that
-    are needed, a nested type as the type around it; NaN where nothing is reached."""
+    """Recall: the share of the needed types that are reached. Precision: of the reached types those needed, a
+    nested type as the type around it; NaN where nothing is reached."""
     reached, needed = reached_types(graph, context, reading), gold(question, graph)
     whole, wanted = ({outermost(graph, n) for n in names} for names in (reached, needed))
     precision = len(whole & wanted) / len(whole) if whole else float("nan")
@@ -102,10 +99,10 @@ def paired(a: pd.Series, b: pd.Series) -> Difference:
     signs = list(product((-1, 1), repeat=size)) if few else rng.choice((-1, 1), (100_000, size))
     # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
     p = (np.abs(np.array(signs) @ changed) >= abs(changed.sum()) - 1e-12).mean()
-    return Difference(len(d), float(d.mean()), *map(float, interval), p=float(p))
+    return Difference(len(d), d.mean().item(), *interval.tolist(), p=p.item())
 
 
-def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str, Any]:
+def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:
     """Reads, splits and graphs a repository, writes index.json into the folder. No model is needed."""
     load, tree = os.getloadavg()[0], scan(root)
     reading, files = _timed(lambda: dict(texts(tree)))
@@ -114,16 +111,14 @@ def measure(root: Path, name: str, folder: Path, processes: int = 1) -> dict[str
     index = {
         "repository": name,
         "source": source_digest(files),
-        "files": len(files) + sum(p.endswith(".java") for p, _ in tree.skipped),
+        "files": len(built.files),
         "characters": sum(map(len, files.values())),
         "chunks": sum(count.values()),
         "seconds": {"read": round(reading, 3), "split": round(splitting, 3)},
         "graphs": {m: _figures(built if m == MODES[0] else in_mode(built, m), count) for m in MODES},
         "processes": processes,
-        **_circumstances(load),
     }
-    write_json(folder / "index.json", index)
-    return index
+    write_json(folder / "index.json", index | _circumstances(load))
 
 
 def _circumstances(load: float) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """No-Graph, DKB and LLM-KB (Section 5.1): what each puts before the model. All start from one ranking.
 
-    ranking of chunks -> top-k (V0) -> neighbours in the graph (Algorithm 1) -> excerpts in a budget (C.1.5)
-
-The paper prints no budgets; those of `Budget` are ours.
+ranking of chunks -> top-k (V0) -> neighbours in the graph (Algorithm 1) -> excerpts in a budget (C.1.5)
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Literal, NamedTuple
 
 from pkg_lib.core.types import UserError
@@ -21,7 +19,8 @@ TOP_K, DEPTH = 10, 1
 
 
 class Budget(NamedTuple):
-    """Characters of a chunk, of a neighbour's excerpt, of a whole context; neighbours of a type a side."""
+    """Ours (the paper prints none): characters of a chunk, a neighbour's excerpt and a context; neighbours of
+    a type a side."""
 
     chunk: int = 1000
     neighbour: int = 500
@@ -74,14 +73,9 @@ class RankedText:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Gathers a question's context: the k best chunks and what the graph knows around their types, up to
-    `depth` edges away. UserError for k below 1 or depth below 0.
+    """Gathers the k best chunks and what the graph knows up to `depth` edges around their types.
 
-    `counts`: question -> its own k. `paths`: the files whose text is embedded (the coupled variant,
-    Observation 4), None for all. `interfaces` adds the consumers of interfaces that a seed implements,
-    `summary` [ONTOLOGY INFO]; `by_file` takes a chunk's file name for its class (Listing 2), not the types
-    whose lines it holds. `nearest`: neighbours whose chunks are nearest to the question come first; "lines"
-    shows that chunk of each.
+    UserError for k below 1 or depth below 0.
     """
 
     column: str
@@ -90,12 +84,12 @@ class Pipeline:
     k: int = TOP_K
     depth: int = DEPTH
     budget: Budget = BUDGET
-    counts: Mapping[str, int] = field(default_factory=dict)
-    paths: frozenset[str] | None = None
-    interfaces: bool = True
-    summary: bool = True
-    by_file: bool = False
-    nearest: Literal["", "first", "lines"] = ""
+    counts: Mapping[str, int] = field(default_factory=dict)  # question -> its own k
+    paths: frozenset[str] | None = None  # the only files that are embedded (coupled, Observation 4)
+    interfaces: bool = True  # consumers of the interfaces that a seed implements
+    summary: bool = True  # [ONTOLOGY INFO]
+    by_file: bool = False  # a chunk's class is its file's name (Listing 2), not the types on its lines
+    nearest: Literal["", "first", "lines"] = ""  # neighbours nearest to the question first, or their lines
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -134,9 +128,9 @@ class Pipeline:
         """(what a type uses, what uses it, interface -> what uses the type through it)."""
         most, through = self.budget.neighbours, {}
         below, above = (self.graph.within(name, self.depth, d)[:most] for d in ("successors", "predecessors"))
-        for target in self.graph.successors.get(name, []) if self.interfaces else ():
+        for target in self.graph.digraph.succ[name] if self.interfaces else ():
             if "implements" in self.graph.edges[name, target]:
-                through[target] = [u for u in self.graph.predecessors[target] if u != name][:most]
+                through[target] = [u for u in self.graph.digraph.pred[target] if u != name][:most]
                 above += [u for u in through[target] if u not in above]
         return below, above, through
 
@@ -144,24 +138,21 @@ class Pipeline:
         self, name: str, below: list[str], above: list[str], through: Mapping[str, list[str]]
     ) -> ContextPart:
         """Listing 2 about one type; what is more than a step away is indirect."""
-        edges, shown = self.graph.edges, self._shown
-        checks = [f"implements {shown(i)}. Checking consumers of {shown(i)}..." for i in through]
-        lines = [f"\n[ONTOLOGY INFO]: {shown(name)} {check}" for check in checks]
-        lines.append(f"\n[ONTOLOGY INFO]: Relationships for {shown(name)}:")
+        graph, title = self.graph, "\n[ONTOLOGY INFO]:"
+        shown = {n: graph.nodes[n].simple for n in (name, *below, *above, *through)}
+        shown = {n: simple if len(graph.by_simple[simple]) == 1 else n for n, simple in shown.items()}
+        checks = (f"implements {shown[i]}. Checking consumers of {shown[i]}..." for i in through)
+        lines = [f"{title} {shown[name]} {check}" for check in checks]
+        lines.append(f"{title} Relationships for {shown[name]}:")
         for n in below:
-            relation = " and ".join(edges.get((name, n), ["indirectly"]))
-            lines.append(f" - [INJECTS/USES] -> {shown(n)} ({relation})")
-        consumers = {user for users in through.values() for user in users}
+            relation = " and ".join(graph.edges.get((name, n), ["indirectly"]))
+            lines.append(f" - [INJECTS/USES] -> {shown[n]} ({relation})")
+        consumers = set(chain.from_iterable(through.values()))
         for n in above:
             otherwise = "uses (via interface)" if n in consumers else "indirectly"
-            relation = " and ".join(edges.get((n, name), [otherwise]))
-            lines.append(f" - [USED BY] <- {shown(n)} ({relation})")
-        return ContextPart("\n".join(lines) + "\n", names=frozenset([name, *below, *above, *through]))
-
-    def _shown(self, name: str) -> str:
-        """The simple name where it is the only one."""
-        simple = self.graph.nodes[name].simple
-        return simple if len(self.graph.by_simple[simple]) == 1 else name
+            relation = " and ".join(graph.edges.get((n, name), [otherwise]))
+            lines.append(f" - [USED BY] <- {shown[n]} ({relation})")
+        return ContextPart("\n".join(lines) + "\n", names=frozenset(shown))
 
     def _excerpts(self, question: str, names: list[str]) -> Iterator[ContextPart]:
         """The first lines of neighbours (their file's, where they are not known), or their best chunks."""
@@ -170,9 +161,8 @@ class Pipeline:
             for n in self.graph.within_lines(chunk.path, chunk.first, chunk.last):
                 nearest.setdefault(n.name, rank)
         for name in sorted(names, key=lambda n: nearest.get(n, len(chunks))):
-            node = self.graph.nodes[name]
-            lines = self.repository.texts[node.path].split("\n")[(node.first or 1) - 1 : node.last or None]
-            first, text = node.first or 1, "\n".join(lines)
+            node, first = self.graph.nodes[name], self.graph.nodes[name].first or 1
+            text = "\n".join(self.repository.texts[node.path].split("\n")[first - 1 : node.last or None])
             if self.nearest == "lines" and name in nearest:
                 first, text = chunks[nearest[name]].first, chunks[nearest[name]].text
             yield ContextPart.of_code(node.path, first, text[: self.budget.neighbour])

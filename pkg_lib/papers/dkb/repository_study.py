@@ -1,11 +1,8 @@
 """A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
 
-    results/repo_qa/NAME/index.json        files, chunks, graphs in both modes, seconds by step
-    results/repo_qa/NAME/ranking.json      every question's chunks, the best first; seconds of a query
-    results/repo_qa/NAME/evidence.json     recall and precision, to be read where the source is not at hand
-    results/repo_qa/NAME/answers/MODEL/    what a model said to LLM-KB's extraction, and to the questions
-
-Another repository of that NAME is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
+results/repo_qa/NAME has index.json (files, chunks, graphs, seconds by step), ranking.json (every question's
+chunks, seconds of a query), evidence.json (recall and precision) and answers/MODEL. Another repository of the
+name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
 """
 
 from __future__ import annotations
@@ -40,22 +37,19 @@ KEPT = 400  # chunks of a ranking that are stored
 BASE, SAME_SIZE, OURS, LLM_KB = "No-Graph", "No-Graph, same size", "DKB", "LLM-KB"
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
-# Shown as not measured where results hold none.
-STUDIED = ("java.net.http", "openjdk-17", "openmrs-core", "shopizer")
 
 
 def place(repository: str) -> Path:
-    """A repository by path, absolute or below the checkout; "openjdk-17" is the JDK's own source.
+    """A repository by path, absolute or below the checkout.
 
-    "openjdk-17/java.sql" is one of its modules, which is unpacked into the cache directory.
+    "openjdk-17" is the JDK's own source; "openjdk-17/java.sql" a module, unpacked into the cache directory.
     """
     name, _, module = repository.partition("/")
     if name != "openjdk-17":
         return ROOT / repository
     source = Path(os.environ.get(JDK) or JDK_AT)
     if not source.exists():
-        other = f"install openjdk-17-source or set {JDK} to a src.zip or folder"
-        raise UserError(f"{source} is not there; {other}")
+        raise UserError(f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder")
     if source.is_dir() or not module:
         return source / module
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
@@ -71,21 +65,9 @@ def folder_of(results: Path, name: str) -> Path:
     return results / "repo_qa" / slug(name)
 
 
-def recorded(name: str, what: str, results: Path | None = None) -> dict[str, Any] | None:
-    """index.json or evidence.json by a repository's name, None where it was not measured.
-
-    UserError for a name that nobody knows.
-    """
-    results = results or results_dir()
-    known = sorted(p.parent.name for p in results.glob(f"repo_qa/*/{what}.json"))
-    if (folder := folder_of(results, name)).name not in {*known, *STUDIED}:
-        names = ", ".join(known or STUDIED)
-        raise UserError(f"no {what} of {name} is recorded; choose from: {names}, or use --record")
-    return _stored(folder / f"{what}.json")
-
-
-def _stored(path: Path) -> dict[str, Any] | None:
-    return read_json(path) if path.exists() else None
+def _fits(path: Path, key: str, digest: str) -> bool:
+    """Whether nothing is stored there yet, or what is has this digest."""
+    return not path.exists() or read_json(path).get(key) == digest
 
 
 def source_digest(files: Mapping[str, str]) -> str:
@@ -97,8 +79,7 @@ def source_digest(files: Mapping[str, str]) -> str:
 class RepositoryStudy:
     """A repository's files and questions, the sizes of its pipelines and the model that is asked about it.
 
-    UserError for an unknown model, sizes that no pipeline can take, a gold list that names no type of the
-    repository. `retries`: how often LLM-KB asks again for skipped files.
+    UserError for an unknown model, a size that no pipeline can take, a needed type that the repository lacks.
     """
 
     name: str
@@ -110,7 +91,7 @@ class RepositoryStudy:
     model: str = MODEL
     k: int = TOP_K
     depth: int = DEPTH
-    retries: int = 0
+    retries: int = 0  # how often LLM-KB asks again for skipped files
     embedder: Embedder | None = None
     backend: Backend | None = None
 
@@ -118,10 +99,7 @@ class RepositoryStudy:
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
-            count = f"of {len(self.chunks):,} chunks the best {KEPT} are stored"
-            raise UserError(f"k = {self.k}: {count}; give no more")
-        if self.retries < 0:
-            raise UserError(f"retries = {self.retries}: give 0 or more")
+            raise UserError(f"k = {self.k}: of {len(self.chunks):,} chunks the best {KEPT} are stored")
         for question in self.questions:
             gold(question, self.graph)
 
@@ -139,19 +117,18 @@ class RepositoryStudy:
     def folder(self) -> Path:
         """Where what is stored of this very source lies."""
         home, source = folder_of(self.results, self.name), source_digest(self.texts)
-        stored = _stored(home / "index.json") or {"source": source}
-        return home if stored.get("source") == source else Path(f"{home}-{source[:8]}")
+        return home if _fits(home / "index.json", "source", source) else Path(f"{home}-{source[:8]}")
 
     def file(self, stem: str) -> Path:
         """A file that is made from the source and the questions."""
-        stored = _stored(self.folder / f"{stem}.json") or {"digest": self.digest}
-        another = "" if stored.get("digest") == self.digest else f"-{self.digest[:8]}"
-        return self.folder / f"{stem}{another}.json"
+        path = self.folder / f"{stem}.json"
+        return path if _fits(path, "digest", self.digest) else path.with_stem(f"{stem}-{self.digest[:8]}")
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
         """index.json of this very source, None where it was not measured."""
-        return _stored(self.folder / "index.json")
+        path = self.folder / "index.json"
+        return read_json(path) if path.exists() else None
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
@@ -203,7 +180,7 @@ class RepositoryStudy:
             "their lines nearest to the question": {"nearest": "lines"},
         }
         again = self.extraction(retries=1)
-        if self.extracted and again.retried and not again.missing:
+        if len(again.answers) > len(self.extraction(retries=0).answers):
             changes["LLM-KB, one retry"] = analysed(again)
         return self.pipelines_of(changes)
 
@@ -255,8 +232,8 @@ class RepositoryStudy:
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
     """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-    paths = frozenset(extraction.records)
-    return {"graph": extraction.graph(), "paths": paths, "interfaces": False, "summary": False}
+    about = {"graph": extraction.graph(), "paths": frozenset(extraction.records)}
+    return about | {"interfaces": False, "summary": False}
 
 
 def open_study(

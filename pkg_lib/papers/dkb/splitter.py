@@ -1,7 +1,6 @@
-"""The recursive character splitter (Section 6.1): chunks of 1,000 characters that overlap by 100, at most.
+"""The recursive character splitter (Section 6.1): the chunks of langchain's `RecursiveCharacterTextSplitter`.
 
-The same chunks as langchain's `RecursiveCharacterTextSplitter` gives by default, as spans of the text, so
-that each chunk's lines are known. Text is cut at blank lines, else line ends, spaces, anywhere.
+Text is cut at blank lines, else line ends, spaces, anywhere. Spans are kept, so each chunk's lines are known.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-SIZE, OVERLAP = 1000, 100
+SIZE, OVERLAP = 1000, 100  # characters, at most
 SEPARATORS = ("\n\n", "\n", " ", "")
 Span = tuple[int, int]
 
 
 class TextChunk(NamedTuple):
-    """A part of a file; `first` and `last` are its lines, from 1; `id` is path#number, from 0."""
+    """A part of a file, with its lines from 1; `id` is path#number, from 0."""
 
     path: str
     id: str
@@ -31,8 +30,8 @@ def chunks_of(path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) ->
     chunks, line, before = [], 1, 0
     for n, (start, end) in enumerate(split(text, size, overlap)):
         line, before = line + text.count("\n", before, start), start
-        chunk = text[start:end]
-        chunks.append(TextChunk(path, f"{path}#{n}", chunk, line, line + chunk.count("\n")))
+        last = line + text.count("\n", start, end)
+        chunks.append(TextChunk(path, f"{path}#{n}", text[start:end], line, last))
     return chunks
 
 

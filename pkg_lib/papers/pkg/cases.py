@@ -12,6 +12,7 @@ from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
 from pkg_lib.core.store import results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
+from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import redistributable
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment.run import Run
@@ -204,7 +205,8 @@ def show(
     model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
 ) -> Path:
     """Writes the page of one task and returns its path; UserError for an unknown name or an empty store."""
-    corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), STUDY[0].corpus)
+    other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
+    corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)
     run = Run(model, benchmark, corpus)
     column = column_of(run, column)
     tasks = [t.id for t in run.tasks]

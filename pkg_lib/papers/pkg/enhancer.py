@@ -53,7 +53,6 @@ class DocstringFile(GenerationCache):
         self.rows[generation.key] = row
 
     def update(self, rows: dict[str, dict[str, Any]]) -> None:
-        """Replaces the lines of these keys."""
         self.rows |= rows
         write_jsonl(self.path, self.rows.values())
 
@@ -63,8 +62,7 @@ def enhance(
 ) -> dict[str, Any]:
     """Asks for docstrings of the first `count` functions without one (a fixed sample). Returns the log.
 
-    A function whose docstring is rejected is asked again in the next of FORMS. What is stored is judged
-    again. UserError for unknown names, or a model without fill-in-the-middle.
+    A function whose docstring is rejected is asked again in the next of FORMS; what is stored is judged anew.
     """
     file = DocstringFile(model, corpus, results)
     fim = docstrings.fim_of(model_spec(model).name)
@@ -99,7 +97,7 @@ def enhance(
 
 
 def verdict(hole: docstrings.Hole, row: dict[str, Any], fim: docstrings.FIM) -> dict[str, str]:
-    """{"docstring", "reason"}: the docstring as it goes into the function, or "" and why it is rejected."""
+    """{"docstring", "reason"}: the docstring as it goes in, or why it is rejected."""
     try:
         return {"docstring": docstrings.judge(hole, row["raw"], fim, row["finish"]), "reason": ""}
     except docstrings.Unfit as e:
@@ -118,8 +116,7 @@ def retrieval_change(
     """What the docstrings change in Func-PKG's retrieval (Equation 5), one line a task.
 
     `before` and `after` are the IMPL nodes found first, `score_*` their cosines, `defines_*` whether the
-    context (the pruned function without its new docstring, cut as in every column) defines the task's
-    function; `enhanced` says that the function found after has a new docstring.
+    pruned context without its new docstring defines the task's function, `enhanced` that `after` has one.
     """
     nodes, enhanced = graph.of_type(IMPL), docstrings.enhanced_payloads(graph, rows)
     old = graph.payloads(nodes)
@@ -139,14 +136,10 @@ def retrieval_change(
 def measure_change(
     corpus: str, model: str, benchmark: str, results: Path, embedder: Any = None
 ) -> dict[str, Any]:
-    """`retrieval_change` over a benchmark: counts of tasks, and the mean rise of the best cosine.
-
-    Written beside the docstrings and returned. UserError for unknown names or where nothing is enhanced yet.
-    """
+    """`retrieval_change` over a benchmark: counts and the mean rise of the best cosine, also written."""
     file, tasks = DocstringFile(model, corpus, results), load_benchmark(benchmark)
     if not file.rows:
-        where = f"of {model} for {corpus} in {file.path.parent}"
-        raise UserError(f"no docstrings {where}; run `enhance` with them first")
+        raise UserError(f"no docstrings of {model} for {corpus} in {file.path.parent}; run `enhance` first")
     documents, embedder = load_corpus(corpus), embedder or Embedder()
     frame = retrieval_change(build(documents), file.rows.values(), tasks, embedder)
     names = {"changed": "top1_changed", "enhanced": "top1_enhanced"}

@@ -22,7 +22,7 @@ from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
-from pkg_lib.experiment.select import ideal
+from pkg_lib.experiment.run import ideal
 from pkg_lib.papers.pkg.pass_tables import published
 
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own

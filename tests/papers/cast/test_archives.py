@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pkg_lib.core.types import UserError
-from pkg_lib.data import archives
+from pkg_lib.data import packages
 from pkg_lib.data.packages import PACKAGES, PINNED, local
 
 
@@ -43,15 +43,15 @@ def test_without_a_network_the_error_says_where_to_put_the_file(package, own_cac
     with pytest.raises(UserError, match=r"shapes-1\.0\.tar\.gz cannot be had .* put it into"):
         package.files()
     with pytest.raises(UserError, match=r"rxjs\.tgz cannot be had .*/rxjs/-/rxjs\.tgz|put it into"):
-        archives.unpacked("rxjs.tgz", "0", npm_path="rxjs/-/rxjs.tgz")
+        packages.unpacked("rxjs.tgz", "0", npm_path="rxjs/-/rxjs.tgz")
 
 
 def test_a_file_is_found_on_a_page_of_an_index():
     page = '<a href="../../f/a-1.tar.gz#sha256=1">a</a><a data-x="1" href="https://h/b-1-py3.whl">b</a>'
-    assert archives.file_url(page, "https://i/simple/a/", "a-1.tar.gz") == "https://i/f/a-1.tar.gz"
-    assert archives.file_url(page, "https://i/simple/a/", "b-1-py3.whl") == "https://h/b-1-py3.whl"
+    assert packages.file_url(page, "https://i/simple/a/", "a-1.tar.gz") == "https://i/f/a-1.tar.gz"
+    assert packages.file_url(page, "https://i/simple/a/", "b-1-py3.whl") == "https://h/b-1-py3.whl"
     with pytest.raises(UserError, match="is not on"):
-        archives.file_url(page, "https://i/simple/a/", "a-2.tar.gz")
+        packages.file_url(page, "https://i/simple/a/", "a-2.tar.gz")
 
 
 def test_names_and_places(shapes):

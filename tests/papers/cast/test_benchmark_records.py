@@ -1,4 +1,4 @@
-"""RepoEval's, CrossCodeEval's and SWE-bench Lite's records, from the directory of their variable."""
+"""Other people's data sets, from the directory of their variable: MBPP, RepoEval, CrossCodeEval, SWE-bench."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import difflib
 import gzip
 import json
 import os
+import sys
 import zipfile
 from dataclasses import replace
 
@@ -17,10 +18,13 @@ from hypothesis import strategies as st
 
 from pkg_lib import cli
 from pkg_lib.core.types import BenchmarkMissing, UserError
-from pkg_lib.data import crosscodeeval, swebench
-from pkg_lib.data.records import read_records, read_repository
-from pkg_lib.data.repoeval import REPOEVAL, VARIABLE, load_repoeval, read_repoeval
+from pkg_lib.data import crosscodeeval, mbpp, swebench
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.records import read_records
+from pkg_lib.data.repoeval import DATA, FILE, load_repoeval
 
+PROGRAM = {"task_id": 12, "text": "Add one.", "code": "def inc(a):\n  return a + 1"}
+PROGRAM |= {"test_setup_code": "", "test_list": ["assert inc(1) == 2"]}
 ABOUT = {"task_id": "o--r/idx", "ground_truth": "    return 1\n", "fpath_tuple": ["o_r", "a", "b.py"]}
 ABOUT |= {"context_start_lineno": 0, "lineno": 2, "function_name": "f"}
 FUNCTION = {"prompt": "import os\ndef f():\n", "metadata": ABOUT}
@@ -93,6 +97,14 @@ def lines(path, *rows):
     return path
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The directory of every data set."""
+    for data in (mbpp.DATA, DATA, crosscodeeval.DATA, swebench.DATA):
+        monkeypatch.setenv(data.variable, str(tmp_path))
+    return tmp_path
+
+
 def without(row, field):
     """The record, or its metadata, without a field."""
     if "metadata" not in row or field in row:
@@ -100,37 +112,66 @@ def without(row, field):
     return {**row, "metadata": {k: v for k, v in row["metadata"].items() if k != field}}
 
 
-LOADERS = {
-    "RepoEval": (FUNCTION, VARIABLE, REPOEVAL, load_repoeval),
-    "CrossCodeEval": (
-        STATEMENT,
-        "PKG_CCEVAL_DIR",
-        "python/line_completion.jsonl",
-        lambda: crosscodeeval.load_crosscodeeval("python"),
-    ),
-    "SWE-bench Lite": (ISSUE, "PKG_SWEBENCH_DIR", "test.jsonl", swebench.load_swebench),
-}
-
-
-@pytest.mark.parametrize("title", LOADERS)
-def test_records_lie_in_the_variable_s_directory(tmp_path, monkeypatch, title):
-    row, variable, file, load = LOADERS[title]
-    monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(BenchmarkMissing, match=variable):
+@pytest.mark.parametrize(
+    ("data", "row", "file", "load"),
+    [
+        (mbpp.DATA, PROGRAM, "mbpp.jsonl", lambda: load_benchmark("mbpp")),
+        (DATA, FUNCTION, FILE, load_repoeval),
+        (
+            crosscodeeval.DATA,
+            STATEMENT,
+            "python/line_completion.jsonl",
+            lambda: crosscodeeval.load_crosscodeeval("python"),
+        ),
+        (swebench.DATA, ISSUE, "test.jsonl", swebench.load_swebench),
+    ],
+    ids=lambda value: getattr(value, "title", ""),
+)
+def test_faults_of_a_data_set_are_one_line(folder, monkeypatch, data, row, file, load):
+    with pytest.raises(UserError, match=f"holds no {file}"):
         load()
-    monkeypatch.setenv(variable, str(tmp_path))
-    with pytest.raises(BenchmarkMissing, match=file):
-        load()
-    lines(tmp_path / file, row)
+    lines(folder / file, row)
     assert len(load()) == 1
     for field in [*row, *row.get("metadata", {})]:
-        lines(tmp_path / file, row, without(row, field))
-        with pytest.raises(UserError, match=f":2 is no record of {title}: .*{field}"):
+        lines(folder / file, row, without(row, field))
+        with pytest.raises(UserError, match=f":2 is no record of {data.title}: .*{field}"):
             load()
     for broken in ("{", "[]", "1", '{"metadata": 1}'):
-        (tmp_path / file).write_text(broken + "\n")
-        with pytest.raises(UserError, match=f":1 is no record of {title}"):
+        (folder / file).write_text(broken + "\n")
+        with pytest.raises(UserError, match=f":1 is no record of {data.title}"):
             load()
+    monkeypatch.delenv(data.variable)
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
+    with pytest.raises(BenchmarkMissing, match=f"set {data.variable}"):
+        load()
+
+
+@pytest.mark.parametrize("module", ["datasets", ""])
+def test_a_hub_that_fails_is_one_line(monkeypatch, module):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.delenv(mbpp.DATA.variable, raising=False)
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: True)
+
+    def unreachable(*repository):
+        raise ConnectionError("no network\nat all")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    if module:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(BenchmarkMissing, match=module or "no network") as error:
+        load_benchmark("mbpp")
+    assert "\n" not in str(error.value)
+
+
+def test_the_hub_s_rows_are_read_as_the_file_s(folder, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    lines(folder / "mbpp.jsonl", PROGRAM, PROGRAM | {"task_id": 13})
+    here = load_benchmark("mbpp")
+    splits = {"test": [PROGRAM | {"task_id": 13}], "train": [PROGRAM]}
+    monkeypatch.setattr(datasets, "load_dataset", lambda *about: splits if about == mbpp.HUB else {})
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: True)
+    monkeypatch.delenv(mbpp.DATA.variable)
+    assert load_benchmark("mbpp") == here and len(here) == 2
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
@@ -140,50 +181,42 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
             read_records(tmp_path / name, "RepoEval", dict)
 
 
-def test_repoeval_s_records_get_ids_of_their_own(tmp_path):
-    other = {"prompt": "", "metadata": ABOUT | {"task_id": "x--y/idx"}}
-    tasks = read_repoeval(lines(tmp_path / "t.jsonl", FUNCTION, other, FUNCTION))
+def test_repoeval_s_records_get_ids_of_their_own(folder):
+    lines(folder / FILE, FUNCTION, {"prompt": "", "metadata": ABOUT | {"task_id": "x--y/idx"}}, FUNCTION)
+    tasks = load_repoeval()
     assert [t.id for t in tasks] == ["o_r/0", "x_y/0", "o_r/1"]
     first = tasks[0]
     assert (first.repository, first.path, first.gold, first.indent) == ("o_r", "a/b.py", (3, 3), "    ")
     assert (first.entry_point, first.query, first.tests) == ("f", "import os\ndef f():", ())
 
 
-def test_a_task_goes_through_its_file(functions, tmp_path):
-    tasks = list(functions.values())
-    again = read_repoeval(lines(tmp_path / "t.jsonl", *(t.record() for t in tasks)))
-    assert [replace(t, benchmark="packages") for t in again] == tasks
+def test_a_task_goes_through_its_file(functions, folder):
+    lines(folder / FILE, *(t.record() for t in functions.values()))
+    assert [replace(t, benchmark="packages") for t in load_repoeval()] == [*functions.values()]
 
 
-def test_the_span_of_a_record_is_the_function(tmp_path):
-    """RepoEval's records do not say where the function starts; this one is of its form, and the file is
-    whole."""
+def test_the_span_of_a_record_is_the_function(folder):
+    """RepoEval's records do not say where the function starts; this one is of its form, its file whole."""
     prompt = "def size(x):\n    return 0\n\n\nclass A:\n    @cached(\n        1,\n    )\n    @property\n"
-    about = ABOUT | {
-        "lineno": 10,
-        "function_name": "size",
-        "ground_truth": "        n = 1\n        return n\n",
-    }
+    about = ABOUT | {"lineno": 10, "function_name": "size"}
+    about |= {"ground_truth": "        n = 1\n        return n\n"}
     row = {"prompt": prompt + "    def size(self):", "metadata": about}
-    (task,) = read_repoeval(lines(tmp_path / "t.jsonl", row))
+    lines(folder / FILE, row, row | {"prompt": ""})
+    task, headless = load_repoeval()
     assert task.span == ("a/b.py", 6, 12) and task.def_lineno == 5
-    (headless,) = read_repoeval(lines(tmp_path / "t.jsonl", row | {"prompt": ""}))
     assert headless.span == ("a/b.py", 10, 12)
 
 
-@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"needs RepoEval ({VARIABLE})")
+@pytest.mark.skipif(DATA.variable not in os.environ, reason=f"needs RepoEval ({DATA.variable})")
 def test_the_span_of_every_published_record_is_its_function():
     tasks = load_repoeval()
     assert len(tasks) == 455
-    trees = {(t.repository, t.path): None for t in tasks}
-    for repository, path in trees:
-        trees[repository, path] = ast.parse(read_repository(VARIABLE, repository)[path])
+    files = {name: DATA.repository(name) for name in {t.repository for t in tasks}}
     for task in tasks:
-        nodes = ast.walk(trees[task.repository, task.path])
+        nodes = ast.walk(ast.parse(files[task.repository][task.path]))
         defined = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-        spans = {
-            (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno): n.name for n in defined
-        }
+        starts = [min([n.lineno, *(d.lineno for d in n.decorator_list)]) for n in defined]
+        spans = {(start, n.end_lineno): n.name for start, n in zip(starts, defined, strict=True)}
         assert spans[task.span[1:]] == task.entry_point, task.id
 
 
@@ -213,19 +246,17 @@ def test_a_python_statement_ends_where_it_parses_after_the_prompt():
     assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = ") == "1,"
 
 
-def test_completions_of_crosscodeeval_are_measured(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PKG_CCEVAL_DIR", str(tmp_path))
+def test_completions_of_crosscodeeval_are_measured(folder, capsys, monkeypatch):
     other = STATEMENT | {"metadata": STATEMENT["metadata"] | {"task_id": "2"}}
-    lines(tmp_path / "python" / "line_completion.jsonl", STATEMENT, other)
-    lines(
-        tmp_path / "made.jsonl", {"task_id": "project_cc_python/1", "completion": "b.make(1)  # c\nprint(2)"}
-    )
-    monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(tmp_path / "made.jsonl")])
+    lines(folder / "python" / "line_completion.jsonl", STATEMENT, other)
+    completion = {"task_id": "project_cc_python/1", "completion": "b.make(1)  # c\nprint(2)"}
+    path = lines(folder / "completions.jsonl", completion)
+    monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(path)])
     assert cli.main() == 0
     out = capsys.readouterr().out
     assert out.startswith("1 of 2 tasks measured; 0 ") and "exact: 100.0" in out
-    lines(tmp_path / "made.jsonl", {"task_id": "2"})
-    assert cli.main() == 2 and "made.jsonl:1 is no record of completions" in capsys.readouterr().err
+    lines(path, {"task_id": "2"})
+    assert cli.main() == 2 and "completions.jsonl:1 is no record" in capsys.readouterr().err
     with pytest.raises(UserError, match="unknown language 'ruby'"):
         crosscodeeval.load_crosscodeeval("ruby")
 
@@ -270,42 +301,34 @@ def measured(results, capsys, monkeypatch, *arguments):
     return code, printed, pd.read_csv(paths[0]) if paths else None
 
 
-def test_retrieval_on_repoeval(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_retrieval_on_repoeval(folder, capsys, monkeypatch):
     first = SOURCE[: SOURCE.index("    t = tree")]
     about = ABOUT | {"fpath_tuple": ["o_r", "m.py"], "lineno": first.count("\n"), "function_name": "grow"}
-    with gzip.open(tmp_path / f"{REPOEVAL}.gz", "wt") as f:
-        f.write(
-            json.dumps(
-                {"prompt": first, "metadata": about | {"ground_truth": "    t = tree\n    return t\n"}}
-            )
-        )
-    command = (tmp_path / "results", capsys, monkeypatch, "--benchmark", "repoeval")
+    about |= {"ground_truth": "    t = tree\n    return t\n"}
+    with gzip.open(folder / f"{FILE}.gz", "wt") as f:
+        json.dump({"prompt": first, "metadata": about}, f)
+    command = (folder / "results", capsys, monkeypatch, "--benchmark", "repoeval")
     code, printed, _ = measured(*command)
     assert code == 2 and "o_r" in printed.err and len(printed.err.strip().splitlines()) == 1
-    (tmp_path / "repositories").mkdir()
-    with zipfile.ZipFile(tmp_path / "repositories" / "o_r.zip", "w") as archive:
+    (folder / "repositories").mkdir()
+    with zipfile.ZipFile(folder / "repositories" / "o_r.zip", "w") as archive:
         archive.writestr("m.py", SOURCE)
     code, _, rows = measured(*command)
     baselines = rows[rows["chunking"].str.startswith("fixed-size")].set_index("chunking")
-    assert code == 0 and dict(baselines["chunks"]) == {
-        "fixed-size": 7,
-        "fixed-size 20": 21,
-        "fixed-size 10": 41,
-    }
+    counts = {"fixed-size": 7, "fixed-size 20": 21, "fixed-size 10": 41}
+    assert code == 0 and dict(baselines["chunks"]) == counts
     assert list(baselines["gold"]) == [1, 1, 1] and baselines["nDCG@5"]["fixed-size"] == 1
     assert set(rows["mapping"][rows["chunking"] == "cast"]) == {"mean", "max", "own", "mean, 20", "mean, 10"}
 
 
-def test_retrieval_on_swebench(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("PKG_SWEBENCH_DIR", str(tmp_path))
+def test_retrieval_on_swebench(folder, capsys, monkeypatch):
     patch = (
         "--- a/pkg/m.py\n+++ b/pkg/m.py\n@@ -401,3 +401,3 @@\n def grow(tree):\n-    t = tree\n+    t = 2\n"
     )
-    lines(tmp_path / "test.jsonl", ISSUE | {"patch": f"{patch}     return t\n"})
-    (tmp_path / "repositories" / "o__r-1" / "pkg").mkdir(parents=True)
-    (tmp_path / "repositories" / "o__r-1" / "pkg" / "m.py").write_text(SOURCE)
-    code, _, rows = measured(tmp_path / "results", capsys, monkeypatch, "--benchmark", "swebench-lite")
+    lines(folder / "test.jsonl", ISSUE | {"patch": f"{patch}     return t\n"})
+    (folder / "repositories" / "o__r-1" / "pkg").mkdir(parents=True)
+    (folder / "repositories" / "o__r-1" / "pkg" / "m.py").write_text(SOURCE)
+    code, _, rows = measured(folder / "results", capsys, monkeypatch, "--benchmark", "swebench-lite")
     fixed = rows[rows["chunking"] == "fixed-size"].iloc[0]
     assert (code, fixed["gold"], fixed["nDCG@5"]) == (0, 1, 1)
 
@@ -313,10 +336,7 @@ def test_retrieval_on_swebench(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--benchmark", "nosuch"],
-            "unknown benchmark 'nosuch'; choose from: packages, repoeval, swebench-lite",
-        ),
+        (["--benchmark", "nosuch"], "unknown benchmark 'nosuch'"),
         (["--benchmark", "repoeval", "--ranker", "nosuch"], "unknown ranker 'nosuch'"),
         (["chunks"], "name it alone"),
     ],

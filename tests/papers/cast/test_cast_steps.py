@@ -8,7 +8,7 @@ from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.packages import PACKAGES, local
-from pkg_lib.data.repoeval import read_repoeval
+from pkg_lib.data.repoeval import DATA, FILE, load_repoeval
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.generation.generator import Generator
@@ -200,10 +200,11 @@ def test_mistakes_are_one_line(tmp_path, steps, options, message):
         cast_steps.run(tmp_path, str, steps, **options)
 
 
-def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path):
+def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path, monkeypatch):
     lines = []
-    cast_steps.write_tasks(local(shapes, ["shapes/"], ["tests"]), tmp_path / "t.jsonl", lines.append, 24)
-    tasks = read_repoeval(tmp_path / "t.jsonl")
+    cast_steps.write_tasks(local(shapes, ["shapes/"], ["tests"]), tmp_path / FILE, lines.append, 24)
+    monkeypatch.setenv(DATA.variable, str(tmp_path))
+    tasks = load_repoeval()
     assert [t.entry_point for t in tasks] == ["size", "area"] and all(t.tests for t in tasks)
     assert {t.repository for t in tasks} == {"mine"} and "tasks: 2" in lines[0]
     nothing = local(shapes, ["shapes/constants.py"], ["tests"])
