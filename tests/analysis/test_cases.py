@@ -64,7 +64,7 @@ def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
 
     for part in (
         "passes without",
-        "fails (NameError, cut off)",
+        "(NameError, cut off)",
         "0.625) does not define f",
         "gained 2",
         "sel stands in",
