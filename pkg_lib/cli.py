@@ -75,8 +75,8 @@ def run(
     named = (model or (), benchmark or (), [*corpora], column or (), notebook or ())
     choice = study.Choice(*named, values, limit, fresh)
     if dry_run:
-        from pkg_lib.analysis.prices import read_prices
         from pkg_lib.experiment import batch, forecast
+        from pkg_lib.papers.pkg.cost import read_prices
 
         rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))

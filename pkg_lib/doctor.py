@@ -54,7 +54,7 @@ def _benchmark(name: str) -> str:
 
 def _corpus(name: str) -> str:
     corpus = corpora.CORPORA[name]
-    if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind == corpora.REPOSITORY:
+    if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind in corpora.OF_TASKS:
         return corpus.source
     return f"at hand, {len(corpora.load_corpus(name))} documents ({corpus.source})"
 

@@ -11,7 +11,7 @@ from typing import Any
 from pkg_lib.core.types import Outcome, Task, UserError, digest
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract
-from pkg_lib.generation.generator import Decoding
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.generation.prompts import TEMPLATES
 
 # How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own
@@ -65,7 +65,7 @@ class Benchmark(ABC):
         """The tasks of a run that is limited to so many."""
         return tasks[:limit]
 
-    def knowledge(self, measure: Callable[[str], int]) -> Any:
+    def knowledge(self, generator: Generator) -> Any:
         """What the columns of its own corpus retrieve from."""
         raise NotImplementedError
 

@@ -70,10 +70,9 @@ class Run:
         self.results = results or results_dir()
         corpora.check_name(self.corpus)
         self.retrievers = columns_of(self.corpus)
-        if self.corpus != self.rules.corpus and corpora.REPOSITORY in (self.corpus, self.rules.corpus):
-            fitting = ", ".join(b.name for b in BENCHMARKS.values() if b.corpus == corpora.REPOSITORY)
-            goes = f"{corpora.REPOSITORY} goes with {fitting}, and they with it"
-            raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}: {goes}")
+        if self.corpus != self.rules.corpus and {self.corpus, self.rules.corpus} & {*corpora.OF_TASKS}:
+            goes = ", ".join(f"{b.name} with {b.corpus}" for b in BENCHMARKS.values() if b.corpus)
+            raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}")
         self.tasks_absent = ""
         self._contexts: dict[str, list[Context]] = {}
         model_spec(model)  # an unknown model is told before anything is read
@@ -120,7 +119,7 @@ class Run:
     def knowledge(self) -> Any:
         """What the columns retrieve from."""
         if self.rules.corpus:
-            return self.rules.knowledge(self.generator.measure)
+            return self.rules.knowledge(self.generator)
         return knowledge_of(self.corpus)
 
     def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:

@@ -13,7 +13,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import REPOSITORY, kind_of
+from pkg_lib.data.corpora import OF_TASKS, kind_of
 from pkg_lib.retrieval.columns import COLUMNS, retrieved
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ class Notebook:
 
     @property
     def shows_runs(self) -> bool:
-        return self.about_model or self.kind == REPOSITORY
+        return self.about_model or self.kind in OF_TASKS
 
     def fits(self, part: Part) -> bool:
         kind = kind_of(part.corpus)
-        kinds = (kind,) if kind == REPOSITORY else ("", "text" if kind == "text" else "code")
+        kinds = (kind,) if kind in OF_TASKS else ("", "text" if kind == "text" else "code")
         return self.kind in kinds and part.benchmark in (self.benchmarks or [part.benchmark])
 
 

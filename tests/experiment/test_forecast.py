@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from pkg_lib import cli
-from pkg_lib.analysis import prices
 from pkg_lib.data.benchmark import DECODING
 from pkg_lib.experiment import forecast, study
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.papers.pkg import cost
 
 FIRST = study.STUDY[0]
 OTHER = "qwen2.5-coder-1.5b-instruct"
@@ -92,9 +92,9 @@ def test_time_and_price(nothing_else):
 
 
 def test_the_price_table_of_the_notebook_is_one(tmp_path):
-    assert cli.prices_of(prices.read_prices(prices.DEFAULT))[study.MODEL] == (0, 0)
+    assert cli.prices_of(cost.read_prices(cost.PRICES))[study.MODEL] == (0, 0)
     (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
-    assert cli.prices_of(prices.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
+    assert cli.prices_of(cost.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
 
 
 def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path):

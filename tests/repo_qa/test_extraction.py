@@ -43,15 +43,18 @@ def test_records_by_path_and_by_file_name():
     assert extraction.skipped == [] and extraction.success_rate == 1.0
 
 
+NO_LIST = 'no list "results"'
+
+
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
         ("I am sorry", "no JSON"),
         ("", "no JSON"),
         ('{"results": [{"file_path": "src/a/Cart.java"', "no JSON"),
-        (json.dumps([record(BATCH[0])]), 'no list "results"'),
-        ({}, 'no list "results"'),
-        (json.dumps({"files": [record(BATCH[0])]}), 'no list "results"'),
+        (json.dumps([record(BATCH[0])]), NO_LIST),
+        ({}, NO_LIST),
+        (json.dumps({"files": [record(BATCH[0])]}), NO_LIST),
         (["Cart"], "no object"),
         ([{"class_name": "Cart", "dependencies": []}], "names no file"),
         ([record("")], "names no file"),
@@ -63,8 +66,7 @@ def test_answers_that_give_no_record_are_counted_by_reason(answer, fault):
     extraction = after(answer)
     assert extraction.faults == {fault: 1} and not extraction.records
     assert extraction.skipped == list(BATCH) and extraction.success_rate == 0.0
-    if fault == "no JSON":
-        assert after(answer, finish="length").faults == {"cut off": 1}
+    assert after(answer, finish="length").faults == {"cut off" if fault == "no JSON" else fault: 1}
 
 
 @pytest.mark.parametrize("name", ["", None])
@@ -85,18 +87,16 @@ def test_files_of_one_name_are_all_processed_when_one_is_named(named, identified
     assert len(extraction.identified) == identified
 
 
-def test_one_good_record_among_faults_counts():
+def test_good_records_count_among_faults_and_in_a_fence():
     good = record(BATCH[1], "Order", ["Cart", 3, " Cart "])
-    extraction = after([7, record("X.java"), good, record(BATCH[1])])
-    assert list(extraction.records) == [BATCH[1]] and extraction.records[BATCH[1]].dependencies == ("Cart",)
-    assert extraction.faults == {"no object": 1, "names a file not in the batch": 1, "names a file again": 1}
-    assert extraction.skipped == [BATCH[0]]
-
-
-def test_json_in_a_fence_and_dependencies_that_are_no_list():
-    results = [record(BATCH[0]) | {"dependencies": "Order"}]
+    results = [7, record("X.java"), good, record(BATCH[1]), record(BATCH[0]) | {"dependencies": "Order"}]
     fenced = f"Here it is:\n```json\n{json.dumps({'results': results})}\n```"
-    assert after(fenced).records[BATCH[0]].dependencies == ()
+    extraction = after(fenced)
+    assert {path: r.dependencies for path, r in extraction.records.items()} == {
+        BATCH[1]: ("Cart",),
+        BATCH[0]: (),
+    }
+    assert extraction.faults == {"no object": 1, "names a file not in the batch": 1, "names a file again": 1}
 
 
 KEYS = st.sampled_from(["results", "file_path", "class_name", "dependencies"])
@@ -112,16 +112,15 @@ def test_any_json_is_read(value):
 TEXTS = {f"s/{n}.java": f"class {n} {{}}" for n in "ABCDE"}
 
 
-def names(prompt):
-    return [line[10:-4] for line in prompt.split("\n") if line.startswith("--- FILE: ")]
+def names(request):
+    return [line[10:-4] for line in request.text.split("\n") if line.startswith("--- FILE: ")]
 
 
 def all_but(*skipped):
     """Answers with a record for each file, but for these where others are asked for with them."""
 
     def answer(request):
-        files = names(request.text)
-        kept = [f for f in files if f not in skipped or len(files) == 1]
+        kept = [f for f in names(request) if f not in skipped or len(names(request)) == 1]
         return json.dumps({"results": [record(f, f[2], ["A", "Logger"]) for f in kept]})
 
     return answer
@@ -129,45 +128,38 @@ def all_but(*skipped):
 
 @pytest.fixture
 def asked(tmp_path):
-    """(the extraction of texts by a model that answers so, its backend); answers are kept."""
+    """(the extraction of texts by a model that answers so, the files of each prompt); answers are kept."""
 
     def of(answer, texts=TEXTS, **options):
         backend, cache = FakeBackend(answer), GenerationCache(tmp_path)
         generator = Generator("qwen2.5-coder-1.5b-instruct", Decoding({}), cache, tmp_path, backend)
         while prompts := extraction_of(texts, generator, **options).missing:
             generator.ask(prompts, "extraction.jsonl", "")
-        return extraction_of(texts, generator, **options), backend
+        return extraction_of(texts, generator, **options), list(map(names, backend.asked))
 
     return of
 
 
-def test_batches_are_asked_once_and_go_on_from_the_cache(asked):
-    first, backend = asked(all_but("s/B.java"), batch=2)
-    assert [len(names(r.text)) for r in backend.asked] == [2, 2, 1] and first.skipped == ["s/B.java"]
-    again, silent = asked(all_but(), batch=2)
-    assert again.records == first.records and len(again.answers) == 3 and not silent.asked
-
-
-def test_a_retry_asks_for_skipped_files_alone(asked):
-    extraction, backend = asked(all_but("s/B.java", "s/D.java"), batch=2, retries=1)
-    assert extraction.skipped == [] and len(extraction.answers) == 5
-    assert [names(r.text) for r in backend.asked[3:]] == [["s/B.java"], ["s/D.java"]]
+def test_batches_are_asked_once_and_retries_ask_for_skipped_files_alone(asked):
+    answer = all_but("s/B.java", "s/D.java")
+    first, prompts = asked(answer, batch=2)
+    assert list(map(len, prompts)) == [2, 2, 1] and first.skipped == ["s/B.java", "s/D.java"]
+    again, prompts = asked(answer, batch=2)
+    assert again.records == first.records and len(again.answers) == 3 and not prompts
+    retried, prompts = asked(answer, batch=2, retries=1)
+    assert retried.skipped == [] and prompts == [["s/B.java"], ["s/D.java"]]
 
 
 def test_a_second_retry_is_another_prompt(asked):
-    _, backend = asked(lambda request: "no", {"s/A.java": "class A {}"}, batch=1, retries=3)
-    # The first retry has the first prompt again, which is known.
-    assert len({r.text for r in backend.asked}) == len(backend.asked) == 3
+    _, prompts = asked(lambda request: "no", {"s/A.java": "class A {}"}, batch=1, retries=3)
+    assert len(prompts) == 3  # the first retry has the first prompt again, which is known
 
 
-def test_the_graph_holds_extracted_classes_only(asked):
+def test_the_graph_holds_extracted_classes_only_and_of_two_the_first(asked):
     extraction, _ = asked(all_but("s/E.java"), batch=5)
     graph = extraction.graph()
-    assert set(graph.nodes) == set("ABCD") and graph.nodes["A"].path == "s/A.java"
+    assert {n.name: n.path for n in graph.nodes.values()} == {n: f"s/{n}.java" for n in "ABCD"}
     assert set(graph.edges) == {("B", "A"), ("C", "A"), ("D", "A")}
     assert graph.edge_counts() == {"depends_on": 3} and len(extraction.dependencies) == 8
-
-
-def test_of_two_files_with_one_class_name_the_first_counts():
-    extraction = after([record("a/X.java", "X", []), record("b/X.java", "X", [])], ["a/X.java", "b/X.java"])
-    assert len(extraction.records) == 2 and extraction.graph().nodes["X"].path == "a/X.java"
+    twice = after([record("a/X.java", "X", []), record("b/X.java", "X", [])], ["a/X.java", "b/X.java"])
+    assert len(twice.records) == 2 and twice.graph().nodes["X"].path == "a/X.java"

@@ -15,9 +15,13 @@ from fakes import FakeBackend
 
 from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 from pkg_lib.papers.dkb import llm_kb, measurement
 from pkg_lib.papers.dkb import repository_study as module
+from pkg_lib.papers.dkb.question_tasks import ask, named
 from pkg_lib.papers.dkb.repository_study import open_study, place
+from pkg_lib.papers.dkb.settings import MODEL
 
 SHOP = ROOT / "tests" / "data" / "shop"
 QUESTIONS = SHOP / "questions.yaml"
@@ -46,42 +50,32 @@ def study(opened):
     return opened()
 
 
-@pytest.fixture
-def changed_shop(tmp_path):
-    """A copy of the shop in which no question needs what is left out."""
-    root = tmp_path / "copy" / "shop"
-    shutil.copytree(SHOP, root)
-    next(root.rglob("OrderMailListener.java")).unlink()
-    return root
-
-
-def test_a_ranking_is_made_once_and_again_when_the_content_changes(study, opened, changed_shop, embedder):
-    assert study.name == "shop" and len(study.texts) == 53 and len(study.chunks) == 81
-    assert study.extracted is None and study.answers == {}
-    (best, score), *rest = study.repository.ranking["Q15"]
-    assert best in study.chunks and len(rest) == 80 and score >= rest[0][1] >= rest[-1][1]
-    seen = len(embedder.seen)
-    assert opened().repository.ranking == study.repository.ranking and len(embedder.seen) == seen
-    changed = opened(changed_shop)
-    assert changed.ranked["digest"] != study.ranked["digest"] and len(embedder.seen) > seen
-
-
-def test_what_was_measured_is_kept_from_other_questions_and_other_sources(
-    study, opened, changed_shop, tmp_path
-):
+def test_what_is_kept_is_of_this_source_and_these_questions(study, opened, embedder, tmp_path):
     measurement.measure(SHOP, "shop", study.folder)
+    graphs, ranking = study.index["graphs"], study.repository.ranking
+    assert (study.index["files"], study.index["chunks"], study.index["characters"]) == (53, 81, 49_246)
+    about = [(sum(g["nodes"].values()), g["chunks_of_files_with_a_node"]) for g in graphs.values()]
+    assert about == [(60, 80), (61, 81)]  # as-published, resolved
+    (best, score), *rest = ranking["Q15"]
+    assert best in study.chunks and len(rest) == 80 and score >= rest[0][1] >= rest[-1][1]
+    assert study.extracted is None and study.answers == {}
+
     write_json(study.file("ranking"), study.ranked | {"embedding_seconds": 1.5})
+    embedder.seen.clear()
+    again = opened()
+    assert again.repository.ranking == ranking and again.index == study.index and not embedder.seen
+
     fewer = tmp_path / "fewer.yaml"
     fewer.write_text(QUESTIONS.read_text("utf8").partition("  - id: Q2\n")[0])
-    asked = opened(questions=fewer)
-    assert len(asked.questions) == 1 and "embedding_seconds" not in asked.ranked
-    again = opened()
-    assert again.ranked["embedding_seconds"] == 1.5 and len(again.ranked["ranking"]) == 15
-    assert again.index["files"] == 53
+    assert "embedding_seconds" not in opened(questions=fewer).ranked and embedder.seen
+
+    changed_shop = shutil.copytree(SHOP, tmp_path / "copy" / "shop")
+    next(changed_shop.rglob("OrderMailListener.java")).unlink()  # no question needs it
     other = opened(changed_shop)
     assert other.index is None and "embedding_seconds" not in other.ranked
     measurement.measure(changed_shop, "shop", other.folder)
     assert opened(changed_shop).index["files"] == 52 and opened().index["files"] == 53
+    assert opened().ranked["embedding_seconds"] == 1.5
 
 
 def test_what_is_stored_fits_the_shop():
@@ -93,36 +87,44 @@ def test_what_is_stored_fits_the_shop():
 
 
 def test_llm_kb_and_answers_are_asked_once(opened):
-    backend = FakeBackend(answer)
-    opened(backend=backend).ask()
-    assert len(backend.asked) == 14 + 3 * 15
+    backend, silent = FakeBackend(answer), FakeBackend(answer)
+    ask(opened(backend=backend))
+    ask(opened(backend=silent))
+    assert len(backend.asked) == 14 + 3 * 15 and not silent.asked
     prompt = backend.asked[-1].text
     assert prompt.startswith("You are a Senior Java Architect.") and "Gemini-generated" in prompt
     study = opened()
     assert len(study.extracted.records) == 40 and len(study.extracted.skipped) == 13
-    kb = study.pipelines[-1]
-    assert kb.column == "LLM-KB" and len(study.pipelines) == 4
-    _, same, dkb, _ = study.pipelines
-    assert all(len(same.gather(q.id).text) <= len(dkb.gather(q.id).text) for q in study.questions)
+    _, same, dkb, kb = study.pipelines
     for q in study.questions:
+        assert len(same.gather(q.id).text) <= len(dkb.gather(q.id).text)
         context = kb.gather(q.id)
         assert {part.path for part in context} <= set(study.extracted.records)
         assert not any(part.names for part in context)
     sizes = {column: len(rows) for column, rows in study.answers.items()}
     assert sizes == {"No-Graph": 15, "DKB": 15, "LLM-KB": 15}
-    silent = FakeBackend(answer)
-    opened(backend=silent).ask()
-    assert not silent.asked
+    ask(opened(backend=silent, retries=1))
+    assert len(silent.asked) == 13 + 15  # each skipped file by itself, then LLM-KB's questions
+
+
+def test_the_shop_s_questions_are_a_benchmark_whose_answers_are_measured():
+    run = Run(MODEL, "shop-questions")
+    preparer, columns = Preparer(run), list(run.retrievers)
+    assert columns == ["No-Graph", "No-Graph, same size", "DKB", "LLM-KB"] and not preparer.lacks(columns)
+    shares = {c: round(100 * run.measures(c)["named"].mean()) for c in columns}
+    assert shares == {"No-Graph": 61, "No-Graph, same size": 60, "DKB": 60, "LLM-KB": 49}
+    assert named({"Cart", "Order"}, "The Cart, and OrderService.") == 0.5
+    with pytest.raises(UserError, match="go together"):
+        Run(MODEL, "shop-questions", "textbook")
 
 
 def test_retries_that_were_paid_for_make_the_graph(opened):
     """The first batches answer nothing; every file by itself has a record."""
     backend = FakeBackend(lambda r: "sorry" if r.text.count("FILE: ") > 1 else answer(r))
-    opened(retries=1, backend=backend).ask()
+    ask(opened(retries=1, backend=backend))
     once, again = (opened(retries=n) for n in (0, 1))
     assert [len(s.pipelines[-1].graph.nodes) for s in (once, again)] == [1, 52]  # two Address
-    assert not again.extracted.skipped
-    assert again.variants[-1].column == "LLM-KB, one retry"
+    assert not again.extracted.skipped and again.variants[-1].column == "LLM-KB, one retry"
 
 
 def test_the_prompts_are_filled_without_reading_braces_of_the_code():
@@ -130,19 +132,11 @@ def test_the_prompts_are_filled_without_reading_braces_of_the_code():
     assert "Context:\n{question} {x}\n\nQuestion: Who?\n" in text and "Use the [ONTOLOGY INFO]" in text
 
 
-def test_figures_of_the_shop(tmp_path):
-    measurement.measure(SHOP, "shop", tmp_path)
-    index = read_json(tmp_path / "index.json")
-    assert (index["files"], index["chunks"], index["characters"]) == (53, 81, 49_246)
-    resolved, published = (index["graphs"][m] for m in ("resolved", "as-published"))
-    assert sum(resolved["nodes"].values()) == 61 and sum(published["nodes"].values()) == 60
-    assert resolved["chunks_of_files_with_a_node"] == 81 and published["chunks_of_files_with_a_node"] == 80
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
         ({"k": 0}, "k = 0"),
+        ({"k": 81}, "k = 81: of 81 chunks the best 80 are stored"),
         ({"depth": -2}, "depth = -2"),
         ({"model": "nope"}, "unknown model 'nope'"),
         ({"questions": "nonesuch.yaml"}, "Nonesuch is no type of the repository"),
@@ -153,18 +147,12 @@ def test_a_wrong_parameter_stops_the_study_before_it_shows_anything(
     opened, wrong, says, tmp_path, monkeypatch
 ):
     (tmp_path / "folder").mkdir()
-    text = "questions: [{id: a, question: b, needs: [Nonesuch]}]"
-    (tmp_path / "nonesuch.yaml").write_text(text)
+    (tmp_path / "nonesuch.yaml").write_text("questions: [{id: a, question: b, needs: [Nonesuch]}]")
     monkeypatch.setattr(module, "ROOT", tmp_path)
-    with pytest.raises(UserError, match=says):
-        opened(**wrong)
-
-
-def test_more_chunks_than_a_ranking_keeps_are_refused(opened, monkeypatch):
     monkeypatch.setattr(module, "KEPT", 80)
     assert opened(k=80).k == 80
-    with pytest.raises(UserError, match="k = 81: of 81 chunks the best 80 are stored"):
-        opened(k=81)
+    with pytest.raises(UserError, match=says):
+        opened(**wrong)
 
 
 def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp_path):
@@ -177,12 +165,12 @@ def test_a_recorded_study_is_read_back(study, opened, embedder, monkeypatch, tmp
     assert sum(line.startswith("DKB") for line in lines) == 3
     assert any(re.match(r"Q\d+: No-Graph misses com\.example\.", line) for line in lines)
     ranked = opened().ranked
-    assert set(ranked["query_seconds"]) == {"No-Graph", "DKB"} and len(ranked["query_seconds"]["DKB"]) == 15
+    assert {p: len(seconds) for p, seconds in ranked["query_seconds"].items()} == {"No-Graph": 15, "DKB": 15}
     assert ranked["embedded_tokens"] == sum(len(c.text.split()) for c in study.chunks.values())
     assert ranked["embedding_seconds"] >= 0 and ranked["ranking"] == study.ranked["ranking"]
     stored, evidence = read_json(study.file("evidence")), measurement.evidence_of(study)
-    assert pd.DataFrame(**stored["rows"]).equals(evidence["rows"])
-    assert pd.DataFrame(**stored["variants"]).equals(evidence["variants"])
+    for name in ("rows", "variants"):
+        assert pd.DataFrame(**stored[name]).equals(evidence[name])
 
 
 def test_a_module_of_the_jdk_is_unpacked(own_cache, tmp_path, monkeypatch):

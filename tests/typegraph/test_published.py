@@ -36,21 +36,18 @@ def graph(*sources, **files):
         # Every type of a file has all its fields, and itself.
         (
             ["class A { static A instance; B b; } class B {}"],
-            {(a, b): ("injects",) for a in "AB" for b in "AB"},
+            dict.fromkeys(["AA", "AB", "BA", "BB"], "injects"),
         ),
         # Only what is written as one name is seen.
-        (
-            ["class A extends List<B> implements x.C { B[] b; Set<B> c; x.B d; A(B... e) {} }", "class B {}"],
-            {},
-        ),
+        (["class A extends L<B> implements x.C { B[] b; Set<B> c; x.B d; A(B... e) {} }", "class B {}"], {}),
         # Inheritance replaces injects, and an interface extends nothing.
-        (["interface I {}", "class B implements I { I delegate; }"], {("B", "I"): ("implements",)}),
+        (["interface I {}", "class B implements I { I delegate; }"], {"BI": "implements"}),
         (["interface I {}", "interface J extends I {}"], {}),
-        (["class A {}", "class B extends A {}"], {("B", "A"): ("extends",)}),
+        (["class A {}", "class B extends A {}"], {"BA": "extends"}),
     ],
 )
 def test_edges(sources, edges):
-    assert graph(*sources).edges == edges
+    assert graph(*sources).edges == {tuple(pair): (label,) for pair, label in edges.items()}
 
 
 @pytest.mark.parametrize(
@@ -60,9 +57,7 @@ def test_edges(sources, edges):
 def test_the_last_file_of_a_name_in_the_order_of_a_walk_gives_its_path_and_edges(first, last):
     both = {last: "class Item { Y y; }", first: "class Item { X x; } class X {} class Y {}"}
     merged = graph(**both)
-    assert merged.nodes["Item"].path == last and {e for e in merged.edges if e[0] == "Item"} == {
-        ("Item", "Y")
-    }
+    assert merged.nodes["Item"].path == last and merged.digraph.adj["Item"].keys() == {"Y"}
 
 
 @pytest.mark.parametrize(

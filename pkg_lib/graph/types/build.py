@@ -16,12 +16,11 @@ from pathlib import Path
 import networkx as nx
 from pydantic import TypeAdapter
 
+from pkg_lib.core import workers
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.remarks import first_few, shown
 from pkg_lib.core.store import write_text
 from pkg_lib.core.types import UserError
-from pkg_lib.core.workers import ordered as in_order
-from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import VERSION, Facts, facts_of
 from pkg_lib.graph.types.scan import SUFFIX, JavaTree, reader, scan
@@ -35,13 +34,13 @@ Known = dict[str, tuple[str, Facts]]  # path -> SHA-256 of the file ("": it cann
 
 @dataclass
 class BuiltGraph:
-    """A graph and what went in. `seconds` by step; `parsed`: how many files the store did not know."""
+    """A graph and what went in."""
 
     tree: JavaTree
     facts: dict[str, Facts]
-    parsed: int
+    parsed: int  # files that the store did not know
     resolution: resolve.Resolution = field(default_factory=resolve.Resolution)
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # by step
 
     @property
     def graph(self) -> TypeGraph:
@@ -64,7 +63,7 @@ class BuiltGraph:
 
 def build(
     root: Path,
-    mode: str = "resolved",
+    mode: str = MODES[0],
     processes: int = 1,
     store: Path | None = None,
     extra: Collection[str] = (),
@@ -75,8 +74,13 @@ def build(
     """
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
-    _check(mode, extra)
-    with paused_collector():  # facts are many small tuples without a cycle
+    if mode not in MODES:
+        raise unknown("mode", mode, MODES)
+    if others := sorted(set(extra) - set(resolve.EXTRA)):
+        raise unknown("edges", others[0], resolve.EXTRA)
+    if extra and mode != "resolved":
+        raise UserError(f"mode {mode} has the paper's edges alone; give extra ones with mode resolved")
+    with workers.paused_collector():  # facts are many small tuples without a cycle
         start = time.perf_counter()
         tree = scan(root)
         scanned = time.perf_counter()
@@ -92,7 +96,6 @@ def build(
 
 def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltGraph:
     """The same files' graph in a mode: pass two; the time of pass one is the same."""
-    _check(mode, extra)
     start = time.perf_counter()
     if mode == "resolved":
         resolution = resolve.graph_of(built.facts, extra)
@@ -102,22 +105,12 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
     return replace(built, resolution=resolution, seconds=steps | {"total": sum(steps.values())})
 
 
-def _check(mode: str, extra: Collection[str]) -> None:
-    if mode not in MODES:
-        raise unknown("mode", mode, MODES)
-    if others := sorted(set(extra) - set(resolve.EXTRA)):
-        raise unknown("edges", others[0], resolve.EXTRA)
-    if extra and mode != "resolved":
-        raise UserError(f"mode {mode} has the paper's edges alone; give extra ones with mode resolved")
-
-
 def _read(tree: JavaTree, known: Known, processes: int) -> Known:
-    """What every file says, by several processes where that is worth it."""
     size = max(PART, len(tree.paths) // (8 * processes))
     parts = [tree.paths[i : i + size] for i in range(0, len(tree.paths), size)]
     work = [(tree.root, part, {p: known[p][0] for p in part if p in known}) for part in parts]
     many = processes > 1 and len(tree.paths) - len(known) >= WORTH_A_PROCESS
-    answers = in_order(parse_part, work, min(processes, len(parts))) if many else map(parse_part, work)
+    answers = workers.ordered(parse_part, work, min(processes, len(parts))) if many else map(parse_part, work)
     rows = zip(tree.paths, chain.from_iterable(answers), strict=True)
     return {path: (sha, facts or known[path][1]) for path, (sha, facts) in rows}
 

@@ -1,7 +1,6 @@
-"""One Java file -> its types and the types that they refer to, by tree-sitter: pass one (Section 6.5.1).
+"""Pass one: a Java file's types and the types that they refer to, by tree-sitter (Section 6.5.1).
 
-A file needs no other one, so several processes parse, and what stands in it is kept from run to run.
-tree-sitter goes on after a syntax error, so most files that do not parse still give their types.
+No file needs another one. tree-sitter goes on after a syntax error, so most broken files give their types.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from pkg_lib.graph.types.scan import text_of
 
 VERSION = 3  # of what is kept of a file; raise it when that changes
 PIECE = 2**12  # bytes that the parser is handed at a time
-# The parser's reports of progress for one file, after which it is given up: text that is no Java takes
-# quadratic time; source takes up to 41 a kilobyte. Counted, not timed: every machine gives the same graph.
+# Reports of progress after which a file is given up: text that is no Java takes quadratic time, source up to
+# 41 a kilobyte. Counted, not timed: every machine gives the same graph.
 STEPS, STEPS_A_KILOBYTE = 100_000, 100
 
 Span = tuple[int, int]
@@ -71,14 +70,10 @@ class Import(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A type as its file declares it; lines count from 1. `public`: other packages see it.
-
-    `name` has the enclosing types before it ("Outer.Inner"), a second local class of one name its number
-    ("Outer.Local#2").
-    """
+    """A type as its file declares it; lines count from 1."""
 
     kind: str
-    name: str
+    name: str  # "Outer.Inner"; a second local class of one name is "Outer.Local#2"
     first: int
     last: int
     variables: tuple[str, ...]
@@ -86,30 +81,25 @@ class Declared(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A type's name, as written without arguments; `owner` is the referring type's place in `Facts.types`.
+    """A type's name, as written without arguments."""
 
-    `place`: one of PLACES, `bean` and `bean_parameter` (what a method with @Bean returns and takes). `bare`:
-    the written type is one simple name; `argument`: it stands between angle brackets; `variable`: a type
-    variable of that name is in scope.
-    """
-
-    owner: int
-    place: str
+    owner: int  # the referring type's place in `Facts.types`
+    place: str  # one of PLACES, or bean, bean_parameter (what a method with @Bean returns and takes)
     name: str
-    bare: bool
-    argument: bool
-    variable: bool
+    bare: bool  # the written type is one simple name
+    argument: bool  # between angle brackets
+    variable: bool  # a type variable of that name is in scope
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a file says. `reason`: why it gives no type ("" where it does); `remarks`: what is unusual."""
+    """What a file says."""
 
     package: str = ""
     imports: tuple[Import, ...] = ()
     types: tuple[Declared, ...] = ()
     references: tuple[Reference, ...] = ()
-    reason: str = ""
+    reason: str = ""  # why it gives no type
     remarks: tuple[str, ...] = ()
 
 
@@ -150,13 +140,13 @@ class _Source:
 
     def parse(self) -> Node | None:
         """The root of the syntax tree, None where the limit is reached."""
-        steps = count()
-        most = STEPS + STEPS_A_KILOBYTE * len(self.data) // 1024
-        parser = _grammar()[0]
+        parser, steps, most = _grammar()[0], count(), STEPS + STEPS_A_KILOBYTE * len(self.data) // 1024
+
+        def piece(at: int, _: object) -> bytes:
+            return self.data[at : at + PIECE]
+
         try:
-            return parser.parse(
-                lambda at, _: self.data[at : at + PIECE], progress_callback=lambda *_: next(steps) > most
-            ).root_node
+            return parser.parse(piece, progress_callback=lambda *_: next(steps) > most).root_node
         except ValueError:
             parser.reset()
             return None

@@ -1,9 +1,8 @@
-"""Pass two: from what stands in the files to the graph, by Java's scopes or as published.
+"""Pass two, facts to graph: by Java's scopes (Java Language Specification, 6.3 to 6.5) or as published.
 
-A name means a type by the Java Language Specification (6.3 to 6.5).
-From the inside out: type variables; members of the enclosing types, declared or inherited; single imports;
-the file's package; imports on demand together with java.lang. A name that means no type of the project is
-external. Two imports on demand that both have it make it ambiguous: it gets no edge and is reported.
+Scopes from the inside out: type variables; members of the enclosing types, declared or inherited; single
+imports; the file's package; imports on demand with java.lang. A name of no type of the project is external;
+one that two imports on demand have is ambiguous: it gets no edge and is reported.
 """
 
 from __future__ import annotations
@@ -36,15 +35,12 @@ class Ambiguous(Exception):
 
 @dataclass
 class Resolution:
-    """The graph and what became of every written type name.
-
-    `ambiguous`: (path, name, candidates); `again`: (path, type) that an earlier file has declared.
-    """
+    """The graph and what became of every written type name."""
 
     graph: TypeGraph = field(default_factory=lambda: TypeGraph("resolved"))
     references: Counter[str] = field(default_factory=Counter)
-    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
-    again: list[tuple[str, str]] = field(default_factory=list)
+    ambiguous: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)  # path, name, candidates
+    again: list[tuple[str, str]] = field(default_factory=list)  # path, type that an earlier file has declared
 
 
 class Project:
@@ -150,7 +146,6 @@ class Project:
 
 
 def full(package: str, name: str) -> str:
-    """Package and name, the name alone in the unnamed package."""
     return f"{package}.{name}" if package else name
 
 
@@ -195,11 +190,10 @@ def graph_of(facts: Mapping[str, Facts], extra: Collection[str] = ()) -> Resolut
 def published(facts: Mapping[str, Facts]) -> TypeGraph:
     """The graph as Listing 1 builds it, from the same facts: types are keyed by simple names.
 
-    Of two types of one name the last file in the order of `os.walk` (a directory's files before its
-    directories) gives path and edges. Each type of a file gets the fields and constructors of all of them,
-    its own type too. Only a type that is written as one name is seen. Inheritance replaces `injects`.
-    The listing omits supertypes. Found by trying: they too count only as one name, and what an interface
-    extends gives nothing; so Shopizer and OpenMRS Core have exactly the published numbers.
+    Of two types of one name the last file in the order of `os.walk` counts. Each type of a file gets all its
+    fields and constructors. Only a type that is written as one name is seen. Inheritance replaces `injects`.
+    Supertypes, which the listing omits, count as one name too, and an interface extends nothing: found by
+    trying; so Shopizer and OpenMRS Core have exactly the published numbers.
     """
     nodes: dict[str, TypeNode] = {}
     injected: dict[str, dict[str, str]] = {}  # path -> target -> label
@@ -224,5 +218,6 @@ def published(facts: Mapping[str, Facts]) -> TypeGraph:
 
 
 def _walked(path: str) -> list[tuple[bool, str]]:
+    """A directory's files stand before those of the directories in it."""
     *folders, name = path.split("/")
     return [*((True, folder) for folder in folders), (False, name)]

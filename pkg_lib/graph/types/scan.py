@@ -1,7 +1,6 @@
 """The Java files of a directory or a zip archive in order of their paths; what is left out, with the reason.
 
-No symbolic link is followed: a loop of links ends where it starts, and a type belongs to the file that holds
-it. (The paper's `os.walk` does not follow those to directories.)
+No symbolic link is followed, so a type belongs to the file that holds it, and loops end.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.remarks import LARGE, LARGER, LINK
@@ -23,17 +22,14 @@ BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "u
 
 UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
 NO_FILE, TOO_LARGE, EMPTY = "no regular file", f"larger than {MOST // 2**20} MB", "empty"
-# Of a damaged or encrypted archive, or one packed in an unknown way.
-ARCHIVE_FAULTS = (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError)
+ARCHIVE_FAULTS = (zipfile.BadZipFile, RuntimeError, EOFError)  # damaged, encrypted, packed in an unknown way
 
 
 @dataclass
 class JavaTree:
-    """A repository's files: sorted `paths` below the root; `skipped`: (path, reason)."""
-
     root: Path
-    paths: list[str] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
+    paths: list[str]  # sorted, below the root
+    skipped: list[tuple[str, str]]  # path, reason
 
 
 @contextmanager
@@ -66,19 +62,15 @@ def scan(root: Path) -> JavaTree:
     else:
         kind = "no zip archive" if root.is_file() else "no directory"
         raise UserError(f"{root} is {kind}; give one that holds {SUFFIX} files")
-    tree = JavaTree(root)
-    for path, size, odd in sorted(files):
-        if reason := odd or (TOO_LARGE if size > MOST else "" if size else EMPTY):
-            tree.skipped.append((path, reason))
-        else:
-            tree.paths.append(path)
     if not files:
         raise UserError(f"{root} holds no {SUFFIX} file; give a directory or zip archive that does")
-    return tree
+    reasons = {path: odd or (TOO_LARGE if n > MOST else "" if n else EMPTY) for path, n, odd in sorted(files)}
+    skipped = [(path, reason) for path, reason in reasons.items() if reason]
+    return JavaTree(root, [path for path, reason in reasons.items() if not reason], skipped)
 
 
 def _in_directory(root: Path) -> Iterator[tuple[str, int, str]]:
-    """(path, size, why it is left out: "" where it is not) of files, and of links and locked folders."""
+    """(path, size, why it is left out or "") of files, links and locked folders."""
     failed: list[OSError] = []
     for folder, folders, names in os.walk(root, onerror=failed.append):
         below = Path(folder).relative_to(root)
@@ -98,7 +90,7 @@ def _in_directory(root: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def text_of(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """A file's text with "\\n" at line ends, and what is remarkable about the file."""
+    """A file's text with "\\n" at line ends, and remarks on the file."""
     remarks = [LARGER] if len(data) > LARGE else []
     mark, encoding = next(((m, e) for m, e in BOMS if data.startswith(m)), (b"", "utf-8"))
     if encoding != "utf-8":

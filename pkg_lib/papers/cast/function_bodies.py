@@ -22,7 +22,7 @@ from pkg_lib.data.functions import as_task, functions
 from pkg_lib.data.packages import PACKAGES
 from pkg_lib.data.repoeval import DATA, NAME, RepoTask, load_repoeval
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.generation.generator import Decoding
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.cast import body_prompts, repository_functions
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
 from pkg_lib.retrieval.columns import COLUMNS, Column
@@ -52,10 +52,10 @@ class FunctionBodies(Benchmark):
         chosen = set(sorted((t.id for t in tasks), key=digest)[:limit])
         return [t for t in tasks if t.id in chosen]
 
-    def knowledge(self, measure: Callable[[str], int]) -> Any:
+    def knowledge(self, generator: Generator) -> Any:
         from pkg_lib.papers.cast.context_columns import Repositories
 
-        return Repositories(self.files, measure)
+        return Repositories(self.files, generator.measure)
 
     def decoding(self, style: str) -> Decoding:
         """UserError for a chat prompt where the model is not prompted so."""
