@@ -46,7 +46,6 @@ Many = list[str] | None
 Model = Annotated[str, opt("A model of `list`.")]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
 Processes = Annotated[int, opt("How many work at once.")]
-First = Annotated[int | None, opt("Only the first N.")]
 Name = Annotated[str, arg("A name of `list`.")]
 Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
 
@@ -123,7 +122,7 @@ def _absolute(corpus: str) -> str:
 
 @app.command()
 def report() -> None:
-    """Builds results/index.html from what lies in results/."""
+    """Builds results/index.html."""
     from pkg_lib.analysis.report import build_report
     from pkg_lib.papers.pkg import task_pages
 
@@ -217,7 +216,7 @@ def structure(
     corpus: Corpus = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: First = None,
+    limit: Annotated[int | None, opt("Only the first N.")] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
@@ -279,11 +278,11 @@ def chunk(
 
     if join:
         stream.join(sys.stdin.buffer, sys.stdout.buffer)
-        return
-    if path is None:
+    elif path is None:
         raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
-    chunker = Chunker(method, mode, max_size, lines)
-    typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
+    else:
+        chunker = Chunker(method, mode, max_size, lines)
+        typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
 
 
 @app.command("repo-tasks")

@@ -1,7 +1,4 @@
-"""A checkout as a new user has it: the files that git would give, a repository of its own, set up by run_all.sh.
-
-The packages are those of the running environment, laid below a new one, so that nothing is downloaded.
-"""
+"""A checkout as a new user has it, set up by run_all.sh over the packages of the running environment."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class Checkout:
 
 
 def make(folder: Path) -> Checkout:
-    """Copies what git tracks or would track, as it stands now, and sets it up."""
+    """Copies what git tracks or would track, and sets it up."""
     checkout = Checkout(folder / "study")
     listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, **TEXT)
     for name in filter(None, listed.stdout.split("\0")):

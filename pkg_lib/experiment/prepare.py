@@ -84,17 +84,16 @@ class Preparer:
         return any(True for c in columns for _ in self.missing(c))
 
     def generate(self, columns: list[str]) -> int:
-        """Completes what the columns lack and returns how many prompts that was; resumes after any stop."""
+        """Completes what the columns lack; returns how many prompts that was. Resumes after any stop."""
         if not self.lacks(columns):
             return 0
         if self.run.generator.backend is None:
-            # weights that cannot be had are told before retrieval, which takes minutes
-            self.run.generator.weights()
+            self.run.generator.weights()  # before retrieval, which takes minutes: they may not be at hand
         prompts = [p for c in columns for p in self.prompts(c)]
         return self.run.generator.complete(prompts, f"on {self.run.benchmark}")
 
     def prompts(self, column: str) -> list[Prompt]:
-        """The prompts of a column that have no completion. Retrieves what is not retrieved yet."""
+        """The column's prompts that have no completion; retrieves what is not retrieved yet."""
         run, contexts = self.run, self.contexts(column)
         todo = {task.id: task for task, _ in self.missing(column)}
         if any(c.text is None for c in contexts if c.task_id in todo):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
@@ -177,8 +177,7 @@ def stem_of(notebook: str, run: Run | None, **parameters: Any) -> str:
     return folder + ".".join([*([run.stem] if run else []), *named, notebook])
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A run to prepare, its columns, and the notebooks that show it; those about no model have no run."""
 
     preparer: Preparer | None
@@ -186,8 +185,7 @@ class Step:
     jobs: list[NotebookJob]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The steps in their order, and one line for each run or notebook that is left out."""
 
     steps: list[Step]
@@ -284,10 +282,10 @@ def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> Noteb
 
 def _lacks(parameters: dict[str, Any], run: Run, columns: list[str]) -> str:
     """Why a notebook has nothing to show of a run with these columns; "" where it has."""
-    asked = [] if run.tasks_absent else columns
 
     def measured(column: str) -> bool:
-        return column in run.retrievers and bool(column in asked or run.completions(column))
+        asked = column in columns and not run.tasks_absent
+        return column in run.retrievers and bool(asked or run.completions(column))
 
     for name in (n for n in COLUMN_PARAMETERS if parameters.get(n)):
         for column in parameters[name].split("+"):
