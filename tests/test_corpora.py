@@ -243,13 +243,9 @@ FILES = {
 }
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
+def test_docstrings(tmp_path, monkeypatch, caplog):
     write(tmp_path, FILES)
     monkeypatch.syspath_prepend(str(tmp_path))
-
-
-def test_docstrings(package, caplog):
     documents = load_corpus("docstrings:made_up_package")
     names = [f"inner.{n}" for n in ("f", "C", "C.method", "C.value", "C.value-2", "_impl.g")]
     assert [d.id for d in documents] == [f"docstrings/made_up_package.{n}" for n in (*names, "latin.l")]
