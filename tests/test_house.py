@@ -34,20 +34,20 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 617,
-    "analysis": 1212,
-    "chunking": 852,
-    "core": 876,
-    "data": 1737,
-    "execution": 1643,
-    "experiment": 2039,
-    "generation": 664,
-    "graph": 2843,
-    "papers/cast": 1333,
-    "papers/claims": 860,
-    "papers/dkb": 1281,
-    "papers/pkg": 2234,
-    "retrieval": 1371,
+    "": 531,
+    "analysis": 959,
+    "chunking": 725,
+    "core": 674,
+    "data": 1615,
+    "execution": 1473,
+    "experiment": 1540,
+    "generation": 575,
+    "graph": 2283,
+    "papers/cast": 877,
+    "papers/claims": 471,
+    "papers/dkb": 981,
+    "papers/pkg": 1513,
+    "retrieval": 1139,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
