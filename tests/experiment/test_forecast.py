@@ -9,10 +9,7 @@ import sys
 import pytest
 
 from pkg_lib import cli
-<<<<<<< HEAD
 from pkg_lib.core.types import UserError
-=======
->>>>>>> entry2
 from pkg_lib.data.benchmark import DECODING
 from pkg_lib.experiment import forecast, study
 from pkg_lib.experiment.prepare import Preparer
@@ -95,7 +92,6 @@ def test_time_and_price(nothing_else):
     assert (whole.todo, whole.seconds, whole.dollars) == (20, pytest.approx(600), None)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(
     "text",
     [
@@ -110,8 +106,6 @@ def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
         cost.read_prices(tmp_path / "p.csv")
 
 
-=======
->>>>>>> entry2
 def test_the_price_table_of_the_notebook_is_one(tmp_path):
     assert cli.prices_of(cost.read_prices(cost.PRICES))[study.MODEL] == (0, 0)
     (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
