@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pkg_lib.core.models import MODELS
+from pkg_lib.core import models
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
@@ -46,7 +46,6 @@ Many = list[str] | None
 Model = Annotated[str, opt("A model of `list`.")]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
 Processes = Annotated[int, opt("How many work at once.")]
-First = Annotated[int | None, opt("Only the first N.")]
 Name = Annotated[str, arg("A name of `list`.")]
 Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
 
@@ -100,7 +99,7 @@ def run(
 
 def prices_of(table: Any) -> dict[str, tuple[float, float]]:
     """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
-    return {str(m): (float(asked), float(new)) for m, asked, new in table.dropna().itertuples()}
+    return {model: (asked, new) for model, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:
@@ -123,7 +122,7 @@ def _absolute(corpus: str) -> str:
 
 @app.command()
 def report() -> None:
-    """Builds results/index.html from what lies in results/."""
+    """Builds results/index.html."""
     from pkg_lib.analysis.report import build_report
     from pkg_lib.papers.pkg import task_pages
 
@@ -133,16 +132,14 @@ def report() -> None:
 @app.command()
 def doctor() -> None:
     """Says what is at hand here, and where the rest would come from."""
-    from pkg_lib import doctor as facts
+    from pkg_lib.doctor import lines
 
-    say(facts.lines())
+    say(lines())
 
 
 @app.command()
 def fetch(model: Name) -> None:
     """Downloads, verifies and converts a model's weights."""
-    from pkg_lib.core import models
-
     revision = models.revision_of(models.model_spec(model), results_path())
     typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
 
@@ -219,7 +216,7 @@ def structure(
     corpus: Corpus = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: First = None,
+    limit: Annotated[int | None, opt("Only the first N.")] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
@@ -281,11 +278,11 @@ def chunk(
 
     if join:
         stream.join(sys.stdin.buffer, sys.stdout.buffer)
-        return
-    if path is None:
+    elif path is None:
         raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
-    chunker = Chunker(method, mode, max_size, lines)
-    typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
+    else:
+        chunker = Chunker(method, mode, max_size, lines)
+        typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
 
 
 @app.command("repo-tasks")
@@ -306,9 +303,9 @@ def crosscodeeval(
     language: Annotated[str, opt("python, java, csharp or typescript.")] = "python",
 ) -> None:
     """Measures completions of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
-    from pkg_lib.data import crosscodeeval as records
+    from pkg_lib.data.crosscodeeval import report
 
-    say(records.report(completions, language))
+    say(report(completions, language))
 
 
 @app.command("make-tasks")
@@ -385,15 +382,14 @@ def repo_qa(
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
     """Starts JupyterLab in notebooks/; what follows are its own options."""
-    from pkg_lib import lab as jupyter
-
-    jupyter.start(options or [])
+    os.chdir(study.NOTEBOOKS)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *(options or [])])
 
 
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
-    names = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
+    names = {"models": models.MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
     say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 
 

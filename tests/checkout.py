@@ -1,7 +1,4 @@
-"""A checkout as a new user has it: the files that git would give, a repository of its own, set up by run_all.sh.
-
-The packages are those of the running environment, laid below a new one, so that nothing is downloaded.
-"""
+"""A checkout as a new user has it, set up by run_all.sh over the packages of the running environment."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,15 +15,11 @@ HIDDEN = ("PYTHONPATH", "PKG_RESULTS", "PKG_VENV", "VIRTUAL_ENV")  # of the deve
 TEXT = {"capture_output": True, "text": True}
 
 
-@dataclass(frozen=True)
 class Checkout:
     """`root` is the directory, `python` the interpreter of its environment."""
 
-    root: Path
-
-    @property
-    def python(self) -> Path:
-        return self.root / ".venv" / "bin" / "python"
+    def __init__(self, root: Path) -> None:
+        self.root, self.python = root, root / ".venv" / "bin" / "python"
 
     def git(self, *arguments: str) -> str:
         name = ("-c", "user.name=test", "-c", "user.email=test@example.org")
@@ -43,7 +35,7 @@ class Checkout:
 
 
 def make(folder: Path) -> Checkout:
-    """Copies what git tracks or would track, as it stands now, and sets it up."""
+    """Copies what git tracks or would track, and sets it up."""
     checkout = Checkout(folder / "study")
     listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True, **TEXT)
     for name in filter(None, listed.stdout.split("\0")):

@@ -1,5 +1,4 @@
-"""For tests of code that stands in a notebook: what it defines, and a whole run in this process, without a
-kernel."""
+"""For tests of a notebook's code: what it defines, and a whole run in this process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The commands of a new user's first hour, typed in a fresh checkout: exit code, lines, and nothing left for
-git."""
+"""The commands of a new user's first hour, typed in a fresh checkout: exit code, lines, nothing for git."""
 
 from __future__ import annotations
 
@@ -43,9 +42,8 @@ COMMANDS = [
 def folder(tmp_path_factory) -> Path:
     """A corpus of one file, and samples for `replay`: of unknown tasks alone, and two a task."""
     place = tmp_path_factory.mktemp("folder")
-    (place / "a.py").write_text(
-        "def sort(items):\n    if not items:\n        return []\n    return sorted(items)\n"
-    )
+    code = "def sort(items):\n    if not items:\n        return []\n    return sorted(items)\n"
+    (place / "a.py").write_text(code)
     several = [(t.id, t.solution) for t in load_benchmark("humaneval") for _ in range(2)]
     for name, rows in {"none": [("HumanEval/999", "    pass")], "several": several}.items():
         path = place / name / "humaneval" / "method.jsonl"
@@ -78,8 +76,7 @@ def test_the_package_runs_from_any_directory_and_by_its_script(checkout, tmp_pat
 
 
 def test_one_model_runs_with_an_empty_results_directory(checkout, tmp_path, committed):
-    """Of the stored results only what the model itself wrote is there: no samples to replay, no measured
-    speeds or graphs."""
+    """Only what the model itself wrote is there: no samples to replay, no measured speeds or graphs."""
     for stage in ("contexts", "generations", "evaluations"):
         (tmp_path / "mine").mkdir(exist_ok=True)
         os.rename(committed / stage, tmp_path / "mine" / stage)

@@ -1,5 +1,4 @@
-"""The plan of pkg_lib, held against the code: who imports whom, how large it is, that a name means one
-thing."""
+"""The plan of pkg_lib, held against the code: who imports whom, how large it is, names that mean one thing."""
 
 from __future__ import annotations
 

@@ -32,9 +32,7 @@ class Server:
         options += [f"--IdentityProvider.token={TOKEN}"]
         options += [f"--LabApp.{name}_dir={folder / name}" for name in ("user_settings", "workspaces")]
         (folder / TRACKER).parent.mkdir(parents=True)
-        (folder / TRACKER).write_text(
-            '{"windowingMode": "none"}'
-        )  # every cell is in the page, in view or not
+        (folder / TRACKER).write_text('{"windowingMode": "none"}')  # cells out of view are in the page too
         with (folder / "log").open("wb") as log:
             about = {"cwd": checkout.root, "env": checkout.environment(), "stdout": log, "stderr": log}
             command = [checkout.python, "-m", "jupyterlab", *options]

@@ -115,9 +115,8 @@ def test_no_kernel_outlives_the_run(tmp_path, how, job):
     kernel_id = int(pid.read_text())
     process.send_signal(how)
     _, error = process.communicate(timeout=30)
-    wait(
-        lambda: not psutil.pid_exists(kernel_id) or psutil.Process(kernel_id).status() == psutil.STATUS_ZOMBIE
-    )
+    zombie = psutil.STATUS_ZOMBIE
+    wait(lambda: not psutil.pid_exists(kernel_id) or psutil.Process(kernel_id).status() == zombie)
     assert not planned.target.exists()
     if how == signal.SIGINT:
         assert process.returncode == 130 and error.startswith("stopped; ") and error.count("\n") == 1

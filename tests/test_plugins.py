@@ -1,5 +1,4 @@
-"""A column, a corpus, a benchmark and a model of the user's own, each in one file, through everything that a
-user sees."""
+"""A column, a corpus, a benchmark and a model of the user's own, each in one file, as a user sees them."""
 
 from __future__ import annotations
 
@@ -65,23 +64,17 @@ MODELS.register(ModelSpec("toy-model", {folder!r}, "chat", 0.001))
 @pytest.fixture
 def plugins(tmp_path, tiny_model):
     """The environment of a command that is given the four files, and an empty results directory."""
-    texts = {
-        "column": COLUMN,
-        "corpus": CORPUS,
-        "benchmark": BENCHMARK,
-        "model": MODEL.format(folder=str(tiny_model)),
-    }
-    paths = [tmp_path / f"{name}.py" for name in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
+    texts = (COLUMN, CORPUS, BENCHMARK, MODEL.format(folder=str(tiny_model)))
+    paths = [tmp_path / f"plugin{n}.py" for n in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
         path.write_text(text)
     places = {"PKG_RESULTS": str(tmp_path / "results"), "PKG_PLUGINS": os.pathsep.join(map(str, paths))}
     return os.environ | places | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
 
 
 def call(plugins, *words, code=0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "pkg_lib", *words], env=plugins, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "pkg_lib", *words]
+    done = subprocess.run(command, env=plugins, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -95,10 +88,8 @@ def test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run(plugins):
     facts = call(plugins, "doctor")
     assert "at hand, 2 tasks" in facts and "at hand, 2 documents" in facts and "toy-model" in facts
     planned = call(plugins, *CHOICE, "--dry-run", "--notebook", "rq1_code_pkg")
-    assert (
-        "toy-model | toy-benchmark | toy-corpus: 2 tasks" in planned
-        and "  Toy                0        2" in planned
-    )
+    assert "toy-model | toy-benchmark | toy-corpus: 2 tasks" in planned
+    assert "  Toy                0        2" in planned
 
 
 @pytest.mark.slow

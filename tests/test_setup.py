@@ -37,9 +37,8 @@ def set_up(tmp_path):
 
 def test_second_start_needs_no_installation(tmp_path, set_up):
     """The stamps of an installed environment are all that set-up looks at."""
-    pins, project = (
-        sha256((ROOT / n).read_bytes()).hexdigest() for n in ("requirements.txt", "pyproject.toml")
-    )
+    files = [(ROOT / name).read_bytes() for name in ("requirements.txt", "pyproject.toml")]
+    pins, project = (sha256(data).hexdigest() for data in files)
     (tmp_path / "venv" / ".requirements.sha256").write_text(pins)
     (tmp_path / "venv" / ".pkg_lib").write_text(f"{ROOT} {project}")
     assert set_up().returncode == 0

@@ -30,8 +30,9 @@ def page(i: int) -> str:
 def answering(documents, bad, written=None) -> FakeBackend:
     """A model that answers with the headings' JSON; `bad` documents get invalid JSON for as many prompts."""
     good = {s.document: json.dumps(s.value) for s in structured(documents, "headings")} | (written or {})
-    broken = lambda request: request.sample <= bad.get(request.task_id, 0)  # noqa: E731
-    return FakeBackend(lambda request: '{"a": }' if broken(request) else good[request.task_id], tokens=5)
+    return FakeBackend(
+        lambda r: '{"a": }' if r.sample <= bad.get(r.task_id, 0) else good[r.task_id], tokens=5
+    )
 
 
 def names_asked(backend) -> list[str]:

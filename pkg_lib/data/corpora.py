@@ -1,7 +1,7 @@
 """Corpora by name -> Documents. Names joined by "+" are read together. A new corpus is one entry of CORPORA.
 
-A document is what the corpus stores as one row: an answer for PythonAlpaca, a source file, a section of a
-page. Corpora of code feed the columns of Tables 1 and 2, those of text the columns of Tables 3 and 4.
+A document is one row: an answer of PythonAlpaca, a source file, a section of a page. Corpora of code feed the
+columns of Tables 1 and 2, those of text the columns of Tables 3 and 4.
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ class Corpus:
 
 def _tree(root: Path, prefix: str, skip: Iterable[str] = ()) -> Iterator[Document]:
     """Every .py file below `root`, sorted; bytes that are no UTF-8 become surrogates and fail to parse."""
-    skipped = {"__pycache__", *skip}
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
-        if path.is_file() and not skipped & set(relative.parts):
+        if path.is_file() and not {"__pycache__", *skip} & set(relative.parts):
             yield Document(f"{prefix}/{relative.as_posix()}", text_corpora.read(path, "surrogateescape"))
 
 
@@ -90,11 +89,11 @@ def _python_alpaca() -> Iterator[Document]:
 
 def structured_file(name: str) -> Path:
     """What `structure` wrote under a name such as python-docs/llm-MODEL. UserError without it."""
-    file = Path("structured", f"{name}.jsonl")
-    for folder in (results_path(), cache_dir()):  # texts that may not be copied are structured into the cache
-        if (folder / file).is_file():
-            return folder / file
-    raise UserError(f"corpus structured:{name}: there is no {results_path() / file}; run `structure` first")
+    # Texts that may not be copied are structured into the cache.
+    files = [folder / "structured" / f"{name}.jsonl" for folder in (results_path(), cache_dir())]
+    if file := next(filter(Path.is_file, files), None):
+        return file
+    raise UserError(f"corpus structured:{name}: there is no {files[0]}; run `structure` first")
 
 
 def _structured(name: str) -> Iterator[Document]:
@@ -142,10 +141,10 @@ def parts(name: str) -> list[tuple[Corpus, list[str]]]:
 def kind_of(name: str) -> str:
     """The corpus' kind; UserError for one that mixes them or is unknown."""
     kinds = {corpus.kind for corpus, _ in parts(name)}
-    if len(kinds) > 1 and "published" not in kinds:
-        raise UserError(f"corpus {name} mixes code and text; run them one after the other")
     if "published" in kinds and name != PUBLISHED:
         raise UserError(f"corpus {name}: {PUBLISHED} is each task's own context; run it alone")
+    if len(kinds) > 1:
+        raise UserError(f"corpus {name} mixes code and text; run them one after the other")
     return kinds.pop()
 
 

@@ -39,7 +39,6 @@ def paper_dir() -> Path:
 
 
 def context_id(column: str, task: str) -> str:
-    """The id of the document that holds a task's context."""
     return f"published/{column}/{task}"
 
 

@@ -190,8 +190,9 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """(key, text) of each string of a JSON value, and ("", title) of each key that is a title."""
     if isinstance(value, str):
         yield key, value
-    children = value.items() if isinstance(value, dict) else ()
-    for name, child in [("", v) for v in value] if isinstance(value, list) else children:
+    for child in value if isinstance(value, list) else ():
+        yield from _strings(child)
+    for name, child in value.items() if isinstance(value, dict) else ():
         if name not in ("", "explanation", "examples", "code"):
             yield "", name
         yield from _strings(child, name)
@@ -203,9 +204,9 @@ def _words(strings: list[tuple[str, str]]) -> Counter[str]:
 
 def json_of(corpus: str, documents: list[Document]) -> list[Structured]:
     """A text corpus' JSON: what is stored for structured:FILE, else by the structurer of the kind."""
-    files = [file for part, values in corpora.parts(corpus) if part.prefix == "structured" for file in values]
-    rows = (s for name in files for s in load_structured(corpora.structured_file(name), documents))
-    stored = {s.document: s for s in rows}
+    names = (name for part, values in corpora.parts(corpus) if part.prefix == "structured" for name in values)
+    files = map(corpora.structured_file, names)
+    stored = {s.document: s for file in files for s in load_structured(file, documents)}
     return [*stored.values(), *structured([d for d in documents if d.id not in stored])]
 
 

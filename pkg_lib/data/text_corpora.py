@@ -118,10 +118,8 @@ def docstrings(package: str) -> Iterator[Document]:
     """One document a documented public function or class; warns of what does not parse."""
     base, files = package_files(package)
     used: set[str] = set()
-    for path in files:
+    for path in (p for p in files if not _SKIP & set(p.relative_to(base).parts)):
         relative = path.relative_to(base)
-        if _SKIP & set(relative.parts):
-            continue
         module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
         try:
             for name, signature, text in definitions(path.read_bytes()):
@@ -165,7 +163,7 @@ def _documented(node: ast.stmt, prefix: str = "") -> Iterator[tuple[str, str, st
 
 
 def tutorials() -> Iterator[Document]:
-    """The paper's corpus: the rows that have the word Python in them, as plain text below the title."""
+    """The paper's corpus: rows that have the word Python in them, as plain text below the title."""
     for i, row in enumerate(hub_rows("tutorials", TUTORIALS)):
         title, text = row.get("title") or "", row.get("text") or ""
         if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):

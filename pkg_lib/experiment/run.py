@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,11 @@ class Run:
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
+    def label(self) -> str:
+        """What progress lines call it."""
+        return " | ".join([self.model, self.benchmark, self.corpus])
+
+    @property
     def heading(self) -> str:
         return f"{self.model}, {self.rules.title} ({len(self.tasks)} tasks), corpus {self.corpus}"
 
@@ -142,20 +148,14 @@ class Run:
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
         """task id -> stored context; none of a corpus of the user's once that has changed."""
-        changeable = column != "None" and corpora.own(self.corpus)
-        if changeable and self.file("contexts", column).exists() and self._corpus_changed(column):
-            return {}
         rows = by_task(self.file("contexts", column), ("column", "text", "sha256"))
+        if rows and column != "None" and corpora.own(self.corpus):
+            meta = self.file("contexts", column, ".meta.json")
+            retrieved_from = read_json(meta).get("corpus_digest") if meta.exists() else ""
+            with suppress(UserError):  # the corpus is gone
+                if corpora.corpus_digest(self.knowledge.documents) != retrieved_from:
+                    return {}
         return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
-
-    def _corpus_changed(self, column: str) -> bool:
-        """Whether the corpus is another than the one that the contexts came from; not where it is gone."""
-        try:
-            digest_now = corpora.corpus_digest(self.knowledge.documents)
-        except UserError:
-            return False
-        meta = self.file("contexts", column, ".meta.json")
-        return not meta.exists() or read_json(meta).get("corpus_digest") != digest_now
 
     def unpublished(self, column: str, context: Context) -> bool:
         """Whether the authors published no context for the task, so that its prompt would be None's."""
@@ -172,14 +172,14 @@ class Run:
         """task id -> completion; a task without one is absent."""
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
+        settings = self.generator.key("")
         if self.rules.in_tokens:  # reading cannot make these prompts
-            settings = self.generator.key("")
-            same = [
-                g for g in self.generator.cache.rows.values() if g.meta.get("settings", settings) == settings
-            ]
+            rows = self.generator.cache.rows.values()
+            same = [g for g in rows if g.meta.get("settings", settings) == settings]
             by_prompt = {g.meta.get("prompt_sha256", ""): g for g in same}
             return {c.task_id: by_prompt[c.prompt_sha256] for c in contexts if c.prompt_sha256 in by_prompt}
-        by_context = self._by_context() if self.tasks_absent or any(c.text is None for c in contexts) else {}
+        hidden = self.tasks_absent or any(c.text is None for c in contexts)
+        by_context = self._by_context(settings) if hidden else {}
         solutions = self.solutions(column) if self.tasks_absent else {}
         completions = {}
         for c in contexts:
@@ -193,29 +193,20 @@ class Run:
             completions[c.task_id] = answer
         return {i: answer for i, answer in completions.items() if answer is not None}
 
-    def _by_context(self) -> dict[tuple[str, str], Generation]:
+    def _by_context(self, settings: str) -> dict[tuple[str, str], Generation]:
         """Completions by task and digest of the context, for contexts whose text is not stored.
 
         Benchmarks share task ids but not prompts; tasks of one prompt share a completion.
         """
-        settings, cache = self.generator.key(""), self.generator.cache
-        folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
-        same = [g for key, g in cache.rows.items() if cache.folders[key] in folders]
-        twins = self._twins
-        return {
-            (i, g.meta.get("context_sha256", "")): g
-            for g in same
-            if g.meta.get("settings") == settings
-            for i in twins.get(g.task_id, (g.task_id,))
-        }
-
-    @cached_property
-    def _twins(self) -> dict[str, list[str]]:
-        """task id -> the ids of all tasks with its prompt, for tasks that are not alone with theirs."""
-        by_prompt: dict[str, list[str]] = {}
+        cache, by_prompt = self.generator.cache, dict[str, list[str]]()
         for t in [] if self.tasks_absent else load_benchmark(self.benchmark):
             by_prompt.setdefault(t.prompt, []).append(t.id)
-        return {i: ids for ids in by_prompt.values() if len(ids) > 1 for i in ids}
+        twins = {i: ids for ids in by_prompt.values() for i in ids}
+        folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
+        rows = [g for key, g in cache.rows.items() if cache.folders[key] in folders]
+        same = [g for g in rows if g.meta.get("settings") == settings]
+        of_tasks = ((i, g) for g in same for i in twins.get(g.task_id, (g.task_id,)))
+        return {(i, g.meta.get("context_sha256", "")): g for i, g in of_tasks}
 
     def solutions(self, column: str) -> dict[str, str]:
         """task id -> solution extracted from the completion."""
@@ -235,9 +226,8 @@ class Run:
     def measures(self, column: str) -> pd.DataFrame:
         """[task, measure]: how far the judged solutions are the references'; no rows where there are none."""
         rows, about = self._verdict_rows(column), {*VERDICT, *Outcome.__slots__}
-        values = {
-            t.id: {k: v for k, v in rows[t.id].items() if k not in about} for t in self.tasks if t.id in rows
-        }
+        judged = {t.id: rows[t.id] for t in self.tasks if t.id in rows}
+        values = {i: {k: v for k, v in row.items() if k not in about} for i, row in judged.items()}
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
     def _verdict_rows(self, column: str) -> dict[str, dict[str, Any]]:
@@ -249,20 +239,17 @@ class Run:
         rows = by_task(path, VERDICT)
         if self.tasks_absent:
             return rows
-        known = [t for t in self.tasks if t.id in solutions and t.id in rows]
-        return {
-            t.id: rows[t.id] for t in known if rows[t.id]["sha256"] == self.verdict_mark(t, solutions[t.id])
-        }
+        known = [(t, rows[t.id]) for t in self.tasks if t.id in solutions and t.id in rows]
+        return {t.id: row for t, row in known if row["sha256"] == self.verdict_mark(t, solutions[t.id])}
 
     def verdict_mark(self, task: Task, solution: str) -> str:
         """Identifies what a verdict is on."""
         return digest(self.rules.mark(task, solution), self.protocol, self.rules.limits(task).packages)
 
     def verdicts(self, columns: list[str] | None = None) -> pd.DataFrame:
-        """Boolean frame [task, column]: True passed, False failed, <NA> not measured.
+        """Boolean [task, column]: True passed, False failed, <NA> not measured; Reranked and Ideal last.
 
-        The columns are those that the corpus offers, Reranked and Ideal last. One with verdicts on fewer than
-        LEAST of the tasks counts as not measured.
+        A column with verdicts on fewer than LEAST of the tasks counts as not measured.
         """
         offered = [*self.retrievers, *(SELECTED if self.rules.selects else ())]
         wanted = columns or offered
@@ -283,9 +270,9 @@ class Run:
 
     @property
     def candidates(self) -> list[str]:
-        """The columns that Reranked and Ideal choose from: those that the corpus offered at the first choice.
+        """What Reranked and Ideal choose from: the columns offered at the first choice, else all.
 
-        So a column that is added later changes no stored result. Without candidates.json they are all.
+        So a column that is added later changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
         stored = read_json(path)["columns"] if path.exists() else self.retrievers
@@ -405,5 +392,5 @@ def ideal(verdicts: pd.DataFrame) -> pd.Series:
 
 
 def _without_sparse(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The same without the verdicts of columns that are measured on too few tasks to say anything."""
+    """Without the verdicts of columns that are measured on too few tasks."""
     return verdicts.apply(lambda v: v if v.notna().mean() >= LEAST else v.mask(v.notna()))

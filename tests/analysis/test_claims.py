@@ -89,15 +89,6 @@ def test_without_a_measurement_nothing_is_attempted():
             assert claims.decide(relation, empty) == NOT_ATTEMPTED
 
 
-def test_text_corpora_are_measured_for_claims_about_text_alone():
-    frames = frame(30, 5, column="BM25"), frame(5, 30, column="BM25")
-    args = PAIR | {"column": "BM25", "relation": "above"}
-    both = stored(*frames, corpora=("pkg-contexts", "python-docs"))
-    code, text = assess(both, claim(**args), claim(id="t", kind="text", **args))
-    assert (code.verdict, text.verdict) == (REPRODUCED, CONTRADICTED)
-    assert [e.where for e in text.evidence] == ["HumanEval, python-docs"]
-
-
 def test_every_measurement_counts_and_findings_tell_what_is_mixed():
     above, below = (claim(relation=r, id=r, **PAIR) for r in ("above", "below"))
     assert verdicts(above, frame(30, 5), frame(40, 5))[0] == REPRODUCED

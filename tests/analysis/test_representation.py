@@ -11,16 +11,6 @@ RQ3 = definitions("rq3_representation")
 paired = RQ3["paired"]
 
 
-def test_a_contrast_is_the_first_column_minus_the_second_on_the_tasks_of_both(verdicts):
-    verdicts["Func-BM25"] = [True] * 12 + [False] * 28
-    verdicts["BM25"] = pd.array([False] * 10 + [True] * 6 + [False] * 23 + [pd.NA], "boolean")
-    rows = paired(verdicts)
-    row = rows.loc["Func-BM25 against BM25"]
-    assert (row["n"], row["helped"], row["hurt"]) == (39, 10, 4)
-    assert row["difference"] == pytest.approx(6 / 39) and row["low"] < 6 / 39 < row["high"]
-    assert len(rows) == 5 and rows["p_holm"].min() == pytest.approx(min(1, 5 * rows["p"].min()))
-
-
 def test_tasks_with_the_answer_are_left_out_of_the_second_difference(verdicts):
     defines = {"BM25": [True] * 10 + [False] * 30, "Func-BM25": [False] * 35 + [None] * 5}
     contexts = {

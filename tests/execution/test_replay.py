@@ -11,11 +11,8 @@ from pkg_lib.core.store import ROOT, write_jsonl
 from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.papers.pkg import replay as module
-from pkg_lib.papers.pkg.pass_tables import published
 from pkg_lib.papers.pkg.replay import (
     CANDIDATES,
-    CLOSED,
-    agreement,
     find_samples,
     read_samples,
     replay,
@@ -181,15 +178,6 @@ def test_ideal_is_the_union_of_the_candidates_and_unknown_without_one():
     assert list(frame["Ideal"]) == [True, True, False, False]
     del every["Dense"]
     assert verdict_frame(every)["Ideal"].isna().all() and len(verdict_frame(every, limit=2)) == 2
-
-
-def test_agreement_compares_at_the_published_precision():
-    text = published("humaneval", CLOSED, "closed").loc["GPT-4o"].astype(float)
-    passed = {c: round(text[c] * 164 / 100) for c in CLOSED}
-    frame = pd.DataFrame({c: [i < n for i in range(164)] for c, n in passed.items()}).astype("boolean")
-    assert agreement({"gpt-4o": frame}, "humaneval")["equal"].all()
-    frame.loc[0, "BM25"] = False
-    assert agreement({"gpt-4o": frame}, "humaneval").query("not equal")["column"].tolist() == ["BM25"]
 
 
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])

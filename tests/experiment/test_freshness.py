@@ -52,7 +52,7 @@ def unchanged(results, job):
 
 
 def keep(results, job):
-    """Records a job as a run does, which has looked at it before."""
+    """Records a job as a run does."""
     records = Records(results)
     records.unchanged(job)
     records.keep(job)

@@ -139,12 +139,9 @@ STRUCTURED = [
 ]
 
 
-@pytest.fixture
-def graph():
-    return build_text(DOCUMENTS, STRUCTURED, {"structurer": "made-up"})
-
-
-def test_the_graph_of_several_documents(graph):
+def test_the_graph_of_several_documents(tmp_path):
+    disk.save(build_text(DOCUMENTS, STRUCTURED), tmp_path)
+    graph = disk.load(tmp_path)
     of_leaves = graph.document[graph.of_type(PATHVALUE)]
     assert [graph.documents[d] for d in of_leaves] == ["one", "one", "two", "two"]
     assert graph.payloads(graph.of_type(PATH)) == ["", "", "a", "a/b"]
@@ -153,17 +150,9 @@ def test_the_graph_of_several_documents(graph):
     assert set(edges["type"]) == {JSON_CHILD}
     assert list(zip(edges["source"], edges["target"], strict=True)) == expected
     assert not graph.first.any() and not graph.last.any()
-    assert graph.subgraph(int(np.flatnonzero(graph.document == 5)[0])).number_of_nodes() == 5
-
-
-def test_what_is_skipped_is_named_and_counted(graph):
+    inside = np.flatnonzero(graph.document == 5)
+    assert list(graph.subgraph(int(inside[0]))) == inside.tolist()
+    assert rebuild(graph.payloads(v for v in inside if graph.type[v] == PATHVALUE)) == STRUCTURED[0].value
     names = ("no JSON", "nothing in it", "not structured", "nested too deep")
     assert [d for d, _ in graph.skipped] == ["bad", "empty", "left out", "deep"]
     assert reasons(graph.skipped) == dict.fromkeys(names, 1)
-
-
-def test_the_graph_keeps_the_json_on_disk(graph, tmp_path):
-    disk.save(graph, tmp_path / "g")
-    loaded = disk.load(tmp_path / "g")
-    inside = np.flatnonzero((loaded.document == 5) & (loaded.type == PATHVALUE))
-    assert rebuild(loaded.payloads(inside)) == STRUCTURED[0].value

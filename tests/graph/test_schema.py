@@ -112,14 +112,12 @@ TOO_DEEP = "def f():\n" + "".join(" " * i + "if x:\n" for i in range(1, 1001)) +
     [
         ("def f(:\n", "python", "SyntaxError"),
         ("x = 1\0", "python", "does not parse"),
-        ("def f():\n    print 'old'\n", "python", "SyntaxError"),
         (LATIN, "python", "UnicodeEncodeError"),
         ("(" * 5000, "python", "does not parse"),
         (TOO_DEEP, "python", "does not parse"),
         (elif_chain(20_000), "python", "does not parse"),
         ("def f():\n\tif x:\n        y\n", "python", "TabError"),
         ("", "answer", "no Python code"),
-        ("Prose only.", "answer", "no Python code"),
         ("```python\ndef f(\n```\n", "answer", "SyntaxError"),
     ],
 )

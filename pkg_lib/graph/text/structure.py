@@ -1,6 +1,6 @@
 """Structurers by name: documents -> JSON objects (Section 3.1.2); and a page cut into its sections.
 
-headings    sections of reStructuredText, Markdown, HTML or plain text, without comments, images and navigation
+headings    sections of reStructuredText, Markdown, HTML or plain text, without comments and navigation
 docstrings  the sections of numpydoc, Google and Sphinx docstrings
 
 The paper's way, a model that writes the JSON, is in data/structuring.py.
