@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -31,21 +32,11 @@ class WordEmbedder:
 
 
 class FakeBackend:
-    """A model of `answer(request)`, which keeps the requests in `asked`; after `stop` of them it is
-    interrupted.
+    """A model of `answer(request)`, text or (text, finish), interrupted after `stop` requests; `asked`: those."""
 
-    An answer whose `finish` is not "end" is given as (text, finish).
-    """
-
-    def __init__(
-        self,
-        answer: Callable[[Request], str | tuple[str, str]],
-        stop: int | None = None,
-        tokens: int = 2,
-        prompt_tokens: int = 9,
-    ) -> None:
+    def __init__(self, answer: Callable[[Request], Any], stop: int | None = None, tokens: int = 2) -> None:
         self.answer, self.stop, self.asked = answer, stop, []
-        self.counts = {"tokens": list(range(tokens)), "prompt_tokens": prompt_tokens}
+        self.counts = {"tokens": list(range(tokens)), "prompt_tokens": 9}
 
     def generate(self, requests: list[Request], done: Callable[..., None]) -> None:
         for request in requests:

@@ -15,10 +15,7 @@ LEAF, BETWEEN, LAYOUT, UNSEEN = REASONS
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One file; `lost`: bytes by reason; `leaves_over`, `lines_cut`: over the limit; `returns`: it has CRs.
-
-    `parse_errors` counts ERROR and MISSING nodes (None: not parsed).
-    """
+    """One file; `lost`: bytes by reason; `leaves_over`, `lines_cut`: over the limit; `returns`: has CRs."""
 
     document: str
     language: str
@@ -28,7 +25,7 @@ class Account:
     lost: Counter[str] = field(default_factory=Counter)
     leaves_over: int = 0
     lines_cut: int = 0
-    parse_errors: int | None = None
+    parse_errors: int | None = None  # ERROR and MISSING nodes; None: not parsed
     utf8: bool = True
     returns: bool = False
 
@@ -38,7 +35,6 @@ class Account:
 
     @property
     def balanced(self) -> bool:
-        """Bytes in = bytes in chunks + bytes lost, and no byte is counted below zero."""
         accounted = self.bytes_in_chunks + self.bytes_lost
         return self.bytes_in == accounted and min(self.lost.values(), default=0) >= 0
 

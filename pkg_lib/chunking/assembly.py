@@ -19,7 +19,7 @@ MAX_INDENT = 2000
 
 
 class Pieces(NamedTuple):
-    """Columns of the chunks to be, and the fields of the file's account."""
+    """Columns of the chunks to be, and fields of the file's account."""
 
     starts: list[int]
     stops: list[int]

@@ -1,7 +1,5 @@
 """Chunkers by name: a file's bytes -> Chunks and the file's Account (Sections 2 and 4 of cAST).
 
-Methods: "cast" is Algorithm 1 and then merging in split nodes, as the authors' package does; "algorithm-1"
-does not merge; "split-only" makes every node that fits a chunk (Table 2); "fixed-size" counts lines.
 Mode "as-published" is what `astchunk` 0.1.0 writes: sizes in bytes, text written anew from lines and columns,
 leaves over the limit dropped, TypeScript read as TSX (but no indent beyond column 2,000). Mode "lossless" is
 the fourth design goal: the chunks concatenated are the file; sizes in characters; what is over the limit is
@@ -21,6 +19,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import paused_collector
 
+# As the authors run it; without its merging; one chunk for every node that fits (Table 2); the baseline.
 METHODS = ("cast", "algorithm-1", "split-only", "fixed-size")
 MODES = ("as-published", "lossless")
 MAX_SIZE = 2000  # Section 4

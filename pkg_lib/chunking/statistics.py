@@ -15,15 +15,11 @@ from pkg_lib.chunking.languages import functions_of, language_of, parse
 from pkg_lib.chunking.source import Source
 
 
-def functions_cut(
-    data: bytes, language: str, chunks: list[Chunk], limit: int
-) -> tuple[int, int, int, set[int]]:
+def functions_cut(data: bytes, language: str, chunks: list[Chunk], limit: int) -> tuple[int, int, int, set]:
     """(functions, those cut, those of them that would fit into a chunk, positions of the chunks that cut)."""
-    count = Source(data).characters_before
-    spans = functions_of(parse(data, language), language)
+    count, spans = Source(data).characters_before, functions_of(parse(data, language), language)
     stops, starts = [c.stop for c in chunks], [c.start for c in chunks]
-    cut = fitting = 0
-    cutting: set[int] = set()
+    cut, fitting, cutting = 0, 0, set()
     for first, last in spans:
         held = range(bisect_left(stops, first + 1), bisect_left(starts, last))
         if len(held) > 1:

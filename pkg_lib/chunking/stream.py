@@ -19,8 +19,7 @@ from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered
 
-SPECIAL, UNREADABLE = "not a regular file", "unreadable"
-SKIP = {".git", "__pycache__", "node_modules"}
+SPECIAL, SKIP = "not a regular file", {".git", "__pycache__", "node_modules"}
 File = tuple[str, bytes]
 
 
@@ -33,7 +32,7 @@ def walk(root: Path, accounts: Accounts, languages: set[str] | None = None) -> I
         accounts.skipped.setdefault(reason, []).append(Path(path).relative_to(root).as_posix())
 
     def unreadable(error: OSError) -> None:
-        skip(f"{UNREADABLE} ({error.strerror})", error.filename)
+        skip(f"unreadable ({error.strerror})", error.filename)
 
     for folder, folders, names in os.walk(root, onerror=unreadable):
         for name in sorted(folders):
@@ -51,7 +50,7 @@ def walk(root: Path, accounts: Accounts, languages: set[str] | None = None) -> I
                 else:
                     skip(LINK if stat.S_ISLNK(mode) else SPECIAL, path)
             except OSError as e:
-                skip(f"{UNREADABLE} ({e.strerror})", path)
+                skip(f"unreadable ({e.strerror})", path)
 
 
 def chunk_files(files: Iterable[File], chunker: Chunker, processes: int = 1) -> Iterator[Chunked]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pkg_lib.core.types import UserError
 
-TIMEOUT_S = 5
 TRY_AGAIN = "try again with a network connection"
 # Copies for other frameworks lie in folders of their own (Llama's "original") or have suffixes of their own.
 OTHERS = ("*/*", "*.gguf", "*.onnx", "*.pth", "*.pt", "*.h5", "*.msgpack")
@@ -22,7 +21,7 @@ def reachable() -> bool:
     if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "YES", "ON"):
         return False
     try:
-        httpx.head(os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=TIMEOUT_S)
+        httpx.head(os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=5)
     except httpx.HTTPError:
         return False
     return True

@@ -30,22 +30,18 @@ LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """`repo` is a hub repository, or a directory as transformers saves it (absolute or below ~).
-
-    `params_b` is in billions; `style` names a template of generation/prompts.py; `parts` begins the names of
-    the PyPI packages that hold the GGUF file; `revision` pins a commit of the hub.
-    """
+    """A row of models.toml."""
 
     name: str
-    repo: str
-    style: str
-    params_b: float
+    repo: str  # a hub repository, or a directory as transformers saves it (absolute or below ~)
+    style: str  # a template of generation/prompts.py
+    params_b: float  # in billions
     gguf: str = ""
     sha256: str = ""
     size: int = 0
-    parts: str = ""
+    parts: str = ""  # what the names of the PyPI packages that hold the GGUF file begin with
     part_count: int = 0
-    revision: str = ""
+    revision: str = ""  # a commit of the hub
     needs_gpu: bool = False
 
     @property

@@ -46,10 +46,7 @@ NOTHING = digest("")  # the `sha256` of an empty context
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row of a corpus (Section 4). BM25 and Dense index "row" documents; the others only feed the graph.
-
-    `kind` says how to read `text`: an "answer" has fenced code blocks, a "docstring" its signature above it.
-    """
+    """One row of a corpus (Section 4); unit "function" only feeds the graph. `kind` says how to read it."""
 
     id: str
     text: str
@@ -126,15 +123,12 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict. "not_measured" is never the model's failure: something is not stored, or the sandbox failed.
-
-    `error`: a name of execution/errors.py; `detail`: the traceback's last line; `seconds`: wall time.
-    """
+    """A verdict; "not_measured" is never the model's failure: it is not stored, or the sandbox failed."""
 
     status: Status
-    error: str = ""
-    detail: str = ""
-    seconds: float = 0.0
+    error: str = ""  # a name of execution/errors.py
+    detail: str = ""  # the traceback's last line, the failing assertion
+    seconds: float = 0.0  # wall time
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Outcome:

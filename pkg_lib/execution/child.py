@@ -253,7 +253,7 @@ def descendants(server: Server, root: int) -> list[int]:
 
 
 def main() -> None:
-    """Serves until the parent closes the socket. The first message sent says which layers are active."""
+    """Serves until the parent closes the socket; the first message says which layers are active."""
     with socket.socket(fileno=os.dup(0)) as line:
         gc.disable()
         server = Server(json.loads(sys.argv[1]))

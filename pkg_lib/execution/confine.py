@@ -54,10 +54,7 @@ def adopt_orphans() -> None:
 
 
 def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Confinement:
-    """The fork server's layers, and a plan for samples, which may read the trees `shown` and list `folders`.
-
-    `deny` switches layers off (for tests).
-    """
+    """The layers but those in `deny`, and a plan for samples, which read `shown` and list `folders`."""
     plan = Confinement(work)
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
@@ -151,8 +148,7 @@ def fork(plan: Confinement) -> int:
     """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
 
     The bare system call, since os.fork takes no flags, without Python's steps around a fork: the server has
-    one thread, so no other holds a lock. `random` is not seeded anew, so that every sample starts in one
-    state.
+    one thread, so no other holds a lock. `random` is not seeded anew: every sample starts in one state.
     """
     if not plan.namespaces:
         return os.fork()

@@ -31,9 +31,7 @@ WORK_MB = 64
 Trees = dict[str, list[str]]
 
 
-def trees(
-    python: Iterable[str], paths: Iterable[str], packages: Iterable[str] | None, hidden: list[str]
-) -> Trees:
+def trees(python: Iterable, paths: Iterable, packages: Iterable | None, hidden: list[str]) -> Trees:
     """Path -> the paths below it that stay hidden, for all that a sample may read.
 
     Of `paths` the top-level modules `packages` (None: all but `hidden`); without the packages in them the
@@ -71,8 +69,7 @@ def _below(path: str, folder: str) -> bool:
 def own_root(work: str, shown: Trees, machine: str) -> None:
     """Moves into a read-only root directory in memory with the `shown` trees at their own paths.
 
-    No device but DEVICES opens, /proc is empty; `work`/sample is for `empty_work`, and /dev/shm leads below
-    it.
+    No device but DEVICES opens, /proc is empty; `empty_work` fills `work`/sample, where /dev/shm leads.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _mount_memory(work, "mode=755,size=1m")

@@ -53,21 +53,15 @@ OwnEvent = Callable[[str, tuple[Any, ...], types.FrameType], None]
 
 @dataclass(frozen=True)
 class Rules:
-    """What stands before every sample: `home` begins the file names of Python's own code.
+    """What stands before every sample."""
 
-    `allowed`: the importable top-level names (None: all); `classes`: by id, kept alive, so that no id is
-    given again; `builtins`: what each name means.
-    """
-
-    allowed: frozenset[str] | None
-    home: tuple[str, ...]
-    classes: dict[int, type]
+    allowed: frozenset[str] | None  # the importable top-level names; None: all
+    home: tuple[str, ...]  # beginnings of the file names of Python's own code
+    classes: dict[int, type]  # by id, kept alive, so that no id is given again
     builtins: dict[str, Any]
 
 
-def run(
-    solution: str, test: str | None, entry_point: str, out: int, secret: list[bytes], rules: Rules
-) -> None:
+def run(solution: str, test: str | None, entry_point: str, out: int, secret: list, rules: Rules) -> None:
     """Never returns: writes one verdict to `out` and ends the process. `secret` holds the nonce."""
     leave, audit = os._exit, sys.audit
     space: dict[str, Any] = {}
@@ -129,9 +123,7 @@ def _hook(out: int, secret: list[bytes], rules: Rules, checks: tuple[Check, Chec
     return hook
 
 
-def _verdicts(
-    out: int, secret: list[bytes], checks: tuple[Check, Check]
-) -> tuple[OwnEvent, Callable[[str], None]]:
+def _verdicts(out: int, secret: list[bytes], checks: tuple[Check, Check]) -> tuple[OwnEvent, Callable]:
     """Two functions: what becomes of the runner's own events, and the end of a process under suspicion."""
     nonce, own, write, leave, getpid = secret.pop(), os.getpid(), os.write, os._exit, os.getpid
     before, after = checks
@@ -260,9 +252,7 @@ def _guard_signals() -> Callable[[Any, Any], None]:
     return set_plainly
 
 
-def _integrity_checks(
-    space: dict[str, Any], base: dict[str, Any], names: frozenset[str]
-) -> tuple[Check, Check]:
+def _integrity_checks(space: dict, base: dict[str, Any], names: frozenset[str]) -> tuple[Check, Check]:
     """Two checks, after the solution and after the tests: the reasons to doubt a pass."""
     live, function = vars(builtins), types.FunctionType
     count, callbacks, modules = _thread._count, gc.callbacks, sys.modules

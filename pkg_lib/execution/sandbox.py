@@ -75,17 +75,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one test process may use: `seconds`, address space in MB, and which `packages` it may import.
-
-    `brought`: further top-level modules, in the job's own text; `preload`: those that the fork server imports
-    once; of what else is installed and not loaded with them nothing is found.
-    """
+    """What one test process may use and import."""
 
     seconds: float = 3.0
-    memory_mb: int = 1024
+    memory_mb: int = 1024  # of address space
     packages: str = "stdlib+numpy"
-    brought: tuple[str, ...] = ()
-    preload: tuple[str, ...] = ()
+    brought: tuple[str, ...] = ()  # further top-level modules, in the job's own text
+    preload: tuple[
+        str, ...
+    ] = ()  # what the fork server imports once; nothing else that is installed is found
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:
@@ -96,16 +94,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One sample: each of `tests` is run after the `solution` in a fresh process, and all must complete.
-
-    Without tests the solution alone is run. `seconds` above 0 overrides the limit for this job.
-    """
+    """One sample: each of `tests` is run after the `solution` in a fresh process, and all must complete."""
 
     id: str
     solution: str
-    tests: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()  # without any the solution alone is run
     entry_point: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # above 0: instead of the limit
 
 
 class Worker:

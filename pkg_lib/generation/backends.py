@@ -39,10 +39,7 @@ class Row:
 
 
 def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """One token id a row of `logits` [rows, vocabulary] by inverse transform of `draws` in [0, 1).
-
-    Of the tokens in order of falling probability the nucleus of mass `top_p` is kept (Holtzman et al., 2020).
-    """
+    """A token a row of `logits` [rows, vocabulary] from the nucleus of mass `top_p`; `draws` in [0, 1)."""
     probabilities = torch.softmax(logits.float() / temperature, -1)
     probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = probabilities.cumsum(-1) - probabilities

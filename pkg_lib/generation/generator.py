@@ -80,10 +80,7 @@ class Generator:
         return AutoTokenizer.from_pretrained(self.weights())
 
     def complete(self, prompts: Iterable[Prompt], description: str) -> int:
-        """Asks what the cache does not hold, each prompt once, and returns how many; a stopped run goes on.
-
-        `seconds` of an answer is the time since the one before, since rows of a batch share its steps.
-        """
+        """Asks what the cache does not hold, each prompt once; returns how many. A stopped run goes on."""
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:
             return 0
@@ -96,6 +93,7 @@ class Generator:
                 nonlocal last
                 key, now = self.key(row.request.text, row.request.sample), time.perf_counter()
                 about = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
+                # Rows of a batch share its steps, so an answer's seconds are those since the one before.
                 about |= asked[key].about | {"seconds": round(now - last, 3)}
                 counts = row.tokens, finish, row.prompt_tokens
                 self.cache.append(asked[key].file, Generation(key, row.request.task_id, raw, *counts, about))

@@ -18,15 +18,12 @@ Make = Callable[[Any], Retriever]  # from a Knowledge, whose module is loaded la
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the tables; without a retriever it chooses among the solutions of those that it `needs`.
-
-    `kinds` are those of the corpora that offer it, `unit` is what it retrieves.
-    """
+    """A column of the tables; without a retriever it chooses among the solutions of those that it `needs`."""
 
     name: str
     retriever: Make | None = None
-    kinds: tuple[str, ...] = ("code", "published")
-    unit: str = ""
+    kinds: tuple[str, ...] = ("code", "published")  # of the corpora that offer it
+    unit: str = ""  # what it retrieves
     published_as: str = ""
     needs: tuple[str, ...] = ()
 

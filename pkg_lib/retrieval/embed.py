@@ -37,10 +37,7 @@ EMBEDDERS = (DEFAULT, *HUB)
 
 
 class Embedder:
-    """Texts (for all-MiniLM-L6-v2 the first 256 word pieces) -> float32 unit vectors [n, dimension].
-
-    The cache is that of one commit; UserError where neither hub nor local cache knows the model.
-    """
+    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by commit."""
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
         if name not in EMBEDDERS:

@@ -24,19 +24,15 @@ HITS, LINE = 10, 100  # ranked nodes; characters of a line
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a column did for a query. `nodes` are ranked by their `cosines` (Equation 5).
-
-    `without`: branch of the best node -> cosine without it (Equation 7), -1 -> of the whole; `removed`: the
-    branch that pruning chose; `called` was put before the text in `context`.
-    """
+    """What a column did for a query; `nodes` are ranked by their `cosines` (Equation 5)."""
 
     graph: PKG
     nodes: list[int]
     cosines: list[float]
-    without: dict[int, float]
-    removed: int
+    without: dict[int, float]  # branch of the best node -> cosine without it (Equation 7); -1: of the whole
+    removed: int  # the branch that pruning chose, or -1
     context: Context
-    called: Augmented
+    called: Augmented  # what was put before the text
 
 
 def explain(
@@ -85,10 +81,7 @@ def knowledge_of_code(corpus: str) -> Knowledge:
 def search(
     folder: Path, query: str, encoder: Embedder, unit: str = "function", index: str = "flat", top: int = 10
 ) -> Iterator[str]:
-    """The `top` nearest nodes of a saved graph (Equation 5), best first: cosine, place, first line.
-
-    The HNSW index is kept in `folder`.
-    """
+    """The nodes of the graph in `folder` nearest to a query (Equation 5): cosine, place, first line."""
     kind = KINDS.get_or_fail(unit)
     graph = disk.load(folder)
     nodes = graph.first_of_each_text(kind)

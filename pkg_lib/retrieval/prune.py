@@ -33,10 +33,7 @@ def without(graph: PKG, node: int, branch: int) -> str:
 
 
 def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, whole: bool) -> list[Pruned]:
-    """What Equation 7 chooses from: the node without each of its branches, in source order, not dedented.
-
-    `query` is a unit vector [d]. The whole node comes first where it has no branch, or with `whole`.
-    """
+    """Equation 7's choices for a unit vector [d]: the `whole` or branchless node, then without each."""
     branches = [int(c) for c in graph.children(node)]
     branches = [-1, *branches] if whole or not branches else branches
     texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in branches]

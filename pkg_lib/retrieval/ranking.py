@@ -53,10 +53,7 @@ def relevant(chunks: Sequence[Chunk], gold: Iterable[Span]) -> set[int]:
 
 
 def evaluate(scores: np.ndarray, golds: Sequence[set[int]]) -> pd.DataFrame:
-    """Scores [q, m] and the relevant positions of each query -> a row of MEASURES a query, NaN without any.
-
-    Equal scores are ranked in the order of the corpus; a chunk without a score (NaN) is not retrieved.
-    """
+    """Scores [q, m] (NaN: not retrieved), relevant positions a query -> MEASURES; NaN without any."""
     golds = {str(i): {str(p): 1 for p in gold} for i, gold in enumerate(golds) if gold}
     run = {q: _ranked(scores[int(q)]) for q in golds}
     rows = pd.DataFrame(np.nan, range(len(scores)), [str(m) for m in MEASURES])

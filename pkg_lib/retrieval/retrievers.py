@@ -70,8 +70,7 @@ def cut(text: str, limit: int = CONTEXT_CHARS) -> tuple[str, bool]:
 def require(units: int, column: str, kind: str) -> None:
     """UserError where the corpus has nothing for a column to retrieve."""
     if not units:
-        nothing = f"column {column} has nothing to retrieve; choose another --corpus"
-        raise UserError(f"the corpus has no {kind}, so {nothing}")
+        raise UserError(f"no {kind}, so column {column} has nothing to retrieve; choose another --corpus")
 
 
 def place(graph: PKG, node: int) -> str:
@@ -141,10 +140,7 @@ class DenseRows(BM25Rows):
 
 
 class GraphNodes:
-    """Equation 5 over one node type, then pruning (Equations 6, 7 and 9), `guarded` or not.
-
-    `calls` limits the characters of called functions (augment.py), which `augmented` names by task.
-    """
+    """Equation 5 over one node type, then pruning (6, 7, 9); `calls`: characters for called functions."""
 
     column, kind = "", -1
 

@@ -9,13 +9,6 @@ import sys
 from dataclasses import asdict
 
 
-def become(user: int) -> None:
-    if user:
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-
-
 def serve(packages: str) -> None:
     from pkg_lib.core.types import UserError
     from pkg_lib.execution.sandbox import Job, Limits, Worker, check_layers
@@ -38,7 +31,10 @@ def say(answer: dict) -> None:
 
 if __name__ == "__main__":
     checkout, site_packages, allowed, user_id = sys.argv[1:]
-    become(int(user_id))
+    if user := int(user_id):
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
     sys.path[0] = checkout
     if site_packages not in sys.path:
         sys.path.append(site_packages)

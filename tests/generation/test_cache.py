@@ -40,16 +40,10 @@ def test_the_key_is_stable():
 
 
 def test_round_trip(cache):
-    again = GenerationCache(cache.root)
-    assert again.rows == cache.rows
-    assert again.damaged == []
-    assert again["b"].raw == "raw b\n\u2028é\ud800"
-    assert "b" in again and "z" not in again
-
-
-def test_all_files_below_the_root_are_read(cache):
     cache.append("other/corpus/bm25.jsonl", generation("d"))
-    assert set(GenerationCache(cache.root).rows) == set("abcd")
+    again = GenerationCache(cache.root)
+    assert again.rows == cache.rows and again.damaged == []
+    assert again["b"].raw == "raw b\n\u2028é\ud800" and "d" in again and "z" not in again
 
 
 @pytest.mark.parametrize("cut", [1, 2, 30])

@@ -1,5 +1,4 @@
-"""Acceptance: a generation run killed with SIGKILL half way and started again redoes nothing and misses
-nothing."""
+"""A generation run killed with SIGKILL half way and started again redoes nothing and misses nothing."""
 
 from __future__ import annotations
 

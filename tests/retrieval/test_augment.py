@@ -42,50 +42,38 @@ def test_what_is_called_comes_first_and_the_text_runs():
     scope: dict = {}
     exec(augmentation.text, scope)
     assert scope["a"](3) == 80
-    assert augmentation.text.endswith(graph.payload(impl(graph, "a")))
 
 
-MEANT = {  # sources -> (names put before a, nearest last; what is left out)
-    "recursion and cycles end": (
-        ("def a(n): return b(n) + a(n)\n\ndef b(n): return a(n) + b(n) + c(n)\n\ndef c(n): return b(n)\n",),
-        (["c", "b"], {}),
+MEANT = [  # sources: functions of a document a line, documents apart by ---; names put before a; what is left out
+    # Recursion and cycles end.
+    ("def a(n): return b(n) + a(n)|def b(n): return a(n) + b(n) + c(n)|def c(n): return b(n)", "cb", {}),
+    # The same document goes before the others.
+    ("def a(): return b()|def b(): return c()|def c(): 1---def b(): return 'there'", "cb", {}),
+    # A name of several functions is left out, but equal texts are one function.
+    (
+        "def a(): return b() + c()---def b(): return 1---def b(): return 2",
+        "",
+        {"b": AMBIGUOUS, "c": UNKNOWN},
     ),
-    "the same document goes before the others": (
-        ("def a(): return b()\n\ndef b(): return c()\n\ndef c(): 1\n", "def b(): return 'there'\n"),
-        (["c", "b"], {}),
+    ("def a(): return b()---def b(): return 1---def b(): return 1", "b", {}),
+    # Only what takes the arguments comes from another document.
+    ("def a(): return b(1, k=2)---def b(x): return 1---def b(x, *, k): return 2", "b", {}),
+    # Builtins are looked for in the same document only.
+    ("def a(): return print(abs(1))|def abs(x): return 0---def print(x): return 1", ["abs"], {}),
+    # Two namesakes never stand in one context.
+    (
+        "def a(): return b() + s(1)|def s(x): return x---def b(): return s(2)|def s(x): return -x",
+        "sb",
+        {"s": AMBIGUOUS},
     ),
-    "a name of several functions is left out": (
-        ("def a(): return b() + c()\n", "def b(): return 1\n", "def b(): return 2\n"),
-        ([], {"b": AMBIGUOUS, "c": UNKNOWN}),
-    ),
-    "equal texts are one function": (
-        ("def a(): return b()\n", "def b(): return 1\n", "def b(): return 1\n"),
-        (["b"], {}),
-    ),
-    "only what takes the arguments comes from another document": (
-        ("def a(): return b(1, k=2)\n", "def b(x): return 1\n", "def b(x, *, k): return 2\n"),
-        (["b"], {}),
-    ),
-    "builtins are looked for in the same document only": (
-        ("def a(): return print(sum([]))\n\ndef sum(xs): return 0\n", "def print(x): return 1\n"),
-        (["sum"], {}),
-    ),
-    "two namesakes never stand in one context": (
-        (
-            "def a(): return b() + swap(1)\n\ndef swap(x): return x\n",
-            "def b(): return swap(2)\n\ndef swap(x): return -x\n",
-        ),
-        (["swap", "b"], {"swap": AMBIGUOUS}),
-    ),
-}
+]
 
 
-@pytest.mark.parametrize("case", MEANT)
-def test_which_function_a_name_means(case):
-    sources, (added, left_out) = MEANT[case]
-    graph = graph_of(*sources)
+@pytest.mark.parametrize(("sources", "added", "left_out"), MEANT)
+def test_which_function_a_name_means(sources, added, left_out):
+    graph = graph_of(*(source.replace("|", "\n\n") + "\n" for source in sources.split("---")))
     augmentation = augmented(graph, "a")
-    assert (names(graph, augmentation), augmentation.left_out) == (added, left_out)
+    assert (names(graph, augmentation), augmentation.left_out) == (list(added), left_out)
     assert augmentation.text.endswith(graph.payload(impl(graph, "a")))
 
 
