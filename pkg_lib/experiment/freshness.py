@@ -1,8 +1,6 @@
-"""What an executed notebook was made from, so that it is executed again only when that has changed.
+"""What an executed notebook was made from, by contents: it is executed again only when that has changed.
 
-    results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
-
-The digest is of contents, not of times: a fresh clone of committed results needs no execution.
+results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
 """
 
 from __future__ import annotations

@@ -100,7 +100,13 @@ def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | 
         error = RuntimeError(f"{name}: {text}")
         stopped = started[-1] if started else next(c for c in notebook.cells if c.cell_type == "code")
         stopped.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
-    _make_repeatable(notebook)
+    notebook.metadata.pop("papermill")
+    for number, cell in enumerate(notebook.cells):  # no random ids and progress bars: same results, same file
+        cell["id"] = f"cell-{number}"
+        cell.metadata.pop("papermill", None)
+        if cell.cell_type == "code":
+            bars = "application/vnd.jupyter.widget-view+json"
+            cell.outputs = [o for o in cell.outputs if bars not in o.get("data", {})]
     return nbformat.writes(notebook) + "\n", error, time.monotonic() - began
 
 
@@ -111,14 +117,3 @@ def _error(output: Any, error: Any) -> Exception:
         if line.startswith(start) and not others:
             return kind(line.removeprefix(start))
     return RuntimeError(f"{error.ename}: {(error.evalue.splitlines() or [''])[0]}")
-
-
-def _make_repeatable(notebook: Any) -> None:
-    """Takes out random ids and progress bars, so that the same results give the same file."""
-    notebook.metadata.pop("papermill")
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number}"
-        cell.metadata.pop("papermill", None)
-        if cell.cell_type == "code":
-            bars = "application/vnd.jupyter.widget-view+json"
-            cell.outputs = [o for o in cell.outputs if bars not in o.get("data", {})]

