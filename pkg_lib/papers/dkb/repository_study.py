@@ -126,19 +126,18 @@ class RepositoryStudy:
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
-        """index.json of this very source, None where it was not measured."""
+        """index.json, None where it was not measured."""
         path = self.folder / "index.json"
         return read_json(path) if path.exists() else None
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
         """The content of ranking.json, made where there is none of this source and these questions."""
-        path = self.file("ranking")
+        path, ids, ranking = self.file("ranking"), list(self.chunks), {}
         if not path.exists():
             embedder = self.embedder or Embedder()
             vectors = embedder.encode([c.text for c in self.chunks.values()])
             cosines = embedder.encode([q.question for q in self.questions]) @ vectors.T
-            ids, ranking = list(self.chunks), {}
             for q, row in zip(self.questions, cosines, strict=True):
                 best = np.argsort(-row, kind="stable")[:KEPT]
                 ranking[q.id] = [[ids[i], round(float(row[i]), 6)] for i in best]
@@ -159,8 +158,7 @@ class RepositoryStudy:
     def pipelines(self) -> list[Pipeline]:
         """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
         (dkb,) = self.pipelines_of({OURS: {}})
-        sizes = {q.id: len(dkb.gather(q.id).text) for q in self.questions}
-        counts = {q: self.repository.fitting(q, size) for q, size in sizes.items()}
+        counts = {q.id: self.repository.fitting(q.id, len(dkb.gather(q.id).text)) for q in self.questions}
         columns = {BASE: CHUNKS_ALONE, SAME_SIZE: CHUNKS_ALONE | {"counts": counts}, OURS: {}}
         return self.pipelines_of(columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {}))
 
@@ -215,11 +213,9 @@ class RepositoryStudy:
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
-        answers, generator = {}, self.generators["questions"]
-        for pipeline in self.pipelines:
-            rows = {q: generator.stored(text) for q, text in self.prompts(pipeline).items()}
-            answers |= {pipeline.column: rows} if None not in rows.values() else {}
-        return answers
+        stored = self.generators["questions"].stored
+        answers = {p.column: {q: stored(text) for q, text in self.prompts(p).items()} for p in self.pipelines}
+        return {column: rows for column, rows in answers.items() if None not in rows.values()}
 
     def ask(self) -> None:
         """Asks the model what is not stored: LLM-KB's extraction, then the questions."""
@@ -232,8 +228,8 @@ class RepositoryStudy:
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
     """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-    about = {"graph": extraction.graph(), "paths": frozenset(extraction.records)}
-    return about | {"interfaces": False, "summary": False}
+    changed = {"interfaces": False, "summary": False}
+    return {"graph": extraction.graph(), "paths": frozenset(extraction.records)} | changed
 
 
 def open_study(
