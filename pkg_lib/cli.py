@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pkg_lib.core.models import MODELS
+from pkg_lib.core import models
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
@@ -76,8 +76,8 @@ def run(
     named = (model or (), benchmark or (), [*corpora], column or (), notebook or ())
     choice = study.Choice(*named, values, limit, fresh)
     if dry_run:
-        from pkg_lib.analysis.prices import read_prices
         from pkg_lib.experiment import batch, forecast
+        from pkg_lib.papers.pkg.cost import read_prices
 
         rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
@@ -100,7 +100,7 @@ def run(
 
 def prices_of(table: Any) -> dict[str, tuple[float, float]]:
     """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
-    return {str(m): (float(asked), float(new)) for m, asked, new in table.dropna().itertuples()}
+    return {model: (asked, new) for model, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:
@@ -133,16 +133,14 @@ def report() -> None:
 @app.command()
 def doctor() -> None:
     """Says what is at hand here, and where the rest would come from."""
-    from pkg_lib import doctor as facts
+    from pkg_lib.doctor import lines
 
-    say(facts.lines())
+    say(lines())
 
 
 @app.command()
 def fetch(model: Name) -> None:
     """Downloads, verifies and converts a model's weights."""
-    from pkg_lib.core import models
-
     revision = models.revision_of(models.model_spec(model), results_path())
     typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
 
@@ -306,9 +304,9 @@ def crosscodeeval(
     language: Annotated[str, opt("python, java, csharp or typescript.")] = "python",
 ) -> None:
     """Measures completions of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
-    from pkg_lib.data import crosscodeeval as records
+    from pkg_lib.data.crosscodeeval import report
 
-    say(records.report(completions, language))
+    say(report(completions, language))
 
 
 @app.command("make-tasks")
@@ -385,15 +383,14 @@ def repo_qa(
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
     """Starts JupyterLab in notebooks/; what follows are its own options."""
-    from pkg_lib import lab as jupyter
-
-    jupyter.start(options or [])
+    os.chdir(study.NOTEBOOKS)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *(options or [])])
 
 
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
-    names = {"models": MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
+    names = {"models": models.MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
     say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 
 

@@ -1,12 +1,9 @@
 """What is at hand on this machine, and where the rest would come from."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from pkg_lib.core import hub, models
 from pkg_lib.core.store import results_dir
@@ -18,18 +15,13 @@ from pkg_lib.execution.sandbox import layers
 
 def lines() -> Iterator[str]:
     """One line a fact, in sections; nothing is downloaded and no model is loaded."""
-    active = {layer: "active" if on is True else f"not active: {on}" for layer, on in layers().items()}
+    machine = {"GPU": _gpu, "cores": os.cpu_count, "weights and vectors": _cache, "results": results_dir}
     sections = {
         "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
         "benchmarks": {name: partial(_benchmark, name) for name in BENCHMARKS},
         "corpora": {name: partial(_corpus, name) for name in corpora.CORPORA},
-        "machine": {
-            "GPU": _gpu,
-            "cores": os.cpu_count,
-            "weights and vectors": _cache,
-            "results": results_dir,
-        },
-        "sandbox layers": {layer: partial(str, state) for layer, state in active.items()},
+        "machine": machine,
+        "sandbox layers": {layer: partial(_layer, on) for layer, on in layers().items()},
     }
     for section, facts in sections.items():
         yield section
@@ -56,14 +48,13 @@ def _model(spec: models.ModelSpec) -> str:
 
 def _benchmark(name: str) -> str:
     benchmark = BENCHMARKS[name]
-    if benchmark.asks_hub:
-        return f"{benchmark.home} (asked for when used)"
-    return f"at hand, {len(benchmark.tasks())} tasks"
+    asked = f"{benchmark.home} (asked for when used)"
+    return asked if benchmark.asks_hub else f"at hand, {len(benchmark.tasks())} tasks"
 
 
 def _corpus(name: str) -> str:
     corpus = corpora.CORPORA[name]
-    if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind == corpora.REPOSITORY:
+    if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind in corpora.OF_TASKS:
         return corpus.source
     return f"at hand, {len(corpora.load_corpus(name))} documents ({corpus.source})"
 
@@ -76,5 +67,9 @@ def _gpu() -> str:
 
 def _cache() -> str:
     folder = models.cache_dir()
-    existing = next(p for p in (folder, *folder.parents) if Path(p).exists())
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
     return f"{folder} ({shutil.disk_usage(existing).free // 10**9} GB free)"
+
+
+def _layer(on: object) -> str:
+    return "active" if on is True else f"not active: {on}"

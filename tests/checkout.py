@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,15 +18,11 @@ HIDDEN = ("PYTHONPATH", "PKG_RESULTS", "PKG_VENV", "VIRTUAL_ENV")  # of the deve
 TEXT = {"capture_output": True, "text": True}
 
 
-@dataclass(frozen=True)
 class Checkout:
     """`root` is the directory, `python` the interpreter of its environment."""
 
-    root: Path
-
-    @property
-    def python(self) -> Path:
-        return self.root / ".venv" / "bin" / "python"
+    def __init__(self, root: Path) -> None:
+        self.root, self.python = root, root / ".venv" / "bin" / "python"
 
     def git(self, *arguments: str) -> str:
         name = ("-c", "user.name=test", "-c", "user.email=test@example.org")

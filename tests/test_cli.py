@@ -209,7 +209,9 @@ def test_typegraph_prints_counts_seconds_and_what_was_skipped(call, tmp_path, re
     options = f"--mode as-published --output {output} --record small"
     _, shown, _ = call("typegraph", tmp_path / "repo", *options.split())
     assert "2 files, mode as-published" in shown and "2 nodes: class 1, interface 1" in shown
-    assert "2 edges: injects 2" in shown and "skipped, empty: 1 (Empty.java)" in shown and " s (scan " in shown
+    assert (
+        "2 edges: injects 2" in shown and "skipped, empty: 1 (Empty.java)" in shown and " s (scan " in shown
+    )
     assert [n["id"] for n in json.loads(output.read_text())["nodes"]] == ["A", "B"]
     assert (results / "repo_qa" / "small" / "index.json").exists()
 

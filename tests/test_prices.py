@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pkg_lib.analysis import prices
 from pkg_lib.core.types import UserError
+from pkg_lib.papers.pkg import cost
 
 HEAD = "model,input_usd_per_million,output_usd_per_million\n"
 
@@ -18,5 +18,5 @@ def test_a_damaged_table_a_wrong_price_and_a_model_twice_are_named(tmp_path, tex
     if text is not None:
         path.write_text(text)
     with pytest.raises(UserError, match=r"cannot read prices from .*p\.csv"):
-        prices.read_prices(path)
-    assert not prices.read_prices(prices.DEFAULT).empty
+        cost.read_prices(path)
+    assert not cost.read_prices(cost.PRICES).empty

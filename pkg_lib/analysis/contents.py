@@ -16,7 +16,6 @@ from pkg_lib.analysis.tables import HERE
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.data.corpora import PUBLISHED
 
-STUDIES = "Studies"
 # Stored as a list of pairs: a JSON object with sorted keys would not keep their order.
 Named = Annotated[dict[str, str], BeforeValidator(dict)]
 
@@ -96,7 +95,7 @@ def pages(sections: Iterable[Section]) -> list[Page]:
 def _page(name: str, sections: list[Section]) -> Page:
     first = sections[0]
     if not first.about:
-        return Page(name, first.heading, STUDIES, first.heading, sections)
+        return Page(name, first.heading, "Studies", first.heading, sections)
     benchmark, model, corpus, tasks = first.about
     limited = f" ({tasks} tasks)" if re.search(r"\.first\d+$", name) else ""
     return Page(name, first.title, f"{benchmark}, {model}", corpus + limited, sections)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -127,12 +127,7 @@ def wilson_bar(values: pd.Series) -> tuple[float, float]:
 
 
 def interval_points(
-    axes: Axes,
-    frame: pd.DataFrame,
-    rows: Sequence[str],
-    hue: str,
-    looks: Mapping[str, tuple[str, str]],
-    **how: Any,
+    axes: Axes, frame: pd.DataFrame, rows: Sequence[str], hue: str, looks: dict[str, Any], **how: Any
 ) -> None:
     """The mean of `value` by row and `hue`, columns of `frame`; `looks`: hue -> colour, marker."""
     colours, markers = ([look[i] for look in looks.values()] for i in (0, 1))

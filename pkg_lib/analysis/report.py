@@ -112,9 +112,7 @@ def _section(path: Path) -> Section:
     try:
         section = TypeAdapter(Section).validate_json(path.read_bytes())
     except (OSError, ValueError, TypeError) as e:
-        raise UserError(
-            f"{path} is damaged or of another version; delete it and run its notebook again"
-        ) from e
+        raise UserError(f"{path} is damaged or too old; delete it and run its notebook again") from e
     stem = path.parents[1] / "figures" / section.stem
     there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").exists() for s in ("pdf", "png"))}
     return replace(section, figures={n: c for n, c in section.figures.items() if n in there})

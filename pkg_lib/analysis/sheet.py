@@ -14,8 +14,6 @@ from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.report import save_section
 from pkg_lib.core.store import results_dir
 
-Rates = Mapping[str, tuple[str, str]]  # column -> text and colour, for the report's table of all experiments
-
 
 class Sheet:
     """One notebook's files and its section. Running a cell again replaces what it added."""
@@ -54,7 +52,7 @@ class Sheet:
         self._findings |= shown
         return Markdown("\n".join(f"- {sentence}" for sentence in shown))
 
-    def close(self, provenance: dict[str, Any], summary: Rates | None = None) -> dict[str, Any]:
+    def close(self, provenance: dict[str, Any], summary: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Leaves the section for results/index.html; the part without a heading stands first."""
         parts = {heading: "".join(self._parts[heading].values()) for heading in sorted(self._parts, key=bool)}
         findings, tables, rates = list(self._findings), list(self._tables), dict(summary or {})

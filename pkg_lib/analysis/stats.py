@@ -109,10 +109,7 @@ def _paired(
 
 
 def score_interval(helped: int, hurt: int, n: int) -> tuple[float, float]:
-    """95 % score interval of a paired difference (Tango, Statistics in Medicine 17:891, 1998).
-
-    It has a width even where all tasks agree.
-    """
+    """95 % score interval of a paired difference (Tango, Statistics in Medicine 17:891, 1998)."""
     return _lower(helped, hurt, n), -_lower(hurt, helped, n)
 
 

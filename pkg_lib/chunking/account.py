@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pkg_lib.core.remarks import LARGE, LARGER, first_few
+from pkg_lib.core.store import LARGE, LARGER, first_few
 
 # A leaf (a long string, a comment) has no parts in the published algorithm; layout written anew from columns
 # loses tabs, returns and spaces at line ends; no node covers what is outside the tree.

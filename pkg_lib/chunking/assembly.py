@@ -35,9 +35,6 @@ def _pack(whole: Item, parts: Any, count: Sequence[int], limit: int, method: str
     return pack(items, parts, count, limit, merge=method == "cast", single=method == "split-only")
 
 
-# ---- lossless
-
-
 class _Whole:
     """Parts that leave nothing out: children, the text between them, lines of a leaf, pieces of a line."""
 
@@ -86,22 +83,18 @@ def lossless(source: Source, language: str, limit: int, method: str) -> Pieces:
         return Pieces([], [], [], [], {"bytes_in_chunks": 0, "parse_errors": 0})
     root, whole = parse(source.data, language).root_node, _Whole(source, limit)
     windows = _pack((0, size, root), whole.parts, whole.count, limit, method)
-    cuts = [0, *(_cut(source.data, windows, head) for head in windows.heads[1:]), size]
-    starts, stops = cuts[:-1], cuts[1:]
-    texts = [source.text(a, b) for a, b in zip(starts, stops, strict=True)]
+    cuts = [0]
+    for head in windows.heads[1:]:  # a chunk begins with the indentation of its first node's line
+        line_end = source.data.rfind(b"\n", windows.ends[head - 1], windows.starts[head])
+        cuts.append(line_end + 1 if line_end >= 0 else windows.starts[head])
     account = {"bytes_in_chunks": size, "parse_errors": parse_errors(root)}
     account |= {"leaves_over": whole.leaves_over, "lines_cut": whole.lines_cut}
-    return Pieces(starts, stops, texts, windows.sizes, account)
+    return _tiles(source, [*cuts, size], windows.sizes, account)
 
 
-def _cut(data: bytes, windows: Windows, head: int) -> int:
-    """Where the chunk of this first node begins: with the indentation, if it is the first of its line."""
-    before, start = windows.ends[head - 1], windows.starts[head]
-    line_end = data.rfind(b"\n", before, start)
-    return line_end + 1 if line_end >= 0 else start
-
-
-# ---- as published
+def _tiles(source: Source, cuts: list[int], sizes: list[int], account: dict[str, Any]) -> Pieces:
+    texts = [source.text(a, b) for a, b in pairwise(cuts)]
+    return Pieces(cuts[:-1], cuts[1:], texts, sizes, account)
 
 
 def published(source: Source, language: str, limit: int, method: str) -> Pieces:
@@ -163,14 +156,9 @@ def _lost(
     return Counter({reason: size for reason, size in lost.items() if size})
 
 
-# ---- fixed size
-
-
 def fixed(source: Source, lines: int) -> Pieces:
     """So many lines a chunk."""
     size, count = len(source.data), source.characters_before
     bounds = [0, *(place + 1 for place in source.newlines)]
     cuts = [*(bound for bound in bounds[::lines] if bound < size), size]
-    texts = [source.text(a, b) for a, b in pairwise(cuts)]
-    sizes = [count[b] - count[a] for a, b in pairwise(cuts)]
-    return Pieces(cuts[:-1], cuts[1:], texts, sizes, {"bytes_in_chunks": size})
+    return _tiles(source, cuts, [count[b] - count[a] for a, b in pairwise(cuts)], {"bytes_in_chunks": size})

@@ -71,7 +71,8 @@ class Chunker:
         """The chunks of one file, in order; UserError where neither its suffix nor `language` is known."""
         language = language or language_of(document)
         if language is None:
-            raise UserError(f"{document}: no language has this suffix; give one by name")
+            known = ", ".join(GRAMMARS)
+            raise UserError(f"{document}: no language has this suffix; give --language, one of {known}")
         GRAMMARS.get_or_fail(language)
         source = Source(data)
         with paused_collector():

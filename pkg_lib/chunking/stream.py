@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunked, Chunker
-from pkg_lib.chunking.languages import SUFFIXES, language_of
+from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.source import encode
-from pkg_lib.core.remarks import LINK
+from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import ordered
 
@@ -69,24 +69,18 @@ def _chunk(chunker: Chunker, file: File) -> Chunked:
 def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1) -> str:
     """Writes the chunks of a file or of all files below a directory; returns the accounts in words."""
     accounts = Accounts()
-    tree = path.is_dir()
-    files = walk(path, accounts) if tree else ()
-    for chunked in chunk_files(files, chunker, processes) if tree else [_chunked(path, chunker, language)]:
+    if path.is_dir():
+        files = chunk_files(walk(path, accounts), chunker, processes)
+    else:
+        try:
+            files = [chunker.chunk(path.read_bytes(), path.name, language)]
+        except OSError as e:
+            raise UserError(f"cannot read {path}: {e.strerror}; give a source file or a tree of them") from e
+    for chunked in files:
         accounts.files.append(chunked.account)
         out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
     out.flush()
     return str(accounts)
-
-
-def _chunked(path: Path, chunker: Chunker, language: str | None) -> Chunked:
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise UserError(f"cannot read {path}: {e.strerror}; give a source file or a tree of them") from e
-    if language is None and language_of(path.name) is None:
-        known = ", ".join(SUFFIXES)
-        raise UserError(f"{path}: its suffix is none of {known}; name the language with --language")
-    return chunker.chunk(data, path.name, language)
 
 
 def join(lines: BinaryIO, out: BinaryIO) -> None:
@@ -95,6 +89,5 @@ def join(lines: BinaryIO, out: BinaryIO) -> None:
         try:
             out.write(encode(json.loads(text)["text"]))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
-            advice = "give what `chunk FILE` writes"
-            raise UserError(f"line {number} of standard input is no chunk; {advice}") from e
+            raise UserError(f"line {number} of standard input is no chunk, as `chunk FILE` writes it") from e
     out.flush()

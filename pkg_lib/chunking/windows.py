@@ -1,9 +1,8 @@
 """Algorithm 1 of the paper: a syntax tree's nodes -> windows, each a run of nodes that fits the limit.
 
-Read to the letter the listing drops every node that fits the limit and does not fit into the current window.
-It opens the next window instead, as in Figure 2 and in the authors' package `astchunk`. That package adds one
-step: the windows of a node that was split are merged with their neighbours inside that node where both fit
-(`merge`), so a method's short head does not stay alone. The stack is explicit: depth costs no recursion.
+Read to the letter the listing drops a node that fits the limit and not the current window; it opens the next
+window instead, as in Figure 2 and in the authors' `astchunk`. That also merges the windows of a split node
+with their neighbours inside it where both fit (`merge`). The stack is explicit: depth costs no recursion.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ def pack(
     merge: bool = True,
     single: bool = False,
 ) -> Windows:
-    """CHUNKNODES. `count[i]` is the size of the first i bytes; `expand` gives the parts of a larger item.
-
-    `single` leaves out merging altogether: one node a window (the split-only ablation of Table 2).
-    """
+    """CHUNKNODES. `count[i]`: size of the first i bytes; `single`: one node a window (Table 2)."""
     windows = Windows()
     starts, ends, heads, sizes = windows.starts, windows.ends, windows.heads, windows.sizes
     # Of every node that is being split: its parts to come, the windows before which a part began or ended.
@@ -78,10 +74,7 @@ def pack(
 
 
 def _merge(heads: list[int], sizes: list[int], seams: list[int], limit: int, first: int) -> None:
-    """Joins neighbouring windows from `first` on, left to right, where both fit.
-
-    Only seams can be joined: any other two neighbours were separated because they do not fit.
-    """
+    """Joins neighbours from `first` on where both fit: at seams, since other neighbours are too large."""
     gone = 0
     for seam in dict.fromkeys(seams):
         i = seam - gone

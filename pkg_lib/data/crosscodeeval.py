@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -21,14 +21,10 @@ DATA = DataSet("CrossCodeEval", "PKG_CCEVAL_DIR", "the archive of github.com/ama
 _END = re.compile(r"[;{}]")
 
 
-@dataclass(frozen=True, slots=True)
-class CrossFileTask:
+class CrossFileTask(NamedTuple):
     """One statement to complete."""
 
     id: str
-    language: str
-    repository: str
-    path: str
     prompt: str
     reference: str
 
@@ -37,10 +33,8 @@ def load_crosscodeeval(language: str) -> list[CrossFileTask]:
     """The tasks of a language. BenchmarkMissing where they are not at hand."""
     KEYWORDS.get_or_fail(language)
 
-    def task(row: dict[str, dict[str, str]]) -> CrossFileTask:
-        about = row["metadata"]
-        place = (about["task_id"], language, about["repository"], about["file"])
-        return CrossFileTask(*map(str, (*place, row["prompt"], row["groundtruth"])))
+    def task(row: dict[str, Any]) -> CrossFileTask:
+        return CrossFileTask(str(row["metadata"]["task_id"]), str(row["prompt"]), str(row["groundtruth"]))
 
     return DATA.records((f"{language}/line_completion.jsonl",), task)
 
@@ -62,19 +56,15 @@ def first_statement(text: str, language: str, prompt: str = "") -> str:
 
 
 def report(path: Path, language: str) -> Iterator[str]:
-    """The means of the measures in percent of the completions in a file, one measure a line.
-
-    UserError for a line without task_id or completion, or a file without any task of this language.
-    """
+    """The means of the measures of a file's completions in percent, one a line. UserError for none."""
     tasks = load_crosscodeeval(language)
     title = "completions: task_id and completion a line"
     completions = dict(read_records(path, title, lambda row: (str(row["task_id"]), str(row["completion"]))))
     known = [t for t in tasks if t.id in completions]
     if not known:
         raise UserError(f"{path} holds no completion of a task of {DATA.title}'s {language}")
-    texts = [first_statement(completions[t.id], language, t.prompt) for t in known]
-    rows = [match(text, t.reference, language) for text, t in zip(texts, known, strict=True)]
+    texts = [(first_statement(completions[t.id], language, t.prompt), t.reference) for t in known]
     strangers = len(completions) - len(known)
     yield f"{len(known)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
-    for name, value in pd.DataFrame(rows).mean().items():
+    for name, value in pd.DataFrame([match(*pair, language) for pair in texts]).mean().items():
         yield f"{name}: {100 * value:.1f}"

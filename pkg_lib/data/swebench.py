@@ -7,9 +7,8 @@ repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from unidiff import Hunk, PatchSet, UnidiffParseError
 
@@ -19,15 +18,11 @@ from pkg_lib.data.records import DataSet
 DATA = DataSet("SWE-bench Lite", "PKG_SWEBENCH_DIR", "test.jsonl of princeton-nlp/SWE-bench_Lite")
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """One problem. `gold`: (path, first line, last line), from 1, of the file as it is before the patch."""
 
     id: str
-    repository: str
-    commit: str
     query: str
-    patch: str
     gold: tuple[tuple[str, int, int], ...]
 
 
@@ -37,12 +32,12 @@ def load_swebench() -> list[Issue]:
 
 
 def _issue(row: dict[str, Any]) -> Issue:
-    texts = [str(row[n]) for n in ("instance_id", "repo", "base_commit", "problem_statement", "patch")]
-    return Issue(*texts, gold=tuple(changed_lines(texts[-1])))
+    gold = tuple(changed_lines(str(row["patch"])))
+    return Issue(str(row["instance_id"]), str(row["problem_statement"]), gold)
 
 
 def changed_lines(patch: str) -> Iterator[tuple[str, int, int]]:
-    """(path, first, last) of each run of lines that a unified diff changes, as before it; none of a new file.
+    """(path, first, last) of each run that a unified diff changes, as before it; none of a new file.
 
     For a mere insertion it is the line before that. UserError for a text that is no diff.
     """

@@ -82,7 +82,7 @@ def _parts(folder: Path) -> list[Path]:
 
 def rows(name: str, page: str, kind: str) -> Iterator[Document]:
     """The documents of one page, named by it and, behind #, by the section's title."""
-    from pkg_lib.graph.text.sections import cut, main_part  # docutils is not needed for a corpus of code
+    from pkg_lib.graph.text.structure import cut, main_part  # docutils is not needed for a corpus of code
 
     page = str(main_part(page)) if kind == "html" else page
     used: set[str] = set()

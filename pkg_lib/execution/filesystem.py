@@ -130,8 +130,7 @@ def make_work(work: str) -> str:
 
 
 def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> int:
-    """A descriptor of Landlock rules: `shown` is read, `folders` are listed (their names, not their files),
-    and `work` is written where `writable`. OSError where the kernel knows no Landlock."""
+    """Landlock's descriptor: `shown` is read, of `folders` names are listed, `work` may be written."""
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
     # The structure has grown with the versions: a kernel refuses fields that it does not know.

@@ -1,7 +1,6 @@
 """The sandbox: model-written code is run in fresh, locked processes, and only completed tests make a pass.
 
-`run_jobs` keeps one warm fork server a worker (child.py); each test of each job runs in its own process
-forked from it.
+`run_jobs` keeps one warm fork server a worker (child.py), from which each test of each job is forked.
 
 Covered, where the layer is active (`layers` says; the kernel decides):
 - User: under root each fork server gives its samples a user id of their own, which limits their threads.
@@ -14,10 +13,8 @@ Covered, where the layer is active (`layers` says; the kernel decides):
 - Other processes: a namespace that is killed whole with its first process; no process can be started (threads
   can), no signal sent to another process now or later, no priority changed, none traced or read.
 - Limits: wall time, CPU time, address space (1 GB), file size, processes, open files; no core files.
-- Secrets: empty environment, closed standard input, discarded output, no inherited descriptors, no
-  capabilities.
-- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); every other ending is a
-  failure.
+- Secrets: empty environment, closed input, discarded output, no inherited descriptors, no capabilities.
+- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); all else is a failure.
 - Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing,
   audit hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin
   functions that the tests call, threads or callbacks left running before the tests, classes whose objects
@@ -36,9 +33,7 @@ Not covered:
   that, reach the network, signal that user's processes and look into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
 
-The time limit is wall time for a process that sleeps, less what it stood ready without a processor, and
-processor time for one that runs, so that a busy machine flips no verdict. Every fork server uses the same
-hash seed, so that the order of sets is the same at every run.
+A busy machine flips no verdict (child.remaining); one hash seed keeps the order of sets at every run.
 """
 
 from __future__ import annotations
@@ -111,10 +106,6 @@ class Job:
     tests: tuple[str, ...] = ()
     entry_point: str = ""
     seconds: float = 0.0
-
-    def __post_init__(self) -> None:
-        if isinstance(self.tests, str):
-            raise TypeError("tests is a tuple of texts, one a process, not one text")
 
 
 class Worker:
@@ -237,8 +228,7 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
         paths = [p for p in sys.path if "-packages" in p]
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
     if not set(deny) <= {"namespaces", "filter", "landlock"}:
-        known = "'namespaces', 'filter' and 'landlock' (more with commas)"
-        raise UserError(f"{DENY} knows {known}, not {','.join(deny)}")
+        raise UserError(f"{DENY} knows namespaces,filter,landlock, not {','.join(deny)}")
     preload = [*limits.preload, *(allowed if loaded else [])]
     answers = [find_spec(name) for name in ANSWERS]
     hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
@@ -265,7 +255,7 @@ def run_jobs(
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
-    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or only as root."""
+    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or as root."""
     jobs = list(jobs)
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
@@ -282,8 +272,8 @@ def run_jobs(
         started = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
         threads = ThreadPoolExecutor(workers)
         stack.callback(_stop, started, threads)
-        for worker in started[:1]:
-            check_layers(worker.layers)
+        if started:
+            check_layers(started[0].layers)
         for worker in started:
             idle.put(worker)
         for number, outcome in enumerate(threads.map(judge, jobs), 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pkg_lib.core.store import results_dir, results_path
@@ -12,49 +13,47 @@ from pkg_lib.experiment import forecast, kernel
 from pkg_lib.experiment.freshness import Records
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.study import NotebookJob, Plan, read_notebook
+from pkg_lib.retrieval.explain import explain, knowledge_of_code
 
-PageOf = Callable[[Path], Path]  # an executed notebook -> the page that shows it
 
-
+@dataclass
 class Batch:
     """Executes notebooks, `at_once` at a time; those that are unchanged only where `again` says so.
 
-    `page_of` renders a notebook with parameters of the user's own, which is no part of the report. `failed`
-    and `skipped` are errors by label, `executed` counts the other notebooks, `reported` says whether the
-    report changes.
+    `page_of` renders those with parameters of the user's own. `failed` and `skipped` are errors by label,
+    `executed` counts the other notebooks, `reported` says whether the report changes.
     """
 
-    def __init__(
-        self, say: Callable[[str], None], at_once: int, again: bool = False, page_of: PageOf | None = None
-    ) -> None:
-        self.say, self.at_once, self.again, self.page_of = say, at_once, again, page_of
-        self.failed: dict[str, Exception] = {}
-        self.skipped: dict[str, Exception] = {}
-        self.executed, self.reported = 0, False
+    say: Callable[[str], None]
+    at_once: int
+    again: bool = False
+    page_of: Callable[[Path], Path] | None = None
+    failed: dict[str, Exception] = field(default_factory=dict)
+    skipped: dict[str, Exception] = field(default_factory=dict)
+    executed: int = 0
+    reported: bool = False
 
     def run(self, plan: Plan) -> None:
         """Prepares what is missing, and executes the notebooks.
 
-        They run together once no more completions are being written: before the next run that lacks some, and
-        at the end. What cannot be had here is left out by name, as long as something remains.
+        They run together before the next run that lacks completions, and at the end. What cannot be had here
+        is left out by name, as long as something remains.
         """
         results_dir()  # made here, or refused before anything is computed
         ready: list[NotebookJob] = []
+        lacking: list[NotAtHand] = []
         for line in plan.left_out:
             self.say(f"left out: {line}")
-        lacking = []
         for step in plan.steps:
-            preparer = step.preparer
-            if preparer and ready and any(True for c in step.columns for _ in preparer.missing(c)):
+            if step.preparer and ready and step.preparer.lacks(step.columns):
                 self.execute(ready)
                 ready = []
             try:
-                if preparer:
-                    self.say(prepare(preparer, step.columns))
+                if step.preparer:
+                    self.say(prepare(step.preparer, step.columns))
             except NotAtHand as e:
                 lacking.append(e)
-                run = preparer.run
-                self.say(f"left out: {run.model} | {run.benchmark} | {run.corpus}: {e}")
+                self.say(f"left out: {step.preparer.run.label}: {e}")
                 continue
             except UserError:
                 self.execute(ready)  # what is complete is shown all the same
@@ -89,9 +88,8 @@ class Batch:
             self.say(f"  {job.label}: {'skipped, ' if skipped else ''}{error}")
 
         if due:
-            self.say(
-                f"executing {len(due)} notebook{'s' * (len(due) > 1)}, {min(self.at_once, len(due))} at once"
-            )
+            number = f"{len(due)} notebook{'s' * (len(due) > 1)}"
+            self.say(f"executing {number}, {min(self.at_once, len(due))} at once")
         for job in due:
             _warm(job)
         kernel.run_jobs(due, self.at_once, done)
@@ -103,10 +101,7 @@ class Batch:
         self.say(f"  {job.label}: {how}{page}")
 
     def outcome(self) -> tuple[int, list[str]]:
-        """The exit code and a line about each notebook that went wrong.
-
-        0: none; 1: one failed; 2: all that failed did by a user's mistake, or all were skipped.
-        """
+        """The exit code (2: only user's mistakes went wrong), and a line for each that went wrong."""
         wrong = self.failed or ({} if self.executed else self.skipped)
         mistakes = all(isinstance(e, UserError) for e in wrong.values())
         code = (2 if mistakes else 1) if wrong else 0
@@ -116,18 +111,15 @@ class Batch:
 def _warm(job: NotebookJob) -> None:
     """Encodes here, with a progress bar, what the notebook would encode out of sight."""
     if job.notebook == "explore":
-        from pkg_lib.retrieval.explain import explain, knowledge_of_code
-
         asked = read_notebook(job.notebook).defaults | job.parameters
         with suppress(UserError):  # the notebook tells of it
             explain(knowledge_of_code(asked.pop("corpus")), **asked)
 
 
 def prepare(preparer: Preparer, columns: list[str]) -> str:
-    """Makes what is missing; returns what that was, and pass@1 of each column in percent, a line each."""
+    """Makes what is missing; returns what that was, and a line for each column with pass@1 in percent."""
     count, run = preparer.prepare(columns), preparer.run
-    head = f"{run.model} | {run.benchmark} | {run.corpus}: {len(run.tasks)} tasks"
-    lines = [f"{head}, {count} completions generated{forecast.remark(run)}"]
+    lines = [forecast.heading(run, f", {count} completions generated")]
     lines.append(f"  {'column':<12}{'pass@1':>8}{'passed':>9}{'measured':>10}")
     for column, verdicts in run.verdicts().items():
         passed, measured = int(verdicts.sum()), int(verdicts.notna().sum())

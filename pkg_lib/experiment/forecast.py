@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
@@ -17,12 +17,11 @@ CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so th
 SPEED = Path("benchmarks", "generation.json")
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnForecast:
+class ColumnForecast(NamedTuple):
     """One column: its tasks with and without a completion, and what is to be written for it.
 
-    `todo` counts prompts: one that another task or column shares is completed once. Tokens are estimates, the
-    mean of `stored` completions; where that is 0 the new ones are an upper bound.
+    `todo` counts prompts: what tasks or columns share is completed once. Tokens are the mean of `stored`
+    completions times `todo`; where none is stored the new ones are an upper bound.
     """
 
     name: str
@@ -34,16 +33,14 @@ class ColumnForecast:
     stored: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """New tokens a second, and model -> dollars for a million prompt tokens, and new ones."""
 
     tokens_per_second: float | None = None
     prices: dict[str, tuple[float, float]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """What is to be completed: prompts, tokens of them and for them; seconds, dollars (None: not known)."""
 
     todo: int
@@ -53,10 +50,13 @@ class Cost:
     dollars: float | None
 
     def __str__(self) -> str:
-        price = "" if self.dollars is None else f", {self.dollars:,.2f} US dollars"
-        time = "" if self.seconds is None else f", {_duration(self.seconds)}"
-        tokens = f"{self.prompt_tokens:,.0f} prompt tokens, {self.new_tokens:,.0f} new tokens"
-        return f"{self.todo:,} prompts; estimated {tokens}{time}{price}"
+        words = f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
+        words += f"{self.new_tokens:,.0f} new tokens"
+        if self.seconds is not None:
+            units = (3600, ".1f", "h"), (60, ".0f", "min"), (1, ".0f", "s")
+            length, digits, unit = next(u for u in units if self.seconds >= u[0] or u[0] == 1)
+            words += f", {self.seconds / length:{digits}} {unit}"
+        return words if self.dollars is None else f"{words}, {self.dollars:,.2f} US dollars"
 
 
 def forecast(preparer: Preparer, columns: Sequence[str], counted: set[str]) -> list[ColumnForecast]:
@@ -75,13 +75,12 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
         if run.generator.key(text) not in counted:
             counted.add(run.generator.key(text))
             lengths.append(len(text))
-    most = _most(run)
     if stored := _stored_tokens(run, name):
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked
     else:
         longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + CONTEXT_CHARS
-        tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, most
+        tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, _most(run)
     have = len(run.completions(name))
     return ColumnForecast(name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored))
 
@@ -103,7 +102,7 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
 
 def cost(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
     """What a run's missing completions cost."""
-    todo, asked, new = (sum(getattr(c, n) for c in columns) for n in ("todo", "prompt_tokens", "new_tokens"))
+    todo, asked, new = (sum(getattr(c, n) for c in columns) for n in Cost._fields[:3])
     speed, price = _speed(run, rates)[0], (rates.prices or {}).get(run.model)
     dollars = (asked * price[0] + new * price[1]) / 1e6 if price else None
     return Cost(todo, asked, new, new / speed if speed else None, dollars)
@@ -111,22 +110,19 @@ def cost(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
 
 def total(costs: Sequence[Cost]) -> Cost:
     """All together; time and price are known where each is that has something to complete."""
-    due = [c for c in costs if c.todo]
-    seconds, dollars = ([getattr(c, n) for c in due] for n in ("seconds", "dollars"))
-    numbers = (sum(getattr(c, n) for c in due) for n in ("todo", "prompt_tokens", "new_tokens"))
-    return Cost(*numbers, *(None if None in values else sum(values) for values in (seconds, dollars)))
+    each = zip(*([c for c in costs if c.todo] or costs[:1]), strict=True)
+    return Cost(*(None if None in values else sum(values) for values in each))
 
 
 def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str]:
     """A run's part of a dry run."""
-    table = [f"{run.model} | {run.benchmark} | {run.corpus}: {len(run.tasks)} tasks{remark(run)}"]
     width = max(12, *(len(c.name) for c in columns))
-    table.append(f"  {'column':<{width}}{'cached':>8}{'missing':>9}")
+    table = [heading(run), f"  {'column':<{width}}{'cached':>8}{'missing':>9}"]
     table += [f"  {c.name:<{width}}{c.cached:>8}{c.missing:>9}" for c in columns]
     due, price = [c for c in columns if c.todo], cost(run, columns, rates)
     if not due:
         return [*table, "  to complete: nothing"]
-    table += [f"  to complete: {price}"]
+    table.append(f"  to complete: {price}")
     if not all(c.stored for c in due):
         table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
@@ -135,10 +131,10 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
     return table
 
 
-def remark(run: Run) -> str:
-    """What a reader of the progress lines has to know."""
-    why = f"the tasks cannot be had ({run.tasks_absent})"
-    return f"; verdicts as stored, since {why}" if run.tasks_absent else ""
+def heading(run: Run, more: str = "") -> str:
+    """A run in progress lines."""
+    absent = f"; verdicts as stored, since the tasks cannot be had ({run.tasks_absent})"
+    return f"{run.label}: {len(run.tasks)} tasks{more}{absent if run.tasks_absent else ''}"
 
 
 def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:
@@ -149,13 +145,7 @@ def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:
     if spec.needs_gpu or not path.exists():
         return None, "unknown, no speed was measured for this model; give --tokens-per-second"
     measured = read_json(path)
-    base, rate = model_spec(measured["model"]), float(measured["batch_tokens_per_s"])
+    base = model_spec(measured["model"])
+    speed = float(measured["batch_tokens_per_s"]) * base.params_b / spec.params_b
     scaled = "" if base.name == spec.name else f", scaled from {base.name} by its size"
-    speed = rate * base.params_b / spec.params_b
     return speed, f"at {speed:.1f} new tokens/s (results/{SPEED.as_posix()}{scaled}; other machines differ)"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

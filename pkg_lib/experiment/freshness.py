@@ -19,24 +19,16 @@ from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
 
-SHARED = (
-    "replay",
-    "benchmarks",
-    "enhanced",
-    "structured",
-    "tasks",
-    "repo_qa",
-)  # what every notebook may read
+SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # every notebook may read it
 ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
 LONGEST = 255  # characters of a file's name; a longer text is no path
 TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
 
 
 def inputs(parameters: dict[str, Any]) -> list[Path]:
-    """The folders below results/ that a notebook with these parameters may read.
+    """The folders below results/ that a notebook with these parameters may read: all where it has no model.
 
-    One about a model reads that model's completions (shared by all its benchmarks, a prompt is completed
-    once) and the contexts and verdicts of its benchmark and corpus; one about none reads all.
+    Else the model's completions on all benchmarks, and contexts and verdicts of its benchmark and corpus.
     """
     if "model" not in parameters:
         return list(map(Path, ALL))
@@ -47,7 +39,6 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -68,18 +59,15 @@ class Records:
         self._now: dict[str, str] = {}  # stem -> digest, as it was when `unchanged` looked
 
     def made_from(self, job: NotebookJob) -> str:
-        """The digest of what the notebook would be made from now; "" where that cannot be known.
+        """The digest of what the notebook would be made from now, files that parameters name included.
 
-        A corpus of the user's own (a directory, an installed package) may change at any time under its name.
-        A parameter may name a file of the user's own, such as a price table.
+        "" for a corpus of the user's own: it may change at any time under its name.
         """
         texts = {n: v for n, v in sorted(job.parameters.items()) if isinstance(v, str)}
         if any(corpora.own(v) for n, v in texts.items() if n.endswith("corpus")):
             return ""
-        paths = {
-            n: Path(v) for n, v in texts.items() if Path(v).is_absolute() and len(Path(v).name) <= LONGEST
-        }
-        given = [f"{n} {digest_of(p)}" for n, p in paths.items() if p.is_file()]
+        paths = {n: Path(v) for n, v in texts.items() if len(Path(v).name) <= LONGEST}
+        given = [f"{n} {digest_of(p)}" for n, p in paths.items() if p.is_absolute() and p.is_file()]
         named = json.dumps(job.parameters, sort_keys=True)
         stored = {p for f in inputs(job.parameters) for p in (self.results / f).rglob("*") if p.is_file()}
         kept = sorted(p for p in stored if p.suffix not in TEMPORARY and p.name[0] != ".")
@@ -112,6 +100,5 @@ class Records:
         """What the notebook has left: the executed one, its tables and its figures."""
         patterns = (f"tables/{job.stem}.*", f"figures/{job.stem}.*", f"notebooks/{job.stem}.ipynb")
         left = sorted(p for pattern in patterns for p in self.results.glob(pattern))
-        return {
-            p.relative_to(self.results).as_posix(): digest_of(p) for p in left if p.suffix not in TEMPORARY
-        }
+        kept = [p for p in left if p.suffix not in TEMPORARY]
+        return {p.relative_to(self.results).as_posix(): digest_of(p) for p in kept}

@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from typing import Any
 
+import psutil
+
 from pkg_lib.core.store import ROOT, write_text
 from pkg_lib.core.types import NotAtHand, UserError
 from pkg_lib.experiment.study import NotebookJob
 
-# Bytes for a kernel: a third of that was measured, a larger model's cache takes more.
-MEMORY = 1.5 * 2**30
-# One thread a kernel, so that several at once share the cores and sums are formed in the same order however
-# many run.
+MEMORY = 1.5 * 2**30  # bytes for a kernel: a third was measured, a larger model's cache takes more
+# One thread a kernel: several share the cores, and sums are formed in the same order however many run.
 THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 # How a mistake begins in a notebook: IPython tells the name of a class and not of its bases.
 MISTAKES = {f"{kind.label}: ": kind for kind in (UserError, NotAtHand)}
@@ -30,8 +30,6 @@ MISTAKES = {f"{kind.label}: ": kind for kind in (UserError, NotAtHand)}
 
 def workers(asked: int | None) -> int:
     """How many notebooks run at once: as asked, else one a core as long as each finds MEMORY."""
-    import psutil
-
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return asked or max(1, min(cores, int(psutil.virtual_memory().available / MEMORY)))
 
@@ -41,8 +39,8 @@ def run_jobs(
 ) -> None:
     """Executes notebooks, `at_once` at a time; calls `done(job, error, seconds)` as each ends.
 
-    `error` is a UserError where the notebook raised one, and then the last executed notebook stays; any other
-    notebook is kept up to its failing cell. After Ctrl-C nothing is kept and no kernel runs on.
+    Where a notebook raises a UserError, its last executed copy stays; any other is kept up to its failing
+    cell. After Ctrl-C nothing is kept and no kernel runs on.
     """
     stop = threading.Event()
     with ThreadPoolExecutor(at_once) as pool:
@@ -56,17 +54,11 @@ def run_jobs(
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            _end_kernels()
+            for child in psutil.Process().children():
+                with suppress(psutil.Error):  # one that has just ended
+                    if "ipykernel_launcher" in child.cmdline():
+                        child.kill()
             raise
-
-
-def _end_kernels() -> None:
-    import psutil
-
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):  # one that has just ended
-            if "ipykernel_launcher" in child.cmdline():
-                child.kill()
 
 
 def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | None, float]:
@@ -104,10 +96,10 @@ def _execute(job: NotebookJob, stop: threading.Event) -> tuple[str, Exception | 
         error = _error(next(o for o in started[-1].outputs if o.output_type == "error"), e)
     except RuntimeError:
         atexit.unregister(client._cleanup_kernel)  # nbclient leaves it where a kernel did not start
-        words = "DeadKernelError", "the kernel was killed, perhaps for want of memory; try fewer --jobs"
-        error = RuntimeError(": ".join(words))
+        name, text = "DeadKernelError", "the kernel was killed, perhaps for want of memory; try fewer --jobs"
+        error = RuntimeError(f"{name}: {text}")
         stopped = started[-1] if started else next(c for c in notebook.cells if c.cell_type == "code")
-        stopped.outputs.append(nbformat.v4.new_output("error", ename=words[0], evalue=words[1], traceback=[]))
+        stopped.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
     _make_repeatable(notebook)
     return nbformat.writes(notebook) + "\n", error, time.monotonic() - began
 

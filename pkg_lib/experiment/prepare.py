@@ -137,10 +137,9 @@ class Preparer:
         contexts = self.run.retrievers[column](self.run.knowledge).retrieve(self.run.tasks)
         changed = [c.task_id for c, s in zip(contexts, stored, strict=True) if c.sha256 != s.sha256]
         if changed:
-            raise UserError(
-                f"corpus {self.run.corpus} retrieves other contexts for {column} than the stored ones "
-                f"({len(changed)} tasks, first {changed[0]}): run with --fresh to replace them"
-            )
+            about = f"than the stored ones ({len(changed)} tasks, first {changed[0]})"
+            other = f"corpus {self.run.corpus} retrieves other contexts for {column} {about}"
+            raise UserError(f"{other}: run with --fresh to replace them")
         return contexts
 
     def _store(self, column: str, contexts: list[Context]) -> None:
@@ -228,7 +227,12 @@ class Preparer:
         self._write(path, by_task(path) | {row["task_id"]: row for row in self._chosen(todo, candidates)})
 
     def _chosen(self, todo: Choosing, candidates: list[str]) -> Iterator[dict[str, Any]]:
-        runs, encode = self._runs_through(todo), embed.Embedder().encode
+        programs = {
+            (t.id, s): (t, self.run.rules.sanity_job(t, s)) for t, of, _ in todo.values() for s in of.values()
+        }
+        outcomes = self._execute("runtime sanity", list(programs.values()))
+        runs = {key: o.status == "passed" for key, o in zip(programs, outcomes, strict=True)}
+        encode = embed.Embedder().encode
         # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
         encode([text for task, solutions, _ in todo.values() for text in (task.prompt, *solutions.values())])
         bar = tqdm(todo.values(), desc="reranking", unit="task", disable=len(todo) < 20)
@@ -241,13 +245,3 @@ class Preparer:
             chosen = rerank({c: score for c, score in scores.items() if c in candidates})
             rounded = {c: score | {"cosine": round(score["cosine"], 6)} for c, score in scores.items()}
             yield {"task_id": task.id, "chosen": chosen, "candidates": rounded, "sha256": mark}
-
-    def _runs_through(self, todo: Choosing) -> dict[tuple[str, str], bool]:
-        """R(c) of every distinct solution: whether the program without its tests runs through."""
-        distinct = {
-            (t.id, s): (t, self.run.rules.sanity_job(t, s))
-            for t, solutions, _ in todo.values()
-            for s in solutions.values()
-        }
-        outcomes = self._execute("runtime sanity", list(distinct.values()))
-        return {pair: o.status == "passed" for pair, o in zip(distinct, outcomes, strict=True)}

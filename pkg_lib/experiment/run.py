@@ -69,10 +69,9 @@ class Run:
         self.results = results or results_dir()
         corpora.check_name(self.corpus)
         self.retrievers = columns_of(self.corpus)
-        if self.corpus != self.rules.corpus and corpora.REPOSITORY in (self.corpus, self.rules.corpus):
-            fitting = ", ".join(b.name for b in BENCHMARKS.values() if b.corpus == corpora.REPOSITORY)
-            goes = f"{corpora.REPOSITORY} goes with {fitting}, and they with it"
-            raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}: {goes}")
+        if self.corpus != self.rules.corpus and {self.corpus, self.rules.corpus} & {*corpora.OF_TASKS}:
+            goes = ", ".join(f"{b.name} with {b.corpus}" for b in BENCHMARKS.values() if b.corpus)
+            raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}")
         self.tasks_absent = ""
         self._contexts: dict[str, list[Context]] = {}
         model_spec(model)  # an unknown model is told before anything is read
@@ -102,6 +101,11 @@ class Run:
         return stem(self.model, self.benchmark, self.corpus, self.limit)
 
     @property
+    def label(self) -> str:
+        """What progress lines call it."""
+        return " | ".join([self.model, self.benchmark, self.corpus])
+
+    @property
     def heading(self) -> str:
         return f"{self.model}, {self.rules.title} ({len(self.tasks)} tasks), corpus {self.corpus}"
 
@@ -114,7 +118,7 @@ class Run:
     def knowledge(self) -> Any:
         """What the columns retrieve from."""
         if self.rules.corpus:
-            return self.rules.knowledge(self.generator.measure)
+            return self.rules.knowledge(self.generator)
         return knowledge_of(self.corpus)
 
     def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:
@@ -284,9 +288,9 @@ class Run:
 
     @property
     def candidates(self) -> list[str]:
-        """The columns that Reranked and Ideal choose from: those that the corpus offered at the first choice.
+        """What Reranked and Ideal choose from: the columns offered at the first choice, else all.
 
-        So a column that is added later changes no stored result. Without candidates.json they are all.
+        So a column that is added later changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
         stored = read_json(path)["columns"] if path.exists() else self.retrievers

@@ -13,7 +13,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import REPOSITORY, kind_of
+from pkg_lib.data.corpora import OF_TASKS, kind_of
 from pkg_lib.retrieval.columns import COLUMNS, retrieved
 
 if TYPE_CHECKING:
@@ -24,19 +24,14 @@ NOTEBOOKS = ROOT / "notebooks"
 MODEL, LARGER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
 PKG = ("Func-PKG", "Block-PKG")
 SHARED = ("model", "benchmark", "corpus", "limit")
-# names of a run with parameters of the user's own start with it; such folders are no part of the report
-OWN = "own/"
+OWN = "own/"  # a folder for parameters of the user's own; it is no part of the report
 COLUMN_PARAMETERS = ("column", "left", "right", "sets")  # of notebooks; the last joins columns by "+"
 LONGEST = 120  # characters of parameters in a file's name; file systems allow 255 for the whole
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One benchmark with one corpus and one model, the columns that are generated for it, and the notebooks
-    that show it.
-
-    Without columns all that the corpus offers; without notebooks all that fit.
-    """
+    """One run, the columns generated for it (none: all), the notebooks that show it (none: all that fit)."""
 
     benchmark: str
     corpus: str
@@ -88,29 +83,23 @@ def parts(choice: Choice) -> list[Part]:
     for model in models or of_benchmarks or [MODEL]:
         of_model = [p for p in STUDY if p.model == model]
         for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in of_model or STUDY):
+            rules = BENCHMARKS.get_or_fail(benchmark)
             first = [replace(p, columns=()) for p in STUDY if (p.model, p.benchmark) == (MODEL, benchmark)]
+            first = first or [Part(benchmark, rules.corpus or STUDY[0].corpus, rules.columns)]
             chosen += (
                 [Part(benchmark, corpus, model=model) for corpus in choice.corpora]
                 or [p for p in of_model if p.benchmark == benchmark]
-                or [replace(p, model=model) for p in first or [_part_of(benchmark)]]
+                or [replace(p, model=model) for p in first]
             )
     return [replace(p, columns=tuple(choice.columns) or p.columns) for p in chosen]
 
 
-def _part_of(benchmark: str) -> Part:
-    """A benchmark with its own corpus and columns, or the study's first corpus."""
-    known = BENCHMARKS.get(benchmark)
-    corpus = known.corpus if known else ""
-    return Part(benchmark, corpus or STUDY[0].corpus, known.columns if known else ())
-
-
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """A notebook as it is stored: its parameters with their defaults, and what its metadata says it is for.
+    """A notebook's parameters with their defaults, the `kind` of corpus and the benchmarks that it is for.
 
-    `kind` is code or text, the corpora of Tables 1 and 2 or of Tables 3 and 4; without one it is for both,
-    and without `benchmarks` for all. A notebook without a parameter `model` is about none and runs once; one
-    of the kind repository shows all benchmarks of repositories together, of its `generator`.
+    Without a parameter `model` it is about none and runs once; one of the kind repository shows all
+    benchmarks of repositories together, of its `generator`.
     """
 
     name: str
@@ -124,12 +113,11 @@ class Notebook:
 
     @property
     def shows_runs(self) -> bool:
-        return self.about_model or self.kind == REPOSITORY
+        return self.about_model or self.kind in OF_TASKS
 
     def fits(self, part: Part) -> bool:
-        """Whether it is for this part's kind of corpus and its benchmark."""
         kind = kind_of(part.corpus)
-        kinds = (kind,) if kind == REPOSITORY else ("", "text" if kind == "text" else "code")
+        kinds = (kind,) if kind in OF_TASKS else ("", "text" if kind == "text" else "code")
         return self.kind in kinds and part.benchmark in (self.benchmarks or [part.benchmark])
 
 
@@ -139,7 +127,6 @@ def notebooks() -> list[str]:
 
 
 def read_notebook(name: str) -> Notebook:
-    """A notebook by name. UserError for an unknown one."""
     if name not in notebooks():
         raise unknown("notebook", name, notebooks())
     stored = json.loads((NOTEBOOKS / f"{name}.ipynb").read_bytes())
@@ -160,7 +147,7 @@ class NotebookJob:
 
     @property
     def own(self) -> bool:
-        """Whether it has parameters of the user's own, so that it is no part of the report."""
+        """Whether it has parameters of the user's own."""
         return self.stem.startswith(OWN)
 
     @property
@@ -173,15 +160,13 @@ class NotebookJob:
 
     @property
     def label(self) -> str:
-        """What progress lines call it."""
-        run = self.run
-        return " | ".join([self.notebook, *([run.model, run.benchmark, run.corpus] if run else [])])
+        return f"{self.notebook} | {self.run.label}" if self.run else self.notebook
 
 
 def stem_of(notebook: str, run: Run | None, **parameters: Any) -> str:
-    """What a notebook's files start with: its run, and those of its own parameters that are not the defaults.
+    """What a notebook's files start with: its run, and its own parameters where they are not the defaults.
 
-    With such parameters they stand in a folder `own`. A limit is no such parameter: it makes another run.
+    With such parameters they stand in the folder OWN, unless it is the limit alone: that makes another run.
     """
     defaults = read_notebook(notebook).defaults
     changed = {n: v for n, v in parameters.items() if v != defaults[n]}
@@ -214,11 +199,9 @@ class Plan:
 
 
 def plan(choice: Choice) -> Plan:
-    """What a run will do. A mistake in the last name is found before the first hours are spent.
+    """What a run will do, without what cannot be had or shown here. UserError where nothing remains.
 
-    Left out are runs whose benchmark cannot be had here, and notebooks about a column that a run does not
-    measure. Notebooks about no model run with the whole study, or where they are named. UserError where
-    nothing remains.
+    Notebooks about no model run with the whole study, or where they are named.
     """
     from pkg_lib.experiment.prepare import Preparer
     from pkg_lib.experiment.run import Run
@@ -227,7 +210,6 @@ def plan(choice: Choice) -> Plan:
     _check(choice, chosen)
     steps: list[Step] = []
     left_out: list[str] = []
-    limits = set()
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
             run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path())
@@ -242,11 +224,11 @@ def plan(choice: Choice) -> Plan:
                 left_out.append(f"{job.label}: {why}")
             else:
                 jobs.append(job)
-        limits.add(run.limit)
         steps.append(Step(preparer, columns, jobs))
     if left_out and not steps:
         raise BenchmarkMissing(*dict.fromkeys(left_out))
-    limit = None if limits == {None} else choice.limit  # a limit that takes every task is none
+    taken = {step.preparer.run.limit for step in steps}
+    limit = None if taken == {None} else choice.limit  # a limit that takes every task is none
     whole = choice.notebooks or not (choice.models or choice.benchmarks or choice.corpora)
     shown = {job.notebook for step in steps for job in step.jobs}
     alone = [n for n in chosen if whole and not n.about_model and n.name not in shown]
@@ -259,14 +241,15 @@ def plan(choice: Choice) -> Plan:
 
 def _check(choice: Choice, chosen: list[Notebook]) -> None:
     """UserError for what no chosen notebook takes, or a parameter of another type than its default."""
-    names, known = [n.name for n in chosen], sorted({p for n in chosen for p in n.defaults})
+    names = ", ".join(n.name for n in chosen)
     for option in ("models", "benchmarks", "corpora", "columns"):
         if getattr(choice, option) and not any(n.shows_runs for n in chosen):
-            raise UserError(f"no model is shown by {', '.join(names)}; leave its {option} out")
+            raise UserError(f"no model is shown by {names}; leave its {option} out")
     for name, value in choice.parameters.items():
         takers = [n for n in chosen if name in n.defaults]
         if not takers:
-            raise UserError(f"no notebook of {', '.join(names)} has '{name}'; they take: {', '.join(known)}")
+            known = ", ".join(sorted({p for n in chosen for p in n.defaults}))
+            raise UserError(f"no notebook of {names} has '{name}'; they take: {known}")
         if name in SHARED and all(n.about_model for n in takers):
             raise UserError(f"--parameter {name}: a notebook about a model takes it as --{name}")
         for notebook in takers:
@@ -286,9 +269,8 @@ def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Note
     for notebook in (n for n in candidates if n.about_model):
         if notebook.name in choice.notebooks and notebook.name not in shown:
             about = [f"corpora of {notebook.kind}" if notebook.kind else "any corpus", *notebook.benchmarks]
-            raise UserError(
-                f"notebook {notebook.name} is for {', '.join(about)}; choose --benchmark and --corpus so"
-            )
+            advice = "choose --benchmark and --corpus so"
+            raise UserError(f"notebook {notebook.name} is for {', '.join(about)}; {advice}")
     return {part: fitting for part, fitting in showing.items() if fitting}
 
 
@@ -301,7 +283,7 @@ def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> Noteb
 
 
 def _lacks(parameters: dict[str, Any], run: Run, columns: list[str]) -> str:
-    """Why a notebook has nothing to show of a run for which these columns are made; "" where it has."""
+    """Why a notebook has nothing to show of a run with these columns; "" where it has."""
     asked = [] if run.tasks_absent else columns
 
     def measured(column: str) -> bool:

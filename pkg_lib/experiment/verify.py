@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
@@ -14,11 +13,11 @@ from pkg_lib.data.corpora import CORPORA
 from pkg_lib.experiment.run import Run
 from pkg_lib.generation.generator import Generator
 
+TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
+class Cached(NamedTuple):
     """A stored completion with its prompt, and how that was asked."""
 
     generator: Generator
@@ -27,7 +26,7 @@ class Cached:
 
 
 def cached_prompts(model: str, results: Path) -> list[Cached]:
-    """Every stored completion whose prompt can be rebuilt from the stored contexts, each once, by its key."""
+    """Every stored completion whose prompt can be rebuilt from the stored contexts, each once."""
     by_key: dict[str, Cached] = {}
     for folder in sorted((results / "contexts").glob("*/*")):
         corpus = folder.name if folder.name != "none" else ""
@@ -38,27 +37,20 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
         for column in [] if run.tasks_absent else run.retrievers:
-            completions, tasks = run.completions(column), {t.id: t for t in run.tasks}
-            for context in run.contexts(column):
-                if context.text is not None and (answer := completions.get(context.task_id)):
-                    task = tasks[context.task_id]
-                    request = Request(task.id, run.prompt(task, context), task.entry_point)
-                    by_key[answer.key] = Cached(run.generator, request, answer)
+            completions, contexts = run.completions(column), {c.task_id: c for c in run.contexts(column)}
+            for task in (t for t in run.tasks if t.id in completions and contexts[t.id].text is not None):
+                request = Request(task.id, run.prompt(task, contexts[task.id]), task.entry_point)
+                by_key[completions[task.id].key] = Cached(run.generator, request, completions[task.id])
     return [by_key[key] for key in sorted(by_key)]
 
 
 def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
-    """(how many are identical, one line for each that is not: the first differing token and why).
-
-    Raises UserError when fewer than `sample` completions are stored with their prompts.
-    """
+    """(how many are identical, one line for each that is not: the first differing token and why)."""
     model_spec(model)
     stored = cached_prompts(model, results_dir())
     if not 0 < sample <= len(stored):
-        raise UserError(
-            f"{len(stored)} completions of {model} can be verified, asked for {sample}; "
-            "choose --sample within that"
-        )
+        known = f"{len(stored)} completions of {model} can be verified"
+        raise UserError(f"{known}, asked for {sample}; choose --sample within that")
     by_decoding: dict[str, list[Cached]] = {}
     for cached in random.Random(seed).sample(stored, sample):
         by_decoding.setdefault(cached.generator.key(""), []).append(cached)
@@ -79,8 +71,6 @@ def _explain(backend: Any, request: Request, cached: list[int], live: list[int])
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
     gap, spacing = backend.gap(request, cached[:at], pair)
     words = [backend.tokenizer.decode([t]) for t in pair]
-    tie = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
+    why = TIE if gap <= 4 * spacing else UNEXPLAINED
     tokens = f"token {at} is {words[0]!r} in the cache, {words[1]!r} live"
-    return (
-        f"{request.task_id}: {tokens}; logits {gap:.3f} apart: {tie if gap <= 4 * spacing else UNEXPLAINED}"
-    )
+    return f"{request.task_id}: {tokens}; logits {gap:.3f} apart: {why}"

@@ -23,12 +23,9 @@ MAX_CHARS = 4000  # of a function: with the docstring it stays within 2,048 toke
 FORMS = ("closed", "open")
 # A model family's tokens that are no text: prefix, suffix, middle, then what ends the middle.
 FIM = tuple[str, ...]
-_QWEN = "fim_prefix fim_suffix fim_middle fim_pad endoftext im_end im_start file_sep repo_name cursor"
-_STARCODER = "<fim_prefix> <fim_suffix> <fim_middle> <|endoftext|> <file_sep> <repo_name>"
-FAMILIES: dict[str, FIM] = {
-    "qwen2.5-coder": tuple(f"<|{token}|>" for token in _QWEN.split()),
-    "starcoder2": tuple(_STARCODER.split()),
-}
+_QWEN = "fim_prefix fim_suffix fim_middle fim_pad endoftext im_end im_start file_sep repo_name cursor".split()
+_STARCODER = "<fim_prefix> <fim_suffix> <fim_middle> <|endoftext|> <file_sep> <repo_name>".split()
+FAMILIES = {"qwen2.5-coder": tuple(f"<|{t}|>" for t in _QWEN), "starcoder2": tuple(_STARCODER)}
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
 _CODE = re.compile(
     r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+|print\s*\("

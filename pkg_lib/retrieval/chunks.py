@@ -12,8 +12,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import DEFAULT, EMBEDDERS, Embedder
 
-BM25_NAME = "BM25"
-SHORT = {"MiniLM": DEFAULT}
+BM25_NAME, SHORT = "BM25", {"MiniLM": DEFAULT}
 
 
 class BM25Ranker:

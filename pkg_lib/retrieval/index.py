@@ -48,8 +48,7 @@ class HNSWIndex(FlatIndex):
         try:
             path.write_bytes(hashlib.sha256(data).digest() + data)
         except OSError as e:
-            advice = f"{e.strerror}; free space or give another directory"
-            raise UserError(f"cannot write the index {path}: {advice}") from e
+            raise UserError(f"cannot write the index {path}: {e.strerror}; free space") from e
 
     @classmethod
     def load(cls, path: Path, vectors: np.ndarray) -> HNSWIndex:

@@ -58,11 +58,6 @@ def test_the_rule_takes_the_highest_score_then_the_order_given_and_those_without
         ranked(["a"], contexts, 0)
 
 
-def test_an_empty_and_a_published_context_have_no_score():
-    published, row = (Context("a", "Dense", "x", source, 0.0) for source in ("published/Dense/a", "row"))
-    assert [cases.score(c) for c in (None, Context("a", "BM25", ""), published, row)] == [None] * 3 + [0.0]
-
-
 def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
     def says(**changes):
         return cases.sentence(case(**changes))

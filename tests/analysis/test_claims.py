@@ -14,7 +14,8 @@ from notebook_code import definitions
 from scipy.stats import norm
 
 from pkg_lib.core.types import Outcome
-from pkg_lib.papers.claims import claim_tests, claims, stored_runs
+from pkg_lib.papers.claims import claim_tests, claims
+from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import (
     CONTRADICTED,
     INCONCLUSIVE,
@@ -24,7 +25,6 @@ from pkg_lib.papers.claims.claims import (
     Claim,
     Evidence,
 )
-from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
@@ -159,14 +159,6 @@ def test_smallest_effect_is_found_at_its_power():
     assert all(math.isnan(claims.detectable(n, s)) for n, s in ((100, 0.0), (100, 0.01), (0, 0.5)))
 
 
-def test_smallest_is_at_the_strictest_level_of_the_family_or_half_of_an_interval():
-    points = [point("m", 0.0, 0.9, discordant=0.3, family="r", pair=n) for n in "abcd"]
-    directed = claims.judge([(claim(id=e.pair, relation="above"), [e]) for e in points])
-    assert directed[0].evidence[0].smallest == claims.detectable(100, 0.3, claims.ALPHA / 4)
-    (one,) = claims.judge([(claim(relation="about"), [Evidence("m", "w", 100, 0.1, 0.02, 0.2, target=0.1)])])
-    assert one.evidence[0].smallest == pytest.approx(0.09)
-
-
 def test_errors_are_compared_task_by_task():
     runs = stored(frame(0, 30, 60))
     passed = {t: Outcome("passed") for t in runs.runs[0].verdicts.index}
@@ -207,17 +199,6 @@ def test_topics_are_compared_one_by_one(by_topic):
     assert (e.effect, e.low, e.high, half.verdict) == (0.5, 0.5, 0.5, CONTRADICTED)
 
 
-def test_runs_and_published_completions_are_told_apart(by_topic):
-    """One claim on both: each group counts its part alone, and a model all of its claims."""
-    replay = Measured("gpt", "x", by_topic.runs[0].verdicts, source=claims.REPLAYED)
-    by_topic.replays["humaneval"] = [replay]
-    both = claim("topic_differences", relation="above", topics=TOPICS[:1], **PAIR)
-    sentences = findings(assess(by_topic, both, claim("replayed", relation="above", id="d", **PAIR)))
-    assert "Of 1 tested on runs of this study's models: 1 reproduced." in sentences
-    assert "Of 2 tested on completions that the authors published: 1 reproduced, 1 inconclusive." in sentences
-    assert "On gpt: 1 reproduced, 1 inconclusive." in sentences
-
-
 def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_path, monkeypatch):
     def run(model, benchmark, corpus, *_):
         verdicts = frame(30, 5).assign(Few=pd.array([pd.NA] * 95, "boolean"))
@@ -227,7 +208,7 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
         }
         return SimpleNamespace(**about, verdicts=lambda: verdicts, generator=object())
 
-    monkeypatch.setattr(stored_runs, "Run", run)
+    monkeypatch.setattr(claim_tests, "Run", run)
     (tmp_path / "published").mkdir()
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
     assert measured.family == f"{MODEL}, HumanEval, published"

@@ -2,7 +2,6 @@
 
 import math
 
-import pandas as pd
 import pytest
 from notebook_code import definitions
 
@@ -31,19 +30,6 @@ COMPLETIONS = {"None": column(100, 50), "Dense": column(350, 70), "Func-BM25": {
 COMPLETIONS |= {"Func-PKG": column(250, 80), "Block-PKG": column(180, 60, 3)}
 
 
-def test_a_context_adds_its_prompt_minus_that_of_none():
-    added = cost.added_tokens(COMPLETIONS)
-    assert added["Dense"].tolist() == [250.0] * 4 and added["Block-PKG"].tolist()[:3] == [80.0] * 3
-    assert added["Func-BM25"].isna().all() and "None" not in added
-
-
-def test_the_interval_of_a_mean_holds_it():
-    mean_interval = COST["mean_interval"]
-    low, high = mean_interval(pd.Series([1.0, 2.0, 6.0]))
-    assert low < 3 < high and high - 3 == pytest.approx(3 - low)
-    assert mean_interval(pd.Series([2.0, 2.0])) == mean_interval(pd.Series([2.0])) == (2.0, 2.0)
-
-
 def savings(completions, built):
     asked = cost.token_counts(completions, lambda g: g.prompt_tokens)
     written = cost.token_counts(completions, lambda g: len(g.tokens))
@@ -62,13 +48,6 @@ def test_break_even_by_hand():
     unknown = savings(COMPLETIONS, {})["Func-PKG against Dense"]
     assert math.isnan(until(unknown, 1.0)) and COST["queries"](math.nan) == DASH
     assert savings({"None": column(1, 1), "Func-PKG": column(2, 1)}, built) == {}
-
-
-def test_break_even_of_the_paper_against_voyage():
-    """60 minutes more to build; 344 - 85.5 tokens saved."""
-    tokens = pd.Series({"Dense": 344.0, "BM25": 0, "Block-PKG": 85.5, "Func-PKG": 0})
-    block, *_ = COST["saved_there"](tokens).itertuples()
-    assert block.extra_s == 3600 and COST["queries_until"](block, 1.0) == pytest.approx(3600 / 25.85)
 
 
 def test_table_8_with_and_without_the_measurement(tmp_path):

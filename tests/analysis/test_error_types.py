@@ -24,14 +24,6 @@ WITHOUT = [PASSED, failed("AssertionError"), undefined("x1"), failed("Timeout"),
 WITH = [undefined("y22"), PASSED, undefined("x1"), failed("Timeout"), undefined("z")]
 
 
-def test_counts_name_every_failure_once():
-    notebook = notebook_code.definitions("error_types")
-    counts = notebook["error_counts"](dict(enumerate(WITHOUT)))
-    assert counts.sum() == 3 and counts["Timeout"] == counts["NameError"] == counts["AssertionError"] == 1
-    published = notebook["as_published"](counts)
-    assert published[published > 0].to_dict() == {"AssertionError": 1, "NameError": 1, "Others": 1}
-
-
 @pytest.fixture
 def shown(tmp_path, monkeypatch):
     """Runs the notebook on five tasks with these outcomes of None and of the column; gives its variables."""
@@ -80,11 +72,3 @@ def test_what_is_not_measured_is_no_zero(shown):
     assert space["shift"].isna().all(axis=None) and space["pairs"].empty
     texts = [t.get_text() for t in space["figure"].axes[0].texts]
     assert {"not measured", DASH} <= set(texts) and "0" not in texts
-
-
-def test_messages_of_one_kind_count_together():
-    messages = notebook_code.definitions("error_types")["common_messages"]
-    table = messages({"a": WITH[0], "c": WITHOUT[2], "d": WITHOUT[3], "e": PASSED}).frame
-    assert table.at["NameError", "most common messages"] == "2: NameError: name '…' is not defined"
-    assert table.at["Timeout", "failed"] == "1" and "passed" not in table.index
-    assert messages({}).frame.empty

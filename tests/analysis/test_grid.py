@@ -1,7 +1,5 @@
 """Grid and Sheet: the same cells in every markup; what a notebook shows is saved and stands in its section."""
 
-import csv
-import io
 import json
 
 import pandas as pd
@@ -14,12 +12,6 @@ from pkg_lib.analysis.tables import DASH, MINUS
 
 FLAT = Grid.of("A title", {"x_1": ["1", f"{MINUS}2"], "y": [DASH, "<b>"]}, ["A & B", "C|D"], "row", "A note.")
 GROUPED = Grid.of("T", {"r": "123"}, [("G", "a"), ("G", "b"), ("H", "a")], "row")
-
-
-def test_csv_is_read_back_with_plain_numbers():
-    rows = list(csv.reader(io.StringIO(FLAT.csv())))
-    assert rows == [["row", "A & B", "C|D"], ["x_1", "1", "-2"], ["y", "", "<b>"]]
-    assert next(csv.reader(io.StringIO(GROUPED.csv()))) == ["row", "G: a", "G: b", "H: a"]
 
 
 def test_markups_escape_what_is_theirs_and_span_groups():

@@ -27,11 +27,6 @@ def test_regions_part_the_tasks_and_so_do_their_chances(rows):
     assert OVERLAP["by_chance"](SMALL, frozenset(THREE)) == 0.5
 
 
-def test_intersections_come_by_size_without_nobodys():
-    names = [OVERLAP["named"](region, THREE) for region in OVERLAP["intersections"](SMALL)]
-    assert names[0] == "None" and "no column" not in names and len(names) == 5
-
-
 @given(st.lists(st.tuples(*[st.booleans()] * 4), min_size=1, max_size=30))
 def test_the_greedy_order_ends_at_ideal_and_adds_less_and_less(rows):
     passed = pd.DataFrame(rows, columns=list("abcd"))

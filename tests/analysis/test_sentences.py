@@ -6,7 +6,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg_lib.analysis.sentences import chance, compared, counted, decided, difference, finding, listed
+from pkg_lib.analysis.sentences import chance, compared, decided, difference
 from pkg_lib.analysis.stats import Difference
 
 MINUS = "\N{MINUS SIGN}"
@@ -20,16 +20,6 @@ def test_a_difference_says_only_what_is_known():
         f"Block-PKG {MINUS}5.1 points against None ({MINUS}8.9 to {MINUS}1.4, n = 164, p = 0.010)"
     )
     assert (chance(math.nan), chance(0.0001)) == ("", "p < 0.001")
-
-
-def test_without_parts_nothing_is_found():
-    assert finding("Head", []) == finding("Head", [""]) == []
-    assert finding("Head", ["a", "b"]) == ["Head: a; b."]
-
-
-def test_names_and_numbers_are_counted():
-    assert [listed(names) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
-    assert (counted(1, "task"), counted(1200, "task")) == ("1 task", "1,200 tasks")
 
 
 @given(st.floats(-1, 1), st.floats(0, 1) | st.just(math.nan))

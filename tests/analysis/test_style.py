@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 
-import matplotlib as mpl
 import nbformat
 import pytest
 
-from pkg_lib.analysis.figures import STYLE
 from pkg_lib.core.store import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -67,9 +65,3 @@ def test_the_check_sees_what_goes_past():
     bad = "import matplotlib.pyplot as plt\nmpl.rcParams['x'] = 1\nsns.set_theme()\n"
     bad += "matplotlib.style.use('ggplot')\na.text(0, 0, '', fontsize=6)\na.text(**{'size': 5})"
     assert len(list(bypasses(ast.parse(bad)))) == 6
-
-
-def test_the_styles_own_sizes_can_be_read_in_print():
-    style = mpl.rc_params_from_file(STYLE, use_default_template=False)
-    texts = [v for n, v in style.items() if n.endswith(("labelsize", "titlesize", "fontsize", "font.size"))]
-    assert len(texts) >= 5 and min(texts) >= LEAST

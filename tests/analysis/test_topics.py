@@ -28,20 +28,6 @@ def assigned(*tasks, near=0):
     return topics.assign(tasks, UNIT[[near] * len(tasks)], UNIT)
 
 
-@pytest.mark.parametrize(
-    ("text", "topic"),
-    [
-        ("find the area of a hexagon", "Geometry and Trigonometry"),
-        ("sort a list of tuples by length", "Sorting and Searching"),
-        ("find the longest increasing subsequence", "Optimization Techniques"),
-        ("merge two tuples", "Data Structures"),
-        ("count the number of ways to climb stairs", "Algorithms"),
-    ],
-)
-def test_rules_find_the_topic(text, topic):
-    assert topics.by_rules(f"Write a function to {text}.").topic == topic
-
-
 def test_the_hint_that_a_prompt_adds_decides_nothing():
     topic = assigned(task(1, "Write a function to find the volume of a cone.")).loc["MBPP/1"]
     assert topics.statement(task(1, "Add.")) == "Add."
@@ -59,6 +45,16 @@ def test_statement_of_humaneval_is_the_docstring_without_examples():
     helper = 'def helper():\n    """No."""\n\n'
     prompt = helper + 'def f(x):\n    """ Count them.\n    >>> f("string")\n    1\n    """\n'
     assert topics.statement(Task("HumanEval/0", "humaneval", prompt, "f", "", "")) == "Count them."
+
+
+@pytest.mark.parametrize(("helped", "bounds"), [(10, (1.0, 1.0)), (3, (0.0, 1.0))])
+def test_a_share_of_topics_is_bounded_by_what_is_shown_and_open_where_little_changes(helped, bounds):
+    values = [False] * 20
+    column = pd.Series(([True] * helped + values)[:20] * 2, dtype="boolean")
+    others, topic = pd.DataFrame({"None": values * 2}, dtype="boolean"), pd.Series(["a"] * 20 + ["b"] * 20)
+    assert topics.share_above(column, others, topic) == (40, 1.0, *bounds)
+    assert topics.share_above(others["None"], column.to_frame(), topic) == (40, 0.0, 0.0, 1 - bounds[0])
+    assert topics.share_above(column.mask(column.notna()), others, topic) is None
 
 
 def test_every_rule_leads_to_one_of_the_ten_topics():
@@ -90,18 +86,6 @@ def two_topics():
     topic = pd.Series([NAMES[0]] * 20 + [NAMES[3]] * 20, ids)
     frame = pd.DataFrame({"None": [True, False] * 20, "Block-PKG": [True] * 20 + [False] * 20}, ids)
     return frame.astype("boolean"), topic
-
-
-def test_rates_and_differences_are_those_of_the_topic():
-    rates = RADAR["by_topic"](*two_topics())
-    strings, geometry = rates.loc[(NAMES[0], "Block-PKG")], rates.loc[(NAMES[3], "Block-PKG")]
-    assert (strings["passed"], strings["measured"], strings["difference"]) == (20, 20, 0.5)
-    assert geometry["difference"] == -0.5 and geometry["d_low"] < -0.5 < geometry["d_high"] < 0
-    nothing = rates.loc[(NAMES[1], "Block-PKG")]
-    assert nothing["total"] == 0 and np.isnan(nothing["rate"])
-    everything = rates.loc[("all tasks", "Block-PKG")]
-    assert everything["difference"] == 0 and np.isnan(everything["p_holm"])
-    assert strings["p_holm"] == pytest.approx(2 * strings["p"])
 
 
 def test_not_measured_is_a_dash_and_lowers_n():

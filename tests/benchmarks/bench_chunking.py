@@ -2,10 +2,9 @@
 
     python tests/benchmarks/bench_chunking.py [--tree DIR ...] [--npm] [--processes 2] [--repeat 3]
 
-Files are those of the standard library and of --tree; --npm adds packages that ship Java, C# and TypeScript
-sources. Files that are not UTF-8 cannot be given to astchunk: they are left out, and counted. `ratio` is of
-processor time in one process, `ratio_processes` of wall time with --processes against astchunk in one, since
-it has no more. `parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
+Files are those of the standard library and of --tree; --npm adds packages with Java, C# and TypeScript. `ratio`
+is of processor time, `ratio_processes` of wall time with --processes against astchunk, which has one alone.
+`parse_share` is tree-sitter's part of astchunk's time, which bounds `ratio`.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def measure(
     files: list[tuple[str, bytes]], language: str, processes: int = 2, repeat: int = 3, limit: int = 2000
 ) -> dict:
     """The figures of one language."""
-    whole = [(name, data) for name, data in files if is_utf8(data)]
+    whole = [(name, data) for name, data in files if Source(data).utf8]
     texts = [data.decode() for _, data in whole]
     published, lossless = Chunker(mode="as-published", max_size=limit), Chunker(max_size=limit)
     peer_cpu, peer_wall, peer = best(lambda: astchunks(texts, language, limit), repeat)
@@ -111,10 +110,6 @@ def best(work, repeat: int) -> tuple[float, float, list]:
     """Best processor and wall seconds of `repeat` runs, and the last answer."""
     runs = [timed(work) for _ in range(repeat)]
     return min(r[1] for r in runs), min(r[0] for r in runs), runs[-1][2]
-
-
-def is_utf8(data: bytes) -> bool:
-    return Source(data).utf8
 
 
 def compared(made: list, peer: list[list[str] | None]) -> dict:

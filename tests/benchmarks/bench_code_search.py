@@ -3,17 +3,10 @@
     python tests/benchmarks/bench_code_search.py [--distractors 20000] [--tasks 500] [--weight 0.5]
     [--output FILE]
 
-The query is the task text alone, without the signature that the study's prompts add. Candidates are the
-reference solutions of all the tasks asked, and distinct functions: those of the textbook and the standard
-library, then of the installed packages, files in sorted order. A function whose text is a reference solution
-is left out; two tasks with one solution are both answered by either. Ties count against the answer.
-
-MiniLM is the study's embedder, BM25 the study's BM25. Two fusions of them, with constants that are not fitted
-to these tasks: reciprocal ranks, and scores scaled to 0..1 for each query, BM25's with `--weight`. `paired`:
-on how many tasks a rank is better and worse than MiniLM's, and McNemar's exact p of the first places.
-`variations`: how the figures move with the set of candidates, which no two measurements share.
-
-What is not in the vector cache is encoded first: on two cores about 75 functions a second.
+The query is the task text alone. Candidates are the reference solutions of the tasks asked, and distinct other
+functions of installed source. MiniLM and BM25 are the study's; two fusions of them have constants that are not
+fitted to these tasks. `paired`: tasks on which a rank is better and worse than MiniLM's, and McNemar's exact p of
+the first places. `variations`: other sets of candidates. Encoding takes a second for 75 functions on two cores.
 """
 
 from __future__ import annotations
@@ -24,6 +17,7 @@ import json
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +54,7 @@ def documents() -> Iterator[Document]:
 def distractors(count: int, solutions: set[str]) -> list[str]:
     """`count` distinct functions that are no solution. UserError where fewer are installed."""
     functions: dict[str, None] = {}
-    for document in documents():
-        graph = build([document])
+    for graph in (build([document]) for document in documents()):
         texts = graph.payloads(graph.of_type(IMPL))
         functions |= dict.fromkeys(text for text in texts if text.strip() not in solutions)
         if len(functions) >= count:
@@ -112,11 +105,9 @@ def measure(tasks: list[Task], others: list[str], embedder: Any, weight: float) 
     fused = (1 - weight) * scaled(dense) + weight * scaled(lexical)
     methods = {MINILM: dense, LEXICAL: lexical, RANKS: by_ranks([dense, lexical]), SCORES: fused}
     ranks = {name: rank_of(scores, relevant) for name, scores in methods.items()}
-    return {
-        "candidates": len(texts),
-        "methods": {name: figures(r) for name, r in ranks.items()},
-        "paired": {name: paired(r, ranks[MINILM]) for name, r in ranks.items() if name != MINILM},
-    }
+    against = {name: paired(r, ranks[MINILM]) for name, r in ranks.items() if name != MINILM}
+    by_method = {name: figures(r) for name, r in ranks.items()}
+    return {"candidates": len(texts), "methods": by_method, "paired": against}
 
 
 def variations(
@@ -141,22 +132,22 @@ def variations(
 
 def without_docstring(function: str) -> str:
     """The function's source without the lines of its docstring; as it is where it does not stand alone."""
-    try:
-        node = ast.parse(function).body[0]
-    except SyntaxError:
-        return function
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or ast.get_docstring(node) is None:
-        return function
-    lines, first, last = function.split("\n"), node.body[0].lineno, node.body[0].end_lineno
-    return "\n".join(lines[: first - 1] + lines[last:])
+    with suppress(SyntaxError):
+        node, *_ = ast.parse(function).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
+            lines, docstring = function.split("\n"), node.body[0]
+            return "\n".join(lines[: docstring.lineno - 1] + lines[docstring.end_lineno :])
+    return function
 
 
 def figures(ranks: np.ndarray) -> dict[str, float]:
     """A rank beyond ten counts 0 in the mean reciprocal rank."""
-    means = {"mrr_at_10": np.where(ranks <= 10, 1 / ranks, 0)} | {
-        f"recall_at_{k}": ranks <= k for k in (1, 5)
+    hits = {
+        "mrr_at_10": np.where(ranks <= 10, 1 / ranks, 0),
+        "recall_at_1": ranks <= 1,
+        "recall_at_5": ranks <= 5,
     }
-    return {name: round(float(values.mean()), 4) for name, values in means.items()}
+    return {name: round(float(values.mean()), 4) for name, values in hits.items()}
 
 
 def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
@@ -169,8 +160,7 @@ def paired(ranks: np.ndarray, reference: np.ndarray) -> dict[str, float]:
 def run(count: int, limit: int, weight: float, embedder: Any = None) -> dict[str, Any]:
     """The configuration and the figures; UserError for a mistake."""
     if count < 1 or not 0 <= weight <= 1:
-        advice = "give 1 or more functions, and a weight from 0 to 1"
-        raise UserError(f"--distractors {count} --weight {weight}: {advice}")
+        raise UserError(f"--distractors {count} --weight {weight}: give 1 or more, and a weight from 0 to 1")
     tasks = load_benchmark(BENCHMARK, limit)
     others = distractors(count, {t.solution.strip() for t in tasks})
     embedder = embedder or Embedder()

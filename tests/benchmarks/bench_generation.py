@@ -1,10 +1,9 @@
 """Tokens per second of the rolling batch against `model.generate` of the same model, one prompt at a time.
 
-    python tests/benchmarks/bench_generation.py [--prompts 24] [--model NAME] [--slots N] [--fetch]
+    python tests/benchmarks/bench_generation.py [--prompts 24] [--model NAME] [--slots N]
 
-Prompts, weights, decoding (greedy, 512 new tokens) and type are the same; `generate` is given the backend's
-stop rule. `equal_tokens` is the share of completions that agree token by token: in bfloat16 a batch adds in
-another order than a single row, so a close call may fall the other way; in float32 it is 1.
+All else is the same, the backend's stop rule too. `equal_tokens` is the share of completions that agree: in
+bfloat16 a batch adds in another order, so a close call may fall the other way; in float32 it is 1.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
 import psutil
 import torch
 
+from benchmarks.clock import timed
 from pkg_lib.core.models import at_hand, fetch, model_spec
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.data.benchmarks import load_benchmark
@@ -67,17 +66,13 @@ def one_by_one(backend: TransformersBackend, requests: list[Request]) -> dict[st
 
 def measure(backend: TransformersBackend, requests: list[Request]) -> dict[str, float | int]:
     """`ratio` is the batch's tokens per second over those of single prompts; memory in GB."""
-    process, sizes = psutil.Process(), []
-    sizes.append(process.memory_info().rss)
+    process = psutil.Process()
+    sizes = [process.memory_info().rss]
     backend.model.register_forward_hook(lambda *_: sizes.append(process.memory_info().rss))
     rolling(backend, requests[:2])  # the first call of either is slower
-    start = time.perf_counter()
-    batch = rolling(backend, requests)
-    batch_s = time.perf_counter() - start
+    batch_s, _, batch = timed(lambda: rolling(backend, requests))
     peak = max(sizes)
-    start = time.perf_counter()
-    single = one_by_one(backend, requests)
-    single_s = time.perf_counter() - start
+    single_s, _, single = timed(lambda: one_by_one(backend, requests))
     rates = [sum(map(len, tokens.values())) / s for tokens, s in ((batch, batch_s), (single, single_s))]
     return {
         "prompts": len(requests),
@@ -96,11 +91,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--prompts", type=int, default=24)
     parser.add_argument("--model", default="qwen2.5-coder-0.5b-instruct")
     parser.add_argument("--slots", type=int, default=24)
-    parser.add_argument("--fetch", action="store_true", help="download the weights when they are not here")
     options = parser.parse_args(arguments)
     try:
-        if not options.fetch and not at_hand(model_spec(options.model)):
-            raise UserError(f"weights of {options.model} are not here; add --fetch")
+        if not at_hand(model_spec(options.model)):
+            raise UserError(f"weights of {options.model} are not here; python -m pkg_lib fetch brings them")
         backend = TransformersBackend(fetch(options.model), slots=options.slots)
         report = measure(backend, humaneval_requests(options.prompts))
     except UserError as e:

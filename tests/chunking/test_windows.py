@@ -27,8 +27,7 @@ def size(nodes) -> int:
 
 
 def chunk_nodes(nodes, merge: bool):
-    """CHUNKNODES of the listing, the node that does not fit opening the next chunk; `merge` as the authors'
-    package."""
+    """CHUNKNODES of the listing, the node that does not fit opening the next chunk."""
     chunks, chunk = [], []
     for node in nodes:
         s = size([node])
@@ -63,9 +62,8 @@ def packed(tree, **options) -> list[list[tuple[int, int]]]:
 
 @given(st.lists(trees, min_size=1, max_size=6), st.booleans())
 def test_windows_are_those_of_the_recursive_listing(tree, merge):
-    assert packed(tree, merge=merge) == [
-        [n[:2] for n in chunk] for chunk in chunk_nodes(placed(tree)[2], merge)
-    ]
+    chunks = chunk_nodes(placed(tree)[2], merge)
+    assert packed(tree, merge=merge) == [[n[:2] for n in chunk] for chunk in chunks]
 
 
 @given(st.lists(trees, min_size=1, max_size=6))

@@ -108,9 +108,8 @@ class Remote:
         environment = os.environ | {DENY: (SETTINGS | OTHERS)[name].deny, "PYTHONDONTWRITEBYTECODE": "1"}
         for unwanted in ("PYTHONPATH", ALLOW_ROOT):
             environment.pop(unwanted, None)
-        self.process = subprocess.Popen(
-            command(name, packages), stdin=-1, stdout=-1, text=True, env=environment
-        )
+        streams = {"stdin": -1, "stdout": -1, "text": True}
+        self.process = subprocess.Popen(command(name, packages), **streams, env=environment)
         self.checkout, self.packages = self.process.args[-4:-2]
         answer = self._answer()
         self.work, self.layers, self.refusal = answer["work"], answer["layers"], answer["refusal"]

@@ -69,25 +69,17 @@ def function(body: str, **facts: object) -> str:
     """f gives 2, what the test wants, where `body` is done, and 0 where the system refuses it."""
     for name, value in facts.items():
         body = body.replace("{" + name + "}", str(value))
-    return (
-        f"def f(x):\n    try:\n{textwrap.indent(body, ' ' * 8)}\n    except OSError: return 0\n    return 2"
-    )
+    tried = textwrap.indent(body, " " * 8)
+    return f"def f(x):\n    try:\n{tried}\n    except OSError: return 0\n    return 2"
 
 
 @pytest.fixture
 def attack(pool, judge):
     def run(setting, body):
         there = pool(setting)
-        devices = [
-            str(p) for p in Path("/dev").iterdir() if p.is_block_device() or p.name in ("mem", "kmsg", "port")
-        ]
-        facts = {
-            "server": there.server,
-            "parent": there.parent,
-            "packages": there.packages,
-            "checkout": there.checkout,
-        }
-        return judge(function(body, devices=devices, **facts), TEST, setting=setting)
+        raw = [p for p in Path("/dev").iterdir() if p.is_block_device() or p.name in ("mem", "kmsg", "port")]
+        facts = {name: getattr(there, name) for name in ("server", "parent", "packages", "checkout")}
+        return judge(function(body, devices=[str(p) for p in raw], **facts), TEST, setting=setting)
 
     return run
 
@@ -115,10 +107,10 @@ def test_proc_is_closed_to_descriptors(attack, setting):
     refused(attack(setting, DESCRIPTOR), "AssertionError")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["a benchmark's answers", "another package", "the checkout", "a file in memory", "a datagram pair"],
-)
+OPEN = ["a benchmark's answers", "another package", "the checkout", "a file in memory", "a datagram pair"]
+
+
+@pytest.mark.parametrize("name", OPEN)
 def test_the_attacks_succeed_where_nothing_stands_against_them(attack, name):
     assert attack(BARE, (READING | KERNEL)[name]).status == "passed"
 
@@ -133,12 +125,7 @@ def test_grandchildren_are_swept_by_rlimits_alone(judge):
 def test_files_outside_are_not_touched(judge, setting, tmp_path):
     kept = tmp_path / "results.jsonl"
     kept.write_text("kept")
-    canaries = [
-        Path.home() / "pkg-attack",
-        ROOT / "pkg-attack",
-        ROOT / "results" / "pkg-attack",
-        tmp_path / "new",
-    ]
+    canaries = [folder / "pkg-attack" for folder in (Path.home(), ROOT, ROOT / "results", tmp_path)]
     code = f"""
     import os, shutil
     for path in {[str(p) for p in (*canaries, kept)]}:
@@ -172,12 +159,8 @@ def test_environment_is_empty(judge, setting, monkeypatch):
     monkeypatch.setenv("PKG_ATTACK_SECRET", "key")
     assert judge("import os\nassert not dict(os.environ)", setting=setting).status == "passed"
     for path in ("/proc/self/environ", f"/proc/{os.getpid()}/environ"):
-        outcome = judge(
-            f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0",
-            TEST,
-            setting=setting,
-        )
-        refused(outcome, ("Suspicious", "Others"))
+        code = f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0"
+        refused(judge(code, TEST, setting=setting), ("Suspicious", "Others"))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

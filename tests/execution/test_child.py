@@ -1,4 +1,4 @@
-"""The fork server's own decisions, without a fork."""
+"""The fork server's own decisions without a fork, and the names of errors."""
 
 import os
 import signal
@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pkg_lib.execution import child, syscalls
+from pkg_lib.execution import child, errors, syscalls
+from pkg_lib.execution.errors import BEYOND, TABLE7, classify, join_detail, split_detail, table7
 
 NONCE = b"n" * child.NONCE
 
@@ -80,3 +81,31 @@ def test_the_filter_is_whole_instructions_and_ends_by_allowing():
         assert len(program) % 8 == 0
         assert program[-8:] == bytes.fromhex("060000000000ff7f")
     assert len(syscalls.program(1, True)) > len(syscalls.program(1, False))
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (UnboundLocalError, "NameError"),
+        (TabError, "IndentationError"),
+        (SyntaxError, "SyntaxError"),
+        (AssertionError, "AssertionError"),
+        (MemoryError, "Memory"),
+        (ModuleNotFoundError, "Others"),
+    ],
+)
+def test_classes_are_named_by_their_nearest_type(error, name):
+    assert classify([c.__name__ for c in error.__mro__]) == name
+
+
+def test_forbidden_import_and_table7():
+    assert classify(["ModuleNotFoundError"], forbidden_import=True) == "ForbiddenImport"
+    assert [table7(e) for e in TABLE7] == list(TABLE7)
+    assert {table7(e) for e in BEYOND} == {"Others"}
+
+
+def test_detail_keeps_both_parts():
+    parts = "AssertionError", "assert f(1) == 2"
+    assert split_detail(join_detail(*parts)) == parts
+    assert split_detail(join_detail("Timeout")) == ("Timeout", "")
+    assert len(join_detail("x" * 9999)) == errors.LONGEST

@@ -4,7 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import notebook_code
 import pandas as pd
 import pytest
 
@@ -191,14 +190,6 @@ def test_agreement_compares_at_the_published_precision():
     assert agreement({"gpt-4o": frame}, "humaneval")["equal"].all()
     frame.loc[0, "BM25"] = False
     assert agreement({"gpt-4o": frame}, "humaneval").query("not equal")["column"].tolist() == ["BM25"]
-
-
-def test_the_table_shows_replayed_rows_before_the_published_ones():
-    notebook = notebook_code.definitions("closed_models")
-    frame = verdict_frame({c: outcomes(1, 1, 0, 0) for c in (*CANDIDATES, "Reranked")})
-    notebook["frames"] = {"humaneval": {"m": frame}}
-    assert [c.text for c in notebook["closed_table"]("humaneval").frame.iloc[0]] == ["50.0"] * 7
-    assert list(notebook["against_none"]("humaneval").frame["helped"]) == ["0"] * 6
 
 
 @pytest.mark.parametrize("model", ["claude-3-haiku", "gpt-4o"])

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from pkg_lib import cli
-from pkg_lib.analysis import prices
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmark import DECODING
 from pkg_lib.experiment import forecast, study
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.papers.pkg import cost
 
 FIRST = study.STUDY[0]
 OTHER = "qwen2.5-coder-1.5b-instruct"
@@ -32,28 +32,19 @@ def nothing_else(committed, monkeypatch):
 
 
 def drop(results, column, keep):
-    """Leaves the first `keep` stored completions of a column, and returns the tokens of those."""
+    """Leaves the first `keep` stored completions of a column, and returns them."""
     path = results / "generations" / study.MODEL / "humaneval" / FIRST.corpus / f"{column}.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:keep]))
-    rows = [json.loads(line) for line in lines[:keep]]
-    return [r["prompt_tokens"] for r in rows], [len(r["tokens"]) for r in rows]
-
-
-def test_a_measured_experiment_needs_nothing(nothing_else):
-    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus)
-    found = forecast.forecast(Preparer(experiment), list(experiment.retrievers), set())
-    assert [(c.cached, c.missing, c.todo) for c in found] == [(164, 0, 0)] * len(experiment.retrievers)
-    assert forecast.lines(experiment, found, forecast.Rates())[-1] == "  to complete: nothing"
+    lines = path.read_text().splitlines(keepends=True)[:keep]
+    path.write_text("".join(lines))
+    return [json.loads(line) for line in lines]
 
 
 def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
-    asked, new = drop(nothing_else, "bm25", 100)
-    experiment = Run(study.MODEL, FIRST.benchmark, FIRST.corpus)
-    (column,) = forecast.forecast(Preparer(experiment), ["BM25"], set())
+    rows = drop(nothing_else, "bm25", 100)
+    (column,) = forecast.forecast(Preparer(Run(study.MODEL, corpus=FIRST.corpus)), ["BM25"], set())
     assert (column.cached, column.missing, column.stored) == (100, 64, 100)
-    assert column.new_tokens == pytest.approx(column.todo * sum(new) / 100)
-    assert column.prompt_tokens == pytest.approx(column.todo * sum(asked) / 100)
+    assert column.new_tokens == pytest.approx(column.todo * sum(len(r["tokens"]) for r in rows) / 100)
+    assert column.prompt_tokens == pytest.approx(column.todo * sum(r["prompt_tokens"] for r in rows) / 100)
     assert 60 <= column.todo <= 64  # a prompt may be another column's, too
 
 
@@ -64,9 +55,7 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
     task = {t.id: t for t in experiment.tasks}
     distinct = {experiment.prompt(task[c.task_id], c) for c in stored}
-    assert none.todo + bm25.todo + dense.todo == len(distinct) < 24, (
-        "what two columns ask alike is completed once"
-    )
+    assert none.todo + bm25.todo + dense.todo == len(distinct) < 24  # what is asked alike is completed once
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens
     again = Run(OTHER, "humaneval", "pkg-contexts", 8)
@@ -114,45 +103,32 @@ def test_time_and_price(nothing_else):
 def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(UserError, match=r"input_usd_per_million|mend the file"):
-        prices.read_prices(tmp_path / "p.csv")
+        cost.read_prices(tmp_path / "p.csv")
 
 
 def test_the_price_table_of_the_notebook_is_one(tmp_path):
-    assert cli.prices_of(prices.read_prices(prices.DEFAULT))[study.MODEL] == (0, 0)
+    assert cli.prices_of(cost.read_prices(cost.PRICES))[study.MODEL] == (0, 0)
     (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
-    assert cli.prices_of(prices.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
+    assert cli.prices_of(cost.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
 
 
 def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path):
     prices = tmp_path / "prices.csv"
     prices.write_text(f"model,input_usd_per_million,output_usd_per_million\n{OTHER},1,2\n")
     before = {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")}
-    arguments = [
-        "--model",
-        study.MODEL,
-        "--model",
-        OTHER,
-        "--benchmark",
-        "humaneval",
-        "--prices",
-        str(prices),
-    ]
-    monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", "--dry-run", "--tokens-per-second", "10", *arguments])
+    words = (
+        f"run --dry-run --tokens-per-second 10 --model {study.MODEL} --model {OTHER} --benchmark humaneval"
+    )
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", *words.split(), "--prices", str(prices)])
     assert cli.main() == 0
     shown = capsys.readouterr().out
     assert {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")} == before
-    assert (
-        f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks" in shown and "to complete: nothing" in shown
-    )
-    assert (
-        "US dollars" in shown and "at the given 10 new tokens/s" in shown and "in all to complete: " in shown
-    )
+    lines = (f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks", "to complete: nothing", "US dollars")
+    assert all(words in shown for words in (*lines, "at the given 10 new tokens/s", "in all to complete: "))
 
 
 def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "new"))
-    monkeypatch.setattr(
-        sys, "argv", ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--limit", "3"]
-    )
+    monkeypatch.setattr(sys, "argv", "pkg_lib run --dry-run --benchmark humaneval --limit 3".split())
     assert cli.main() == 0
     assert "notebooks: " in capsys.readouterr().out and not (tmp_path / "new").exists()

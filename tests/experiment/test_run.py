@@ -1,5 +1,4 @@
-"""Runs as they are stored, and what prepares them: nothing is generated here, everything else is computed for
-real."""
+"""Runs as they are stored, and what prepares them: all but completions is computed for real."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from fakes import WordEmbedder
 
+from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -41,8 +41,7 @@ def without_some(path, keep):
 @pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
 @pytest.mark.slow
 def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
-    """Without weights, the authors' data and the benchmark where it cannot be had, a fresh clone shows the
-    whole study."""
+    """A fresh clone shows the whole study without weights and the authors' data."""
     monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
     run = Run(part.model, part.benchmark, part.corpus)
     columns = list(part.columns or run.retrievers)
@@ -76,19 +75,13 @@ def test_reading_writes_and_executes_nothing(run, monkeypatch):
 
 
 def test_executing_again_gives_the_stored_verdicts(run):
-    stored = run.outcomes("Block-PKG")
+    def verdicts():
+        return {i: (o.status, o.error) for i, o in run.outcomes("Block-PKG").items()}
+
+    stored = verdicts()
     run.file("evaluations", "Block-PKG").unlink()
-    assert Preparer(run).prepare([]) == 0
-    again = run.outcomes("Block-PKG")
-    assert {i: (o.status, o.error) for i, o in again.items()} == {
-        i: (o.status, o.error) for i, o in stored.items()
-    }
-
-
-def test_fresh_verdicts_are_executed_and_completions_asked_again(committed):
-    run = Run(MODEL, corpus="textbook", limit=2)
-    preparer = Preparer(run, fresh=True)
-    assert [t.id for t, _ in preparer.missing("None")] == ["HumanEval/0", "HumanEval/1"]
+    assert Preparer(run).prepare([]) == 0 and verdicts() == stored
+    assert [t for t, _ in Preparer(run, fresh=True).missing("None")] == run.tasks  # asked again
 
 
 @pytest.mark.parametrize(("measured", "counted"), [(3, False), (4, True)])
@@ -111,30 +104,25 @@ def test_a_task_without_a_published_context_is_not_asked(committed):
 def test_the_verdict_of_another_solution_is_none(committed):
     run = Run(MODEL, limit=1)
     path = run.file("evaluations", "None")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows[0] |= {"status": "failed", "error": "NameError", "sha256": "of another solution"}
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    first, *rows = read_rows(path)
+    other = {"status": "failed", "error": "NameError", "sha256": "of another solution"}
+    write_jsonl(path, [first | other, *rows])
     assert run.outcomes("None")["HumanEval/0"].status == "not_measured"
     Preparer(run).prepare([])
     assert run.outcomes("None")["HumanEval/0"].error not in ("NameError", "not_measured")
 
 
 def test_missing_completion_is_not_measured_and_never_a_failure(committed):
-    path = committed / "generations" / MODEL / "humaneval" / "none" / "none.jsonl"
-    without_some(path, lambda task: task != "HumanEval/3")
+    without_some(Run(MODEL).file("generations", "None"), lambda task: task != "HumanEval/3")
     run = Run(MODEL, limit=5)
     frame = run.verdicts(["None"])
     assert run.outcomes("None")["HumanEval/3"].status == "not_measured"
     assert frame["None"].isna().sum() == 1 and frame.at["HumanEval/3", "None"] is pd.NA
     (prompt,) = Preparer(run).prompts("None")
     assert (prompt.request.task_id, prompt.file) == ("HumanEval/3", "humaneval/none/none.jsonl")
-
-
-def test_completions_of_other_parameters_are_not_used(committed):
-    run = Run(MODEL, limit=3)
     parameters = run.generator.decoding.parameters | {"max_new_tokens": 64}
     run.generator.decoding = replace(run.generator.decoding, parameters=parameters)
-    assert len(Preparer(run).prompts("None")) == 3
+    assert len(Preparer(run).prompts("None")) == 5  # completions of other parameters are none
 
 
 def test_control_rows_bracket_the_scale(committed):
@@ -160,14 +148,15 @@ def test_provenance_names_what_the_result_was_made_from(run):
     assert len(about["corpus_digest"]) == 1
 
 
+def with_knowledge(monkeypatch, knowledge):
+    monkeypatch.setattr(Run, "knowledge", property(knowledge))
+
+
 @pytest.fixture
 def own_corpus(tmp_path, monkeypatch):
-    """A function that writes a tree with one function of that name, and gives its corpus; embedded by
-    words."""
+    """A function that writes a tree with one function of that name, and gives its corpus."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(
-        Run, "knowledge", property(lambda run: Knowledge(load_corpus(run.corpus), WordEmbedder()))
-    )
+    with_knowledge(monkeypatch, lambda run: Knowledge(load_corpus(run.corpus), WordEmbedder()))
 
     def corpus(name: str) -> str:
         (tmp_path / "code").mkdir(exist_ok=True)
@@ -183,8 +172,8 @@ def retrieved(corpus, column="Func-BM25", limit=2, **options):
 
 
 def test_contexts_of_a_changed_tree_are_retrieved_again(own_corpus):
-    assert [c.text.split("(")[0] for c in retrieved(own_corpus("first"))] == ["def first"] * 2
-    assert [c.text.split("(")[0] for c in retrieved(own_corpus("second"))] == ["def second"] * 2
+    for name in ("first", "second"):
+        assert [c.text.split("(")[0] for c in retrieved(own_corpus(name))] == [f"def {name}"] * 2
 
 
 def test_limited_run_adds_its_contexts_to_those_of_others(own_corpus):
@@ -217,9 +206,7 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     (pages / "a.md").write_text("# Lists\n\nA list holds items in their order, and grows.\n")
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PKG_PYTHON_DOCS", str(pages))
-    monkeypatch.setattr(
-        Run, "knowledge", property(lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
-    )
+    with_knowledge(monkeypatch, lambda run: TextKnowledge(load_corpus(run.corpus), WordEmbedder()))
     assert all("grows" in c.text for c in retrieved("python-docs", "JSON-PKG"))
     frame = Run(MODEL, corpus="python-docs", limit=2).verdicts()
     assert list(frame) == ["None", "BM25", "Dense", "JSON-PKG", *SELECTED] and frame.isna().all(axis=None)
@@ -227,9 +214,7 @@ def test_a_text_corpus_has_columns_of_its_own_and_follows_its_pages(tmp_path, mo
     now = retrieved("python-docs", "JSON-PKG")
     assert all("shrinks" in c.text for c in now)
     shutil.rmtree(pages)
-    gone = retrieved(
-        "python-docs", "JSON-PKG"
-    )  # what is stored stays; the pages are the user's, so without their text
+    gone = retrieved("python-docs", "JSON-PKG")  # stored, and the user's own: without their text
     assert [c.sha256 for c in gone] == [c.sha256 for c in now] and {c.text for c in gone} == {None}
 
 
@@ -237,10 +222,9 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
     """Its text is nobody's; with it the completion without retrieval is found by its prompt."""
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
     ids = [t.id for t in load_benchmark("humaneval", 2)]
-    texts = [
-        Document(context_id("Func-PKG", i), text) for i, text in zip(ids, ("", "def f(): 1"), strict=True)
-    ]
-    monkeypatch.setattr(Run, "knowledge", property(lambda run: Knowledge(texts, WordEmbedder())))
+    named = zip(ids, ("", "def f(): 1"), strict=True)
+    texts = [Document(context_id("Func-PKG", i), text) for i, text in named]
+    with_knowledge(monkeypatch, lambda run: Knowledge(texts, WordEmbedder()))
     retrieved("published", "Func-PKG")
     stored = Run(MODEL, corpus="published", limit=2).stored_contexts("Func-PKG")
     assert [c.text for c in stored.values()] == ["", None]
@@ -251,16 +235,13 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
     "stage", ["contexts/humaneval/pkg-contexts/bm25.jsonl", f"evaluations/{MODEL}/humaneval/none/none.jsonl"]
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
-    path = committed / stage
+    path, run = committed / stage, Run(MODEL, corpus="pkg-contexts", limit=2)
     path.write_text(line + "\n" + path.read_text())
     with pytest.raises(UserError, match=rf"{path.name}:1 is damaged; delete the file"):
-        Run(MODEL, corpus="pkg-contexts", limit=2).verdicts(["None", "BM25"])
-
-
-def test_damaged_provenance_is_named(committed):
-    (committed / "contexts/humaneval/pkg-contexts/bm25.meta.json").write_text("{")
+        run.verdicts(["None", "BM25"])
+    run.file("contexts", "BM25", ".meta.json").write_text("{")
     with pytest.raises(UserError, match=r"bm25\.meta\.json is damaged"):
-        Run(MODEL, corpus="pkg-contexts", limit=2).provenance()
+        run.provenance()
 
 
 def with_tasks(monkeypatch, benchmark, tasks):
@@ -273,9 +254,8 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
     twin = replace(first, id="HumanEval/999")
     with_tasks(monkeypatch, "humaneval", [*tasks, twin])
     path = committed / "contexts/humaneval/pkg-contexts/block-pkg.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    (of_first,) = [r for r in rows if r["task_id"] == first.id]
-    path.write_text("".join(json.dumps(r) + "\n" for r in [*rows, of_first | {"task_id": twin.id}]))
+    of_first, *rows = read_rows(path)
+    write_jsonl(path, [of_first, *rows, of_first | {"task_id": twin.id}])
     completions = Run(MODEL, corpus="pkg-contexts").completions("Block-PKG")
     assert of_first["text"] is None
     assert completions[twin.id] == completions[first.id] and len(completions) == len(tasks) + 1
@@ -299,22 +279,17 @@ def test_the_reranker_parses_what_is_executed(committed, monkeypatch):
     prose = Task("MBPP/1", "mbpp", "Write a function to add one.", "inc", test, solution)
     with_tasks(monkeypatch, "mbpp", [prose])
     run = Run(MODEL, "mbpp", "pkg-contexts")
-    monkeypatch.setattr(
-        run, "solutions", lambda column: {prose.id: prose.solution} if column == "None" else {}
-    )
+    solutions = {"None": {prose.id: prose.solution}}
+    monkeypatch.setattr(run, "solutions", lambda column: solutions.get(column, {}))
     Preparer(run).prepare([])
     assert run.selections()[prose.id]["candidates"]["None"]["parses"] is True
 
 
 def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkeypatch):
-    """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness and not of
-    that."""
+    """Under pkg-paper MBPP/367 has no `root` to test; the control row tells of the harness alone."""
     test = "one = 1\n# ---\nassert inc(one) == 2"
-    with_tasks(
-        monkeypatch,
-        "mbpp",
-        [Task("MBPP/1", "mbpp", "Add one to it.", "inc", test, "def inc(x): return x + 1")],
-    )
+    task = Task("MBPP/1", "mbpp", "Add one to it.", "inc", test, "def inc(x): return x + 1")
+    with_tasks(monkeypatch, "mbpp", [task])
     run = Run(MODEL, "mbpp", "pkg-contexts")
     Preparer(run).prepare([])
     assert run.controls()["canonical solution"].tolist() == [True]
@@ -322,24 +297,18 @@ def test_a_reference_that_needs_setup_code_passes_as_a_control(committed, monkey
 
 def test_a_column_that_is_added_later_changes_no_choice(committed, monkeypatch):
     """Candidates are those that were offered when they were first chosen among."""
-    before = Run(MODEL, corpus="pkg-contexts", limit=4)
-    expected = before.verdicts()[list(SELECTED)]
-    (before.file("evaluations", "candidates", ".json")).write_text('{"columns": ["None"]}')
-    narrowed = Run(MODEL, corpus="pkg-contexts", limit=4)
-    assert narrowed.candidates == ["None"] and expected.notna().all(axis=None)
-    assert narrowed.verdicts()["Ideal"].equals(narrowed.verdicts()["None"].rename("Ideal"))
+    run = Run(MODEL, corpus="pkg-contexts", limit=4)
+    assert run.verdicts()[list(SELECTED)].notna().all(axis=None)
+    run.file("evaluations", "candidates", ".json").write_text('{"columns": ["None"]}')
+    verdicts = run.verdicts()
+    assert run.candidates == ["None"] and verdicts["Ideal"].equals(verdicts["None"].rename("Ideal"))
 
 
 @pytest.fixture
 def gone(committed, monkeypatch):
     """HumanEval's package is not there; what a run read before that."""
-    reference = Run(MODEL, corpus=FIRST.corpus)
-    expected = (
-        reference.verdicts(),
-        reference.controls(),
-        reference.provenance(),
-        reference.completions("BM25"),
-    )
+    run = Run(MODEL, corpus=FIRST.corpus)
+    expected = run.verdicts(), run.controls(), run.provenance(), run.completions("BM25")
 
     def missing(self):
         raise BenchmarkMissing("it is not at hand")
@@ -351,7 +320,7 @@ def gone(committed, monkeypatch):
 def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
     verdicts, controls, provenance, completions = gone
     stored = Run(MODEL, FIRST.benchmark, FIRST.corpus)
-    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.remark(stored)
+    assert stored.tasks_absent == "it is not at hand" and stored.tasks_absent in forecast.heading(stored)
     assert stored.verdicts().equals(verdicts) and stored.provenance() == provenance
     assert all(stored.controls()[n].equals(controls[n]) for n in controls)
     assert stored.completions("BM25") == completions
@@ -359,8 +328,7 @@ def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
 
 
 def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
-    """All tasks have the empty context without retrieval, so the context alone does not tell whose completion
-    it is."""
+    """Without retrieval all have the empty context, which does not tell whose completion it is."""
     for stage in (f"evaluations/{MODEL}", "contexts"):
         path = committed / stage / "humaneval" / "none" / "none.jsonl"
         (twenty,) = [line for line in path.read_text("utf8").splitlines(True) if '"HumanEval/20"' in line]

@@ -129,11 +129,6 @@ def test_a_row_settles_with_its_closing_tag(backend):
     assert finish == [""] * 7 + ["settled"]
 
 
-def test_end_tokens(backend):
-    names = {"<|endoftext|>", "<|im_end|>"}
-    assert {backend.tokenizer.decode([t]) for t in backend.ends} == names
-
-
 def test_the_end_token_ends_even_where_it_stands_for_the_unknown(tiny_model, tmp_path):
     """StarCoder2's tokenizer has one token for both; without it every completion would run to its length."""
     folder = shutil.copytree(tiny_model, tmp_path / "same")
@@ -198,10 +193,9 @@ def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend
     for backend.slots, asked in ((1, requests), (5, requests[::-1]), (64, requests[3:])):
         tokens: dict[str, list[int]] = {}
         backend.generate(
-            asked, lambda row, raw, finish, tokens=tokens: tokens.update({row.request.task_id: row.tokens})
+            asked, lambda row, *_, tokens=tokens: tokens.update({row.request.task_id: row.tokens})
         )
         runs.append(tokens)
     assert runs[0] == runs[1] == {**runs[0], **runs[2]}
-    assert all(
-        len({tuple(runs[0][f"{i}-{k}"]) for k in range(3)}) == 3 for i in range(4) if len(texts[i]) > 1
-    )
+    samples = ({tuple(runs[0][f"{i}-{k}"]) for k in range(3)} for i in range(4) if len(texts[i]) > 1)
+    assert {len(different) for different in samples} == {3}

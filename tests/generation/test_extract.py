@@ -114,12 +114,6 @@ def test_any_text_has_an_extraction_that_stands_in_it(text):
     assert extract(text, "f") in text
 
 
-@given(texts)
-def test_without_marks_the_text_itself_is_the_solution(text):
-    if "```" not in text and "~~~" not in text and "[PYTHON]" not in text:
-        assert extract(text, "f") == text
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -1,11 +1,7 @@
-"""The templates against Appendix B as it is printed there.
+"""The templates against Appendix B as it is printed there: a space as "_", long lines wrapped.
 
-The appendix prints a space as "_" and wraps long lines; what its scan adds is undone by hand and noted here:
-- Code B.2.1 has a stray "n" where the wrap cuts "\\n" in two ("\\n\\n" / "nThe", "nPlease");
-- Code B.4.1 prints "\\n{n{problem}}" and "\\n{n{augmented_data}}" for "\\n{problem}" and
-  "\\n{augmented_data}";
-- Code B.3.1 breaks over a page after "### Response": by its line numbers (6 and 7) the closing quotes follow
-  on the next line.
+Undone by hand: a stray "n" where the wrap cuts "\\n" in two (B.2.1), "\\n{n{problem}}" for "\\n{problem}" (B.4.1),
+and a page break after "### Response" (B.3.1).
 """
 
 from __future__ import annotations
@@ -59,22 +55,6 @@ def test_as_printed(style, augmented):
     printed = PRINTED[style, augmented].replace("_", " ").replace(r"\n", "\n")
     expected = printed.replace("{problem}", PROBLEM).replace("{augmented data}", CONTEXT)
     assert TEMPLATES[style](PROBLEM, CONTEXT if augmented else "") == expected
-
-
-def test_chat_with_context():
-    assert TEMPLATES["chat"]("P", "C") == (
-        "You are a python programmer. Solve the following problem:\n```python\nP\n```\n\nThe following code might be helpful:\n"
-        "```python\nC\n```\nIf helper section is useful, integrate their logic directly into the body of the main function, "
-        "otherwise just ignore them. You MUST write your complete solution, with the given function signature, inside one "
-        "```python code block. Your solution MUST be executable."
-    )
-
-
-def test_chat_without_context():
-    assert TEMPLATES["chat"]("P", "") == (
-        "You are a python programmer. Solve the following problem:\n```python\nP\n```\n\nPlease write the complete python "
-        "solution, with the given function signature, inside one ```python code block."
-    )
 
 
 def test_every_model_has_a_template():

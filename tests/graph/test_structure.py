@@ -1,151 +1,64 @@
-"""The structurers `headings` (every kind of text) and their registry; sections cut out of pages."""
+"""Structurers against golden JSON; no word is lost from any markup; sections cut out of pages."""
 
 from __future__ import annotations
+
+import json
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.graph.text.compose import compose
+from pkg_lib.graph.text.docstrings import read
 from pkg_lib.graph.text.documents import tree
 from pkg_lib.graph.text.rst import Event
-from pkg_lib.graph.text.sections import cut, events
-from pkg_lib.graph.text.structure import structured
+from pkg_lib.graph.text.structure import cut, events, structured
 
-RST = """\
-.. _tut-lists:
-
-*****
-Lists
-*****
-
-A :class:`list` keeps its order.  See :ref:`more <tut-more>`.
-
-Make one::
-
-   >>> x = [1,
-   ...      2]
-
-.. index:: single: list
-
-The :meth:`!append` method adds:
-
-.. code-block:: python
-   :caption: how
-
-   x.append(3)
-
-That is all.
-
-.. a comment that nobody sees
-
-More
-====
-
-.. note:: Mind :func:`~copy.copy`.
-
-.. method:: list.sort(*, key=None)
-   :noindex:
-
-   Sort in place:
-
-   .. doctest::
-
-      >>> x.sort()
-
-.. versionadded:: 3.11
-
-- one thing
-- another
-
-====  =====
-a     b
-====  =====
-1     two
-====  =====
-"""
-MARKDOWN = """\
----
-title: front matter
----
-# Lists
-
-A `list` keeps its order.
-
-Make one:
-
-```python
-x = [1,
-     2]
-```
-
-## More
-
-- one thing
-- another
-
-| a | b |
-|---|---|
-| 1 | two |
-"""
-HTML = """\
-<html><head><title>no</title><style>p {}</style></head><body><nav>no</nav><div role="main">
-<h1><span class="section-number">5. </span>Lists<a class="headerlink" href="#x">¶</a></h1>
-<p>A <code>list</code> keeps
-its order.</p><!-- no -->
-<p>Make one:</p><div class="highlight"><pre><span>x</span> = [1,
-     2]
-</pre></div>
-<section><h2>More</h2><ul><li>one thing</li><li><p>another</p></li></ul>
-<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>two</td></tr></table>
-<dl><dt>list.sort()</dt><dd><p>Sort in place.</p></dd></dl>tail</section></div>
-<footer>no</footer></body></html>
-"""
-LISTS = {
-    "explanation": "A list keeps its order.",
-    "examples": [{"explanation": "Make one:", "code": "x = [1,\n     2]"}],
-}
-MORE = ["one thing", "another", "a | b\n1 | two"]
-OF_RST = {
-    "explanation": ["A list keeps its order. See more.", "That is all."],
-    "examples": [
-        {"explanation": "Make one:", "code": ">>> x = [1,\n...      2]"},
-        {"explanation": "The append method adds:", "code": "x.append(3)"},
-    ],
-    "More": {
-        "explanation": ["Mind copy.", "New in version 3.11", *MORE],
-        "examples": [{"explanation": "list.sort(*, key=None): Sort in place:", "code": ">>> x.sort()"}],
-    },
-}
-OF_HTML = LISTS | {"More": {"explanation": [*MORE, "list.sort(): Sort in place.", "tail"]}}
-TOO_DEEP = "nested too deep: more than the parser takes"
+KINDS = {".rst": "rst", ".md": "markdown", ".html": "html", ".docstring": "docstring"}
+GOLDEN = [p for p in sorted((ROOT / "tests" / "data" / "structured").iterdir()) if p.suffix in KINDS]
 
 
-def headings(text: str, kind: str):
-    (result,) = structured([Document("d", text, kind)], "headings")
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_pages_and_docstrings_give_their_golden_json(path):
+    document = Document(f"x/{path.stem}#2", path.read_text("utf8"), KINDS[path.suffix])
+    expected = json.loads(path.with_name(f"{path.name}.json").read_text("utf8"))
+    assert json.dumps(structured([document])[0].value) == json.dumps(expected)
+
+
+def outcome(text: str, kind: str):
+    (result,) = structured([Document("d", text, kind)])
     return result.value or result.reason
+
+
+TOO_DEEP = "nested too deep: more than the parser takes"
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
-        (RST, "rst", {"Lists": OF_RST}),
-        (MARKDOWN, "markdown", {"Lists": LISTS | {"More": {"explanation": MORE}}}),
-        (HTML, "html", {"Lists": OF_HTML}),
         ("A title\n\nOne\nline.\n\n  \nTwo.", "text", {"A title": {"explanation": ["One\nline.", "Two."]}}),
         ("Only this.", "text", {"explanation": "Only this."}),
         (".. a comment\n\n.. toctree::\n\n   a\n", "rst", "nothing in it"),
         ("", "markdown", "nothing in it"),
         ("<p> </p>", "html", "nothing in it"),
         (" \n", "text", "nothing in it"),
+        ("f()\n\n", "docstring", "nothing in it"),
         ("<div>" * 3000 + "x", "html", TOO_DEEP),
         ("> " * 3000 + "x", "markdown", TOO_DEEP),
         ("a \ud800 b", "text", "half a surrogate pair in a text"),
+        ("x = 1", "python", "no tutorial: kind python"),
     ],
 )
-def test_documents_by_their_headings(text, kind, expected):
-    assert headings(text, kind) == expected
+def test_short_texts_and_what_gives_no_json(text, kind, expected):
+    assert outcome(text, kind) == expected
+
+
+def test_an_unknown_structurer():
+    with pytest.raises(UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings"):
+        structured([Document("d", "")], "nosuch")
 
 
 BROKEN = """\
@@ -172,9 +85,22 @@ Title
 
 
 def test_broken_restructuredtext_keeps_its_words():
-    text = str(headings(BROKEN, "rst"))
+    text = str(outcome(BROKEN, "rst"))
     for word in ("role", "broken", "argument", "Inside it.", "missing", "PyX", "Title in a quote", "a b"):
         assert word in text
+
+
+PIECES = "word|Parameters|----------|  indented|x : int|Args:|    y (str): text|    deeper|||Returns:|Notes"
+PIECES += "|-----|:param z: field|>>> code|Examples|a: b|:rtype: int|Raises|    : odd"
+
+
+@given(st.lists(st.sampled_from(PIECES.split("|")), max_size=14))
+def test_no_word_of_a_docstring_is_lost(chosen):
+    """Every word of the text is in the JSON or is a section's title, whatever the layout."""
+    sections = read("\n".join(chosen))
+    text = " ".join(row[-1].lower() for row in tree(sections))
+    words = set(re.findall(r"[a-z]{3,}", " ".join(chosen).lower())) - {"param", "rtype", "args", "returns"}
+    assert all(word in text for word in words), (chosen, sections)
 
 
 def test_titles_twice_and_reserved():
@@ -235,12 +161,3 @@ def test_the_pieces_of_a_page_joined_are_the_page(shape, kind):
 def test_sections_with_an_overline_are_cut_above_it():
     second = "------\nSecond\n------\n\ntext\n"
     assert cut(f"=====\nFirst\n=====\n\ntext\n\n{second}", "rst", 20)[1] == ("Second", second)
-
-
-def test_each_document_goes_to_the_structurer_of_its_kind():
-    documents = [Document("a/f", "f()\n\nDoes it.", "docstring"), Document("b", "T\n=\n\nx\n", "rst")]
-    results = [(s.value, s.reason) for s in structured([*documents, Document("c", "x = 1")])]
-    values = [{"f": {"signature": "f()", "summary": "Does it."}}, {"T": {"explanation": "x"}}]
-    assert results == [*((value, "") for value in values), (None, "no tutorial: kind python")]
-    with pytest.raises(UserError, match="unknown structurer 'nosuch'; choose from: headings, docstrings"):
-        structured(documents, "nosuch")

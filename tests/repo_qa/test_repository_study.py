@@ -15,9 +15,13 @@ from fakes import FakeBackend
 
 from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 from pkg_lib.papers.dkb import measurement
 from pkg_lib.papers.dkb import repository_study as module
+from pkg_lib.papers.dkb.question_tasks import ask, named
 from pkg_lib.papers.dkb.repository_study import open_study, place
+from pkg_lib.papers.dkb.settings import MODEL
 
 SHOP = ROOT / "tests" / "data" / "shop"
 QUESTIONS = SHOP / "questions.yaml"
@@ -84,8 +88,8 @@ def test_what_is_stored_fits_the_shop():
 
 def test_llm_kb_and_answers_are_asked_once(opened):
     backend, silent = FakeBackend(answer), FakeBackend(answer)
-    opened(backend=backend).ask()
-    opened(backend=silent).ask()
+    ask(opened(backend=backend))
+    ask(opened(backend=silent))
     assert len(backend.asked) == 14 + 3 * 15 and not silent.asked
     prompt = backend.asked[-1].text
     assert prompt.startswith("You are a Senior Java Architect.") and "Gemini-generated" in prompt
@@ -99,12 +103,25 @@ def test_llm_kb_and_answers_are_asked_once(opened):
         assert not any(part.names for part in context)
     sizes = {column: len(rows) for column, rows in study.answers.items()}
     assert sizes == {"No-Graph": 15, "DKB": 15, "LLM-KB": 15}
+    ask(opened(backend=silent, retries=1))
+    assert len(silent.asked) == 13 + 15  # each skipped file by itself, then LLM-KB's questions
+
+
+def test_the_shop_s_questions_are_a_benchmark_whose_answers_are_measured():
+    run = Run(MODEL, "shop-questions")
+    preparer, columns = Preparer(run), list(run.retrievers)
+    assert columns == ["No-Graph", "No-Graph, same size", "DKB", "LLM-KB"] and not preparer.lacks(columns)
+    shares = {c: round(100 * run.measures(c)["named"].mean()) for c in columns}
+    assert shares == {"No-Graph": 61, "No-Graph, same size": 60, "DKB": 60, "LLM-KB": 49}
+    assert named({"Cart", "Order"}, "The Cart, and OrderService.") == 0.5
+    with pytest.raises(UserError, match="go together"):
+        Run(MODEL, "shop-questions", "textbook")
 
 
 def test_retries_that_were_paid_for_make_the_graph(opened):
     """The first batches answer nothing; every file by itself has a record."""
     backend = FakeBackend(lambda r: "sorry" if r.text.count("FILE: ") > 1 else answer(r))
-    opened(retries=1, backend=backend).ask()
+    ask(opened(retries=1, backend=backend))
     once, again = (opened(retries=n) for n in (0, 1))
     assert [len(s.pipelines[-1].graph.nodes) for s in (once, again)] == [1, 52]  # two Address
     assert not again.extracted.skipped and again.variants[-1].column == "LLM-KB, one retry"

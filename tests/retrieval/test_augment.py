@@ -90,10 +90,8 @@ def test_which_function_a_name_means(case):
 
 
 def test_a_block_does_not_bring_the_function_around_it():
-    source = (
-        "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n\ndef one(): return 1\n"
-    )
-    graph = graph_of(source)
+    fib = "def fib(n):\n    if n > 1:\n        return fib(n - 1) + one()\n    return n\n"
+    graph = graph_of(f"{fib}\ndef one(): return 1\n")
     block = int(graph.of_type(BLOCK)[0])
     augmentation = Calls(graph).augment(block, graph.payload(block), MANY)
     assert names(graph, augmentation) == ["one"] and augmentation.left_out == {}
@@ -126,9 +124,8 @@ def test_what_is_bound_here_or_a_method_of_something_is_not_looked_for(source):
 
 
 def test_a_variable_of_the_function_around_a_block_or_a_local_function():
-    graph = graph_of(
-        "def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n", "def b(): return 1\n"
-    )
+    source = "def a(b):\n    if b:\n        b()\n    def c():\n        return b()\n"
+    graph = graph_of(source, "def b(): return 1\n")
     for v in (*graph.of_type(BLOCK), impl(graph, "c")):
         assert Calls(graph).augment(int(v), graph.payload(v), MANY).added == ()
 
@@ -166,9 +163,8 @@ def test_methods_of_self():
 
 
 def test_the_budget_counts_whole_functions():
-    graph = graph_of(
-        "def a(): return b() + c()\n", "def b():\n    return 1" + " + 1" * 50 + "\n", "def c(): return 2\n"
-    )
+    long = "def b():\n    return 1" + " + 1" * 50 + "\n"
+    graph = graph_of("def a(): return b() + c()\n", long, "def c(): return 2\n")
     c = "def c(): return 2\n\n\n"
     found = augmented(graph, "a", len(c))
     assert found.text == c + "def a(): return b() + c()" and found.left_out == {"b": TOO_LONG}
@@ -248,6 +244,8 @@ def test_calls_are_added_and_named(knowledge):
     assert retriever.augmented["T/0"].left_out == {}
     (short,) = BlockPKG(knowledge, guarded=True, calls=20).retrieve([TASK])
     assert short.source == "d0:2-4"
+    with pytest.raises(UserError, match="calls is -1"):
+        FuncPKG(knowledge, calls=-1)
 
 
 def test_contexts_never_grow_over_the_limit(textbook, embedder):
@@ -258,8 +256,3 @@ def test_contexts_never_grow_over_the_limit(textbook, embedder):
     for calls in (0, 1500, MANY):
         found = FuncPKG(knowledge, calls=calls).retrieve(tasks)
         assert max(len(c.text) for c in found) <= CONTEXT_CHARS
-
-
-def test_a_wrong_budget_is_a_users_error(knowledge):
-    with pytest.raises(UserError, match="calls is -1"):
-        FuncPKG(knowledge, calls=-1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
+from pkg_lib.graph.schema import IMPL
 from pkg_lib.retrieval.bm25 import BM25, tokenize
 
 
@@ -57,16 +58,9 @@ def test_twins_come_in_the_order_of_the_corpus():
     assert BM25(corpus).search(["sort list"])[0].tolist() == [[20]]
 
 
-@pytest.fixture(scope="module")
-def functions(textbook):
-    from pkg_lib.graph.schema import IMPL
-
-    graph = textbook[1]
-    return graph.payloads(graph.of_type(IMPL))
-
-
-def test_scores_are_rank_bm25s_with_lucenes_idf(functions):
+def test_scores_are_rank_bm25s_with_lucenes_idf(textbook):
     """rank_bm25 multiplies every score by k1 + 1; its idf is not that of Lucene."""
+    functions = textbook[1].payloads(textbook[1].of_type(IMPL))
     texts = functions[:300]
     tokens = [tokenize(t) or ["\0"] for t in texts]
     other = BM25Okapi(tokens)

@@ -69,8 +69,3 @@ def test_called_functions_are_named(knowledge):
 def test_mistakes_are_named(knowledge, query, unit, says):
     with pytest.raises(UserError, match=says):
         explain(knowledge, query, unit)
-
-
-def test_a_corpus_without_blocks_is_named(embedder):
-    with pytest.raises(UserError, match="no BLOCK nodes"):
-        explain(Knowledge([Document("d", "def f(): pass\n")], embedder), "x", "block")

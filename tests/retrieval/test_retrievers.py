@@ -1,12 +1,13 @@
-"""Each column of Table 1 on a corpus whose best answer is plain."""
+"""Each column of Tables 1 to 4 on corpora of code and of text whose best answers are plain."""
 
 from __future__ import annotations
 
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
+from pkg_lib.graph.text.documents import Structured
 from pkg_lib.retrieval.columns import columns_of
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, Knowledge, cut
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, JsonPKG, Knowledge, TextKnowledge, cut
 
 RETRIEVERS = columns_of("textbook")
 
@@ -38,15 +39,11 @@ def read_lines(path):
 """
 
 
-def task(number: int, prompt: str) -> Task:
-    return Task(f"T/{number}", "made-up", prompt, "f", "", "")
+def tasks(*prompts: str) -> list[Task]:
+    return [Task(f"T/{i}", "made-up", prompt, "f", "", "") for i, prompt in enumerate(prompts)]
 
 
-TASKS = [
-    task(0, "is this number prime: divisor"),
-    task(1, "merge sort items"),
-    task(2, "read lines of a file at a path"),
-]
+TASKS = tasks("is this number prime: divisor", "merge sort items", "read lines of a file at a path")
 PATHS = ["d/primes", "d/sorting", "d/answer"]
 
 
@@ -96,7 +93,7 @@ def test_the_best_unit_is_found_and_pruned(knowledge, column):
 @pytest.mark.parametrize("column", ["BM25", "Func-BM25"])
 def test_no_word_in_common_is_no_context(embedder, column):
     documents = [Document("a", PRIMES), Document("empty", "")]
-    (found,) = RETRIEVERS[column](Knowledge(documents, embedder)).retrieve([task(0, "quaternion")])
+    (found,) = RETRIEVERS[column](Knowledge(documents, embedder)).retrieve(tasks("quaternion"))
     assert (found.text, found.source, found.score) == ("", "", 0.0)
 
 
@@ -135,3 +132,63 @@ def test_long_contexts_are_cut_and_say_so(embedder):
 )
 def test_cut(text, limit, expected):
     assert cut(text, limit) == expected
+
+
+TEXT_PRIMES = (
+    "Primes\n======\n\nA prime number has no divisor.\n\n"
+    "Trial division::\n\n    for divisor in range(2, number): pass\n\nSieves are faster.\n"
+)
+TEXT_LISTS = "Lists\n=====\n\nItems keep their order.\n\nMore\n----\n\n- append puts an item at the end\n"
+DOCSTRING = "read_lines(path)\n\nRead a file.\n\nParameters\n----------\npath : str\n    Where the file is.\n"
+PAGES = [
+    Document("t/primes", TEXT_PRIMES, "rst"),
+    Document("t/lists", TEXT_LISTS, "rst"),
+    Document("t/m.read_lines", DOCSTRING, "docstring"),
+    Document("t/nothing", "", "text"),
+]
+QUESTIONS = tasks("for divisor in range of number", "append an item at the end", "where the file is: path")
+LEAVES = ["t/primes#Primes/examples[0]/code", "t/lists#Lists/More/explanation"]
+LEAVES += ["t/m.read_lines#m.read_lines/parameters[0]/description"]
+
+
+@pytest.fixture
+def pages(embedder):
+    return TextKnowledge(PAGES, embedder)
+
+
+def test_json_pkg_returns_the_payload_of_the_nearest_leaf(pages, embedder):
+    contexts = JsonPKG(pages).retrieve(QUESTIONS)
+    assert [c.source for c in contexts] == LEAVES
+    assert contexts[1].text == "path = Lists/More/explanation ; value = append puts an item at the end"
+    assert not any(c.pruned or c.truncated for c in contexts)
+    for context, task in zip(contexts, QUESTIONS, strict=True):
+        leaf, query = embedder.encode([context.text, task.prompt])
+        assert context.score == pytest.approx(float(leaf @ query), abs=1e-6)
+
+
+@pytest.mark.parametrize("column", columns_of("python-docs"))
+def test_every_column_of_a_text_corpus(pages, column):
+    found = columns_of("python-docs")[column](pages).retrieve(QUESTIONS)
+    assert [(c.task_id, c.column) for c in found] == [(t.id, column) for t in QUESTIONS]
+    assert found == columns_of("python-docs")[column](pages).retrieve(QUESTIONS)
+    if column != "None":  # all columns see the same documents
+        assert [c.source.partition("#")[0] for c in found] == ["t/primes", "t/lists", "t/m.read_lines"]
+
+
+def test_a_given_structure_is_used_as_it_is(embedder):
+    leaf = Structured("t/lists", {"a": {"b": "append"}})
+    knowledge = TextKnowledge(PAGES[:2], embedder, lambda documents: [leaf])
+    found = JsonPKG(knowledge).retrieve(QUESTIONS)
+    assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
+    assert knowledge.graph.skipped == [("t/primes", "not structured")]
+
+
+def test_no_leaves_is_a_users_error(embedder):
+    with pytest.raises(UserError, match="column JSON-PKG has nothing to retrieve"):
+        JsonPKG(TextKnowledge([PAGES[3]], embedder)).retrieve(QUESTIONS)
+
+
+def test_long_leaves_are_cut_and_say_so(embedder):
+    document = Document("long", "T\n=\n\n::\n\n" + "    divisor = number\n" * 300, "rst")
+    (found,) = JsonPKG(TextKnowledge([document], embedder)).retrieve(QUESTIONS[:1])
+    assert found.truncated and len(found.text) <= CONTEXT_CHARS and found.text.endswith("divisor = number")

@@ -57,9 +57,8 @@ def read(docstring: str) -> dict[str, Any]:
     (_, opening), *others = _split(docstring.expandtabs().split("\n"))
     sections = _opening("\n".join(opening))
     for title, lines in others:
-        kind = _SECTION.get(title.lower(), title.lower())
+        kind = key = _SECTION.get(title.lower(), title.lower())
         text = textwrap.dedent("\n".join(lines)).strip("\n")
-        key = kind
         while key in sections:
             key += "'"
         if kind in _NAMED | _TYPED:
@@ -104,17 +103,16 @@ def _opening(text: str) -> dict[str, Any]:
     if description.strip():
         sections["description"] = _prose(description)
     for field, argument, lines in fields:
-        entries, body = sections.setdefault(_SECTION.get(field, field), []), "\n".join(lines).strip()
-        type_, _, name = argument.rpartition(" ")
+        kind, body = _SECTION.get(field, field), "\n".join(lines).strip()
+        entries, (type_, _, name) = sections.setdefault(kind, []), argument.rpartition(" ")
         same = [e for e in entries if field == "rtype" or e.get("name") == argument]
-        if field in ("type", "rtype") and same and "type" not in same[-1]:
+        if field not in ("type", "rtype"):
+            named = {"type": argument} if kind == "raises" else {"name": name, "type": type_}
+            entries.append(_given(**named, description=body))
+        elif same and "type" not in same[-1]:
             same[-1]["type"] = body
-        elif field in ("type", "rtype"):
-            entries.append(_given(name=argument, type=body))
-        elif _SECTION.get(field, field) == "raises":
-            entries.append(_given(type=argument, description=body))
         else:
-            entries.append(_given(name=name, type=type_, description=body))
+            entries.append(_given(name=argument, type=body))
     return sections
 
 
@@ -156,9 +154,8 @@ def _entry(head: str, body: str, kind: str, google: bool) -> dict[str, str]:
             return _given(type=match[1], description=match[2])
         return _given(description=whole)
     name, colon, type_ = head.partition(" : " if " : " in head else ":")
-    if colon or kind in _NAMED:
-        return _given(name=name, type=type_, description=body)
-    return _given(type=head, description=body)
+    named = {"name": name, "type": type_} if colon or kind in _NAMED else {"type": head}
+    return _given(**named, description=body)
 
 
 def _given(**parts: str) -> dict[str, str]:

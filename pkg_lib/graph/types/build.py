@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 
 from pkg_lib.core import workers
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.remarks import first_few, shown
-from pkg_lib.core.store import write_text
+from pkg_lib.core.store import first_few, shown, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import VERSION, Facts, facts_of

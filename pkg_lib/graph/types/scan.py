@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pkg_lib.core.remarks import LARGE, LARGER, LINK
+from pkg_lib.core.store import LARGE, LARGER, LINK
 from pkg_lib.core.types import UserError
 
 SUFFIX = ".java"

@@ -1,8 +1,7 @@
 """What the model is asked for a repository task, and the function's body in its answer.
 
-The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: the retrieved fragments as comments,
-each under its path, then the code that precedes the body; the model goes on. The second form asks the same in
-a chat turn.
+The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: retrieved fragments as comments, then
+the code that precedes the body, for the model to go on; a second form asks the same in a chat turn.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 
-from pkg_lib.data.functions import first_line
-from pkg_lib.data.repoeval import RepoTask
+from pkg_lib.data.functions import RepoTask, first_line
 from pkg_lib.generation.extraction import Region
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
@@ -50,10 +48,7 @@ def ended(text: str) -> bool:
 
 
 def continued_body(text: str, task: RepoTask) -> str:
-    """The body at the start of a continuation, indented as the task's is; "" where there is none.
-
-    It ends where a line of code stands left of its first line (CodeRAG-Bench's rule).
-    """
+    """The body at the start of a continuation, indented as the task's is; "" where there is none."""
     lines = _block(text.replace("\t", "    ").split("\n"))
     if not lines or _indent(lines[0]) < len(task.indent):
         return ""
@@ -68,8 +63,7 @@ def settled(text: str) -> bool:
 def code_block(text: str) -> Region:
     """The first fenced block with text in it; the whole text where there is none.
 
-    A fence inside a docstring, where examples stand between fences, closes nothing: the block ends at the
-    first fence outside a string in triple quotes.
+    A fence inside a string in triple quotes, such as an example in a docstring, closes nothing.
     """
     opened, lines = False, list[str]()
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
@@ -88,7 +82,6 @@ def code_block(text: str) -> Region:
 
 
 def _in_string(lines: Sequence[str]) -> bool:
-    """Whether a string in triple quotes is open after these lines."""
     mark = ""
     for quotes in re.findall(r"\"{3}|'{3}", "".join(lines)):
         mark = "" if mark == quotes else mark or quotes
@@ -148,7 +141,6 @@ def _block(lines: list[str]) -> list[str]:
 
 
 def _leading(lines: list[str]) -> int:
-    """How many empty lines stand first."""
     return next((i for i, line in enumerate(lines) if line.strip()), len(lines))
 
 

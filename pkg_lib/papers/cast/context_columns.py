@@ -1,9 +1,8 @@
 """What a column of chunks retrieves: which chunks, ranked by what, from which part of a task's repository.
 
-The corpus of a task is all Python files of its repository, tests among them, as RepoEval has it. Where it is
-*masked*, every chunk that shares a line with the task's function is left out, so that no line of the answer
-can be retrieved. The columns "body in corpus" are as CodeRAG-Bench's public scripts build theirs: all chunks,
-the answer among them.
+The corpus of a task is all Python files of its repository, tests among them, as RepoEval has it; *masked*, it
+lacks every chunk that shares a line with the task's function. The columns "body in corpus" take all chunks,
+the answer among them, as CodeRAG-Bench's public scripts do.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tqdm.auto import tqdm
 from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import Context, Document, UserError
-from pkg_lib.data.repoeval import RepoTask
+from pkg_lib.data.functions import RepoTask
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, fill, make_ranker, order
 
@@ -28,7 +27,6 @@ Measure = Callable[[str], int]
 
 
 def chunked(chunker: Chunker, files: Mapping[str, str]) -> list[Chunk]:
-    """The chunks of all files with anything in them."""
     return [c for path, text in files.items() for c in chunker.chunk(encode(text), path).chunks if c.size]
 
 
@@ -72,7 +70,6 @@ class Repositories:
         raise UserError("each task has a repository of its own; the stored source names the chunks")
 
     def column(self, *about: Any) -> ChunkRetriever:
-        """The retriever of a column; `about` are its fields."""
         return ChunkRetriever(self, *about)
 
 
@@ -87,7 +84,6 @@ class ChunkRetriever:
     masked: bool
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
-        """One context a task, in order."""
         ranker = make_ranker(self.ranker)
         return [self._context(t, ranker) for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")]
 

@@ -1,14 +1,17 @@
-"""cAST's tasks as benchmarks, with the columns of their corpus: functions of packages, and RepoEval's.
+"""cAST's benchmarks and columns, loaded with the plug-ins: functions of packages, and RepoEval's.
 
-Loaded with the plug-ins (core/registry.py), so that they stand in the same lists as HumanEval.
+A package travels with a job: nothing is read from the disk. Not covered, beyond what sandbox.py names: a
+sample could alter unittest as it could alter math.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from operator import methodcaller
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,12 +21,11 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.code_match import match
-from pkg_lib.data.functions import as_task, functions
-from pkg_lib.data.packages import PACKAGES
-from pkg_lib.data.repoeval import DATA, NAME, RepoTask, load_repoeval
+from pkg_lib.data.functions import DATA, NAME, RepoTask, as_task, below, functions, load_repoeval, replaced
+from pkg_lib.data.packages import PACKAGES, Package
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.generation.generator import Decoding
-from pkg_lib.papers.cast import body_prompts, repository_functions
+from pkg_lib.generation.generator import Decoding, Generator
+from pkg_lib.papers.cast import body_prompts
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, LEFT_TOKENS
 from pkg_lib.retrieval.columns import COLUMNS, Column
 
@@ -33,6 +35,10 @@ DECODING = {"max_new_tokens": body_prompts.MAX_NEW_TOKENS, "do_sample": False, "
 PLAIN = ({"stop": "body ended", "style": "plain"}, body_prompts.ended)
 CHAT = ({"stop": "first block closed", "style": "chat"}, body_prompts.settled)
 CHOOSE = "run python -m pkg_lib repo-tasks tasks"
+INSIDE = Path(__file__).with_name("inside.py")
+SECONDS, MEMORY_MB = 20.0, 4096
+# Control rows. Two must fail every task, or its tests do not look at what the function does.
+CONTROLS = {"canonical body": True, "pass": False, "raise NotImplementedError": False}
 NO_BODY = Outcome("failed", "ExtractionFailure", "the answer holds no body")
 
 
@@ -52,13 +58,12 @@ class FunctionBodies(Benchmark):
         chosen = set(sorted((t.id for t in tasks), key=digest)[:limit])
         return [t for t in tasks if t.id in chosen]
 
-    def knowledge(self, measure: Callable[[str], int]) -> Any:
+    def knowledge(self, generator: Generator) -> Any:
         from pkg_lib.papers.cast.context_columns import Repositories
 
-        return Repositories(self.files, measure)
+        return Repositories(self.files, generator.measure)
 
     def decoding(self, style: str) -> Decoding:
-        """UserError for a chat prompt where the model is not prompted so."""
         if self.chat and style != "chat":
             raise UserError(f"benchmark {self.name} is for chat models, and this one is prompted as {style}")
         how, ended = CHAT if self.chat else PLAIN
@@ -83,18 +88,18 @@ class FunctionBodies(Benchmark):
 
 @dataclass(frozen=True)
 class PackageFunctions(FunctionBodies):
-    """Functions of PACKAGES, chosen by their tests (`repo-tasks tasks`), which judge them."""
+    """Functions of PACKAGES, chosen (`repo-tasks tasks`) and judged by their tests."""
 
     name: str
     title: str
     chat: bool = False
     columns: tuple[str, ...] = ()
-    seconds: float = repository_functions.SECONDS
+    seconds: float = SECONDS
     home: str = "source archives of PyPI, chosen functions in results/repo_tasks"
 
     @property
     def controls(self) -> dict[str, bool]:  # type: ignore[override]
-        return {} if self.chat else repository_functions.CONTROLS  # the tests are the same
+        return {} if self.chat else CONTROLS  # the tests are the same
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
@@ -109,12 +114,12 @@ class PackageFunctions(FunctionBodies):
 
     def _task(self, row: dict[str, Any], files: dict[str, str]) -> RepoTask:
         text, package = files.get(row["path"], ""), PACKAGES[row["package"]]
-        by_place = {(f.qualified, f.body): f for f in functions(row["path"], text)}
-        function = by_place.get((row["qualified"], tuple(row["lines"])))
-        task = as_task(package, function, text, tuple(row["tests"])) if function else None
-        if task is None or digest(task.prompt) != row["prompt_sha256"]:
-            raise UserError(f"task {row['id']} is not in {package.label} as it was: {CHOOSE}")
-        return replace(task, benchmark=self.name)
+        for function in functions(row["path"], text):
+            if (function.qualified, [*function.body]) == (row["qualified"], row["lines"]):
+                task = as_task(package, function, text, tuple(row["tests"]))
+                if digest(task.prompt) == row["prompt_sha256"]:
+                    return replace(task, benchmark=self.name)
+        raise UserError(f"task {row['id']} is not in {package.label} as it was: {CHOOSE}")
 
     def files(self, repository: str) -> dict[str, str]:
         try:
@@ -123,16 +128,42 @@ class PackageFunctions(FunctionBodies):
             raise BenchmarkMissing(str(e)) from e
 
     def limits(self, task: Task) -> Limits:
-        return repository_functions.limits(PACKAGES[task.id.partition("/")[0]])
+        return limits_of(PACKAGES[task.id.partition("/")[0]])
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         if not solution:
             return NO_BODY
         package = PACKAGES[task.repository]
-        return repository_functions.job(task, package, self.files(package.name), solution)
+        return job_of(task, package, self.files(package.name), solution)
 
     def control(self, task: Task, name: str) -> str:
-        return repository_functions.control_body(task, name)
+        return control_body(task, name)
+
+
+def control_body(task: RepoTask, control: str) -> str:
+    return task.solution if control == "canonical body" else task.indent + control
+
+
+def limits_of(package: Package) -> Limits:
+    """What the tests may use; libraries are loaded first, or their classes would pass for the sample's."""
+    brought = {p.split("/")[0].removesuffix(".py") for p in (*package.sources, *package.tests)}
+    allowed = "all" if package.libraries else "stdlib"
+    return Limits(SECONDS, MEMORY_MB, allowed, tuple(sorted(brought)), package.libraries)
+
+
+def job_of(task: RepoTask, package: Package, files: Mapping[str, str], body: str) -> Job:
+    """The solution imports the package from memory, with `body` in the task's place; then its tests run."""
+    code = {p: t for p, t in files.items() if below(p, package.sources) and not below(p, package.tests)}
+    code[task.path] = replaced(task, files[task.path], body)
+    modules = {test.partition(":")[0].replace(".", "/") + ".py" for test in task.tests}
+    parents = {f"{parent}/__init__.py" for m in modules for parent in Path(m).parents} - code.keys()
+    tests = {p: t for wanted in (modules, parents) for p, t in files.items() if p in wanted}
+    module = task.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    inside = INSIDE.read_text("utf8")
+    solution = f"{inside}\n_modules = install({code!r})\nimportlib.import_module({module!r})\n"
+    # An assertion last, since for others the sandbox searches the whole text for the statement that failed.
+    test = f"_tests = install({tests!r})\n_names = {list(task.tests)!r}\nassert run_all(_names)\n"
+    return Job(task.id, solution, (test,), task.entry_point)
 
 
 class RepoEval(FunctionBodies):
@@ -158,16 +189,9 @@ BENCHMARKS.register(PackageFunctions("packages", "Functions of packages"))
 BENCHMARKS.register(PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("None",)))
 BENCHMARKS.register(RepoEval())
 
-
-for chunking, ranker, about in (
-    ("fixed-size", "BM25", ""),
-    ("cast", "BM25", ""),
-    ("fixed-size", "MiniLM", ""),
-    ("cast", "MiniLM", ""),
-    ("fixed-size", "MiniLM", ", body in corpus"),
-    ("cast", "MiniLM", ", body in corpus"),
-    ("split-only", "MiniLM", ""),
-):
-    column = f"{chunking}, {ranker}{about}"
-    retriever = methodcaller("column", column, chunking, ranker, not about)  # of Repositories
+PAIRS = product(("BM25", "MiniLM", "MiniLM, body in corpus"), ("fixed-size", "cast"))
+for about, chunking in (*PAIRS, ("MiniLM", "split-only")):
+    ranker, _, unmasked = about.partition(", ")
+    column = f"{chunking}, {about}"
+    retriever = methodcaller("column", column, chunking, ranker, not unmasked)  # of Repositories
     COLUMNS.register(Column(column, retriever, (corpora.REPOSITORY,), "chunk"))

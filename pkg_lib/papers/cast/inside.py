@@ -1,7 +1,6 @@
 """Runs beside the package under test, in sandbox and tracer: modules from memory, single tests by name.
 
-Only the standard library is used here, since the text of this file travels with every job
-(repository_functions.py), as the package's files do.
+Its text travels with every job (function_bodies.py), as the package's does: standard library alone.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             while name := name.rpartition(".")[0]:
                 self.texts.setdefault(name, (name.replace(".", "/") + "/__init__.py", ""))
 
-    def find_spec(
-        self, fullname: str, path: object = None, target: object = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, *place: object) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self.texts:
             return None
         spec = importlib.util.spec_from_loader(fullname, self, origin=ROOT + self.texts[fullname][0])

@@ -2,11 +2,10 @@
 
     python tracer.py < {"files": {path: text}, "tests": [module]}  >  {"tests": [...], "unusable": {...}}
 
-It executes the pinned package as it was published, no text of a model: sys.setprofile, which it needs, is
-forbidden in the sandbox. Of each test it tells: `passed`; `calls`, as (path, first line); `events`, how many
-calls that were, a measure of its length that is the same on every machine; `suspects`, the functions that a
-failing test speaks against: those that its error came through, or all that it called where the error came up
-in the test itself. A test that needs a module which is not here, or is skipped, speaks against none.
+It executes the package as published, no text of a model: sys.setprofile is forbidden in the sandbox. Of each
+test: `passed`; `calls`, (path, first line); `events`, their number; `suspects`, the functions that a failing
+test speaks against: those that its error came through, or all that it called where the error came up in the
+test itself; none where the test is skipped or needs a module that is not here.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import io
 import json
 import os
 import sys
+import traceback
 import types
 import unittest
 from collections import Counter
@@ -31,7 +31,6 @@ Place = tuple[str, int]  # path, first line
 
 
 def traced(test: str) -> dict[str, Any]:
-    """One test under the profiler."""
     calls: Counter[Place] = Counter()
 
     def profile(frame: types.FrameType, event: str, argument: object) -> None:
@@ -52,7 +51,6 @@ def traced(test: str) -> dict[str, Any]:
 
 
 def _place(code: types.CodeType) -> Place | None:
-    """Where a function of the package starts; None for one of another library."""
     file = code.co_filename
     return (file.removeprefix(inside.ROOT), code.co_firstlineno) if file.startswith(inside.ROOT) else None
 
@@ -60,15 +58,11 @@ def _place(code: types.CodeType) -> Place | None:
 def _suspects(error: Exception | None, calls: set[Place], test_file: str) -> set[Place]:
     if error is None or isinstance(error, (ImportError, unittest.SkipTest)):
         return set()
-    through, tb = set(), error.__traceback__
-    while tb is not None:
-        through.add(_place(tb.tb_frame.f_code))
-        tb = tb.tb_next
+    through = {_place(frame.f_code) for frame, _ in traceback.walk_tb(error.__traceback__)}
     return {p for p in through if p and inside.ROOT + p[0] != test_file} or calls
 
 
 def main() -> None:
-    """Reads the request from standard input and writes the answer to standard output."""
     request = json.load(sys.stdin)
     inside.install(request["files"])
     rows, unusable = [], {}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,12 +15,14 @@ from scipy.stats import ttest_1samp
 
 from pkg_lib.analysis.stats import CONFIDENCE, paired_bootstrap, paired_score, wilson
 from pkg_lib.analysis.tables import kind
-from pkg_lib.core.store import read_json
-from pkg_lib.core.types import Outcome
+from pkg_lib.core.types import BenchmarkMissing, Outcome
 from pkg_lib.data.benchmarks import title_of
-from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, Claim, Evidence, table
-from pkg_lib.papers.claims.stored_runs import Measured, StoredRuns
-from pkg_lib.papers.pkg.replay import agreement
+from pkg_lib.data.corpora import is_text
+from pkg_lib.experiment.run import Run
+from pkg_lib.papers.claims.claims import BUILT, DIRECTED, PRINTED, REPLAYED, RUNS, Claim, Evidence, table
+from pkg_lib.papers.pkg.cost import stored
+from pkg_lib.papers.pkg.replay import agreement, verdict_frame
+from pkg_lib.papers.pkg.replay import replayed as replayed_outcomes
 from pkg_lib.papers.pkg.topics import share_above, stored_topics, topics
 from pkg_lib.retrieval.columns import COLUMNS
 
@@ -27,6 +32,78 @@ UNITS |= {"share": "percent", "topic_share": "percent", "tokens": "tokens"}
 TABLES = {"code": ("1", "2"), "text": ("3", "4"), "replayed": ("5", "6"), "tokens": ("9", "9")}
 # Of the paper beside its own tables: args and printed `cells` -> how a sentence is read -> the number.
 Checks = Mapping[str, Callable[[dict[str, Any]], Mapping[str, float]]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The verdicts of one model on one benchmark and corpus. The authors' completions have no run."""
+
+    subject: str
+    where: str
+    verdicts: pd.DataFrame
+    run: Run | None = None
+    source: str = RUNS
+
+    @property
+    def family(self) -> str:
+        return f"{self.subject}, {self.where}"
+
+    def evidence(self, claimed: Evidence, n: int, effect: float, **more: Any) -> Evidence:
+        """A measurement on this run for what is claimed."""
+        about = {"subject": self.subject, "where": self.where, "source": self.source}
+        return replace(claimed, **about | {"n": n, "effect": effect} | more)
+
+
+@dataclass(frozen=True)
+class StoredRuns:
+    """Models, benchmarks and corpora by name, and where the results lie."""
+
+    models: list[str]
+    benchmarks: list[str]
+    corpora: list[str]
+    results: Path
+    limit: int | None = None
+
+    @cached_property
+    def runs(self) -> list[Measured]:
+        """Every run that is stored; what is not there is left out. UserError for an unknown name."""
+        runs: list[Measured] = []
+        for model, benchmark, corpus in product(self.models, self.benchmarks, self.corpora):
+            try:
+                run = Run(model, benchmark, corpus, self.limit, self.results)
+            except BenchmarkMissing:
+                continue
+            if run.file("evaluations", "Reranked").parent.is_dir():
+                for other in runs:
+                    if other.subject == model:  # the cache of a model's completions is read once
+                        run.generator = other.run.generator
+                verdicts = run.verdicts()
+                verdicts = verdicts.loc[:, verdicts.notna().any()]
+                runs.append(Measured(model, f"{run.rules.title}, {corpus}", verdicts, run))
+        return runs
+
+    def of(self, claim: Claim, columns: list[str]) -> list[Measured]:
+        """Runs on the claim's benchmark with the columns, on its `corpora` or on those of its `kind`."""
+
+        def fits(run: Run) -> bool:
+            about_text = claim.args.get("kind", kind(claim.columns)) == "text"
+            corpora = claim.args.get("corpora", [run.corpus])
+            same = run.benchmark == claim.args["benchmark"] and run.corpus in corpora
+            return same and about_text == is_text(run.corpus)
+
+        return [m for m in self.runs if fits(m.run) and {*columns} <= {*m.verdicts}]
+
+    @cached_property
+    def replays(self) -> dict[str, list[Measured]]:
+        """benchmark -> the models whose published completions are in the results."""
+        runs: dict[str, list[Measured]] = {b: [] for b in self.benchmarks}
+        names = sorted(p.name for p in (self.results / "replay").glob("*") if p.is_dir())
+        for benchmark, name in product(self.benchmarks, names):
+            if outcomes := replayed_outcomes(self.results, name, benchmark):
+                where = f"{title_of(benchmark)}, published completions"
+                frame = verdict_frame(outcomes, self.limit)
+                runs[benchmark].append(Measured(name, where, frame, source=REPLAYED))
+        return runs
 
 
 def published_effects(claim: Claim) -> pd.Series:
@@ -158,24 +235,15 @@ def replayed_cells(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterato
     if runs.limit is None:  # the cells are of all tasks
         frames = {m.subject: m.verdicts for m in runs.replays.get(benchmark, [])}
         where = f"{title_of(benchmark)}, printed cells that differ"
+        about = {"where": where, "source": REPLAYED, "exact": True}
         for model, equal in agreement(frames, benchmark).groupby("model", sort=True)["equal"]:
             off = float((~equal.astype(bool)).sum())
-            yield replace(
-                claimed,
-                subject=str(model),
-                n=len(equal),
-                effect=off,
-                where=where,
-                source=REPLAYED,
-                exact=True,
-            )
+            yield replace(claimed, subject=str(model), n=len(equal), effect=off, **about)
 
 
 def graph(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidence]:
     """A figure of the graph benchmark, a single run on one machine (Section 4, Table 8)."""
-    path = runs.results / "benchmarks" / "graph.json"
-    if path.is_file():
-        run = read_json(path)
+    if run := stored(runs.results, "graph"):
         figures = {
             "nodes a function": run["nodes"] / run["functions"],
             "edges a node": run["edges"] / run["nodes"],

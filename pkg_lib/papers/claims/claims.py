@@ -136,7 +136,7 @@ def allowed(relation: str, target: float) -> tuple[float, float]:
 
 
 def decide(relation: str, e: Evidence) -> str:
-    """The verdict of one measurement; symmetrical: a claim and its opposite need the same.
+    """The verdict of one measurement; a claim and its opposite need the same.
 
     The corrected p and the sign decide a direction; the 95 % interval a size; a recomputed number itself.
     """

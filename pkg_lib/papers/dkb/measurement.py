@@ -30,7 +30,9 @@ from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import scan, texts
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 from pkg_lib.papers.dkb.pipelines import BUDGET, Gathered, Pipeline
-from pkg_lib.papers.dkb.repository_study import MODEL, SAME_SIZE, RepositoryStudy, open_study, source_digest
+from pkg_lib.papers.dkb.question_tasks import ask
+from pkg_lib.papers.dkb.repository_study import RepositoryStudy, open_study, source_digest
+from pkg_lib.papers.dkb.settings import MODEL, SAME_SIZE
 from pkg_lib.papers.dkb.splitter import chunks_of
 from pkg_lib.retrieval.embed import Embedder
 
@@ -172,7 +174,7 @@ def run(
     sizes = f"{len(study.texts):,} files, {len(study.chunks):,} chunks, {len(study.questions)} questions"
     yield f"{study.name}: {sizes}"
     if model:
-        study.ask()
+        ask(study)
         e, faults = study.extracted, dict(study.extracted.faults) or "none"
         yield f"LLM-KB by {model}: {len(e.records)} of {len(e.files)} files; faults: {faults}"
         yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in study.answers.items())}"

@@ -71,10 +71,7 @@ class RankedText:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Gathers the k best chunks and what the graph knows up to `depth` edges around their types.
-
-    UserError for k below 1 or depth below 0.
-    """
+    """Gathers the k best chunks and what the graph knows up to `depth` edges around their types."""
 
     column: str
     repository: RankedText
@@ -90,10 +87,8 @@ class Pipeline:
     nearest: Literal["", "first", "lines"] = ""  # neighbours nearest to the question first, or their lines
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise UserError(f"k = {self.k}: give 1 or more chunks")
-        if self.depth < 0:
-            raise UserError(f"depth = {self.depth}: give 0 or more edges")
+        if self.k < 1 or self.depth < 0:
+            raise UserError(f"k = {self.k}, depth = {self.depth}: give 1 or more chunks, 0 or more edges")
 
     def gather(self, question: str) -> Gathered:
         """The parts that the budget has room for; after one that is too long smaller ones may still fit."""

@@ -19,22 +19,20 @@ import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
-from pkg_lib.core.types import Generation, Request, UserError, digest
+from pkg_lib.core.types import Generation, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
+from pkg_lib.generation.generator import Backend, Generator
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
 from pkg_lib.papers.dkb import llm_kb
 from pkg_lib.papers.dkb.pipelines import CHUNKS_ALONE, DEPTH, TOP_K, Pipeline, RankedText
+from pkg_lib.papers.dkb.settings import ANSWER_TOKENS, BASE, LLM_KB, MODEL, OURS, SAME_SIZE, decoding
 from pkg_lib.papers.dkb.splitter import TextChunk, chunks_of
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
-MODEL = "qwen2.5-coder-1.5b-instruct"
-ANSWER_TOKENS = 256
 KEPT = 400  # chunks of a ranking that are stored
-BASE, SAME_SIZE, OURS, LLM_KB = "No-Graph", "No-Graph, same size", "DKB", "LLM-KB"
 JDK = "PKG_JAVA_SOURCE"
 JDK_AT = "/usr/lib/jvm/openjdk-17/lib/src.zip"
 
@@ -77,10 +75,7 @@ def source_digest(files: Mapping[str, str]) -> str:
 
 @dataclass
 class RepositoryStudy:
-    """A repository's files and questions, the sizes of its pipelines and the model that is asked about it.
-
-    UserError for an unknown model, a size that no pipeline can take, a needed type that the repository lacks.
-    """
+    """A repository with its questions, the sizes of its pipelines and the model that is asked about it."""
 
     name: str
     results: Path
@@ -96,6 +91,7 @@ class RepositoryStudy:
     backend: Backend | None = None
 
     def __post_init__(self) -> None:
+        """UserError for an unknown model, a size that no pipeline can take, a needed type that is none."""
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
@@ -183,20 +179,15 @@ class RepositoryStudy:
         return self.pipelines_of(changes)
 
     @cached_property
-    def generators(self) -> dict[str, Generator]:
-        """The model by what it is asked. It alone decides where an answer of at most so many tokens ends."""
+    def extractor(self) -> Generator:
+        """The model as LLM-KB asks it; its answers lie with what is stored of the repository."""
         cache = GenerationCache(self.folder / "answers" / slug(self.model))
-        style, generators = model_spec(self.model).style, {}
-        for stage, most in {"extraction": llm_kb.MAX_NEW_TOKENS, "questions": ANSWER_TOKENS}.items():
-            parameters = {"do_sample": False, "dtype": "bfloat16", "max_new_tokens": most, "stage": stage}
-            # Eight at once: the contexts have some 5,000 tokens each.
-            decoding = Decoding(parameters | {"style": style}, stop=lambda text: False, slots=8)
-            generators[stage] = Generator(self.model, decoding, cache, self.results, self.backend)
-        return generators
+        how = decoding("extraction", llm_kb.MAX_NEW_TOKENS, model_spec(self.model).style)
+        return Generator(self.model, how, cache, self.results, self.backend)
 
     def extraction(self, retries: int) -> llm_kb.Extraction:
         """LLM-KB's records as far as answers are stored."""
-        return llm_kb.extraction_of(self.texts, self.generators["extraction"], retries=retries)
+        return llm_kb.extraction_of(self.texts, self.extractor, retries=retries)
 
     @cached_property
     def extracted(self) -> llm_kb.Extraction | None:
@@ -213,17 +204,18 @@ class RepositoryStudy:
     @cached_property
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
-        stored = self.generators["questions"].stored
+        how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
+        cache = GenerationCache(self.results / "generations" / self.model)
+        stored = Generator(self.model, how, cache, self.results).stored
         answers = {p.column: {q: stored(text) for q, text in self.prompts(p).items()} for p in self.pipelines}
         return {column: rows for column, rows in answers.items() if None not in rows.values()}
 
-    def ask(self) -> None:
-        """Asks the model what is not stored: LLM-KB's extraction, then the questions."""
+    def extract(self) -> None:
+        """Asks the model for LLM-KB's records, as far as they are not stored."""
         while prompts := self.extraction(self.retries).missing:
-            self.generators["extraction"].ask(prompts, "extraction.jsonl", "extraction")
-        asked = (self.prompts(p) for p in self.pipelines if p.column != SAME_SIZE)
-        requests = [Request(q, text, "") for prompts in asked for q, text in prompts.items()]
-        self.generators["questions"].complete([Prompt(r, "questions.jsonl") for r in requests], "questions")
+            self.extractor.ask(prompts, "extraction.jsonl", "extraction")
+        for known in ("extracted", "pipelines"):  # made without these records
+            self.__dict__.pop(known, None)
 
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""Single tasks without retrieval and with a column, and what led to both verdicts (Appendix B.5).
-
-From stored results alone. What goes into results/ (`public`) holds only texts that may be copied.
-"""
+"""Single tasks without retrieval and with a column (Appendix B.5); `public` pages hold only free texts."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from pathlib import Path
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
 from pkg_lib.core.store import results_dir, slug, stem, write_text
-from pkg_lib.core.types import NOTHING, Context, Document, Generation, Outcome, Task, UserError
+from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import redistributable
 from pkg_lib.execution.errors import split_detail
@@ -90,10 +87,6 @@ class ColumnCases:
         """(task id -> completion, task id -> solution) without retrieval and with the column."""
         return [(self.run.completions(c), self.run.solutions(c)) for c in (BASELINE, self.column)]
 
-    @cached_property
-    def _documents(self) -> dict[str, Document]:
-        return {d.id: d for d in self.run.knowledge.documents}
-
     @property
     def _withheld(self) -> bool:
         """Whether the tasks' texts are left out; then nothing depends on whether they can be had here."""
@@ -135,7 +128,9 @@ class ColumnCases:
             texts = f"texts of {self.run.corpus} are not copied into results/"
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
-            return trace(context, self._documents, getattr(self.run.knowledge, "structure", structured))
+            knowledge = self.run.knowledge
+            documents = {d.id: d for d in knowledge.documents}
+            return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:
             return Hidden(f"not at hand ({e})")
 
@@ -209,10 +204,7 @@ def page(case: Case) -> str:
 def show(
     model: str, benchmark: str, task_id: str, corpus: str = "", column: str = "", output: Path | None = None
 ) -> Path:
-    """Writes the page of one task ("" takes the study's first corpus) and returns its path.
-
-    UserError for an unknown name or an empty store.
-    """
+    """Writes the page of one task and returns its path; UserError for an unknown name or an empty store."""
     other = "" if BENCHMARKS.get_or_fail(benchmark).corpus else STUDY[0].corpus  # "": its own
     corpus = corpus or next((p.corpus for p in STUDY if p.benchmark == benchmark), other)
     run = Run(model, benchmark, corpus)

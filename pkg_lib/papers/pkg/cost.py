@@ -1,7 +1,8 @@
-"""Tables 8 and 9 (Section 6.4): what building and searching the graph takes, and the tokens of a context."""
+"""Tables 8 and 9 (Section 6.4): what the graph takes, the tokens of a context, and prices of tokens."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pandas as pd
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, HERE
 from pkg_lib.core.store import read_json
-from pkg_lib.core.types import Generation
+from pkg_lib.core.types import Generation, UserError
 
 Completions = Mapping[str, Mapping[str, Generation]]  # column -> task id -> completion
+PRICES = HERE / "reference" / "prices.csv"
 # step, the paper's steps, how bench_graph.py's figures are written
 STEPS = (
     ("functions", ("Functions",), "{functions:,}"),
@@ -74,3 +76,16 @@ def added_tokens(completions: Completions) -> pd.DataFrame:
     """Tokens of the prompt minus those of None's [task, column], the words around the context included."""
     tokens = token_counts(completions, lambda g: g.prompt_tokens)
     return tokens.drop(columns=BASELINE).sub(tokens[BASELINE], axis=0)
+
+
+def read_prices(path: Path) -> pd.DataFrame:
+    """Dollars for a million tokens, index model; NaN for an empty cell. UserError for a damaged file."""
+    columns = ["input_usd_per_million", "output_usd_per_million"]
+    try:
+        prices = pd.read_csv(path, dtype=str, index_col="model")[columns].apply(pd.to_numeric)
+        if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
+            raise ValueError("a price is no number of 0 or more, or a model stands there twice")
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        needs = f"it needs the columns model, {', '.join(columns)}"
+        raise UserError(f"cannot read prices from {path} ({getattr(e, 'strerror', e)}); {needs}") from e
+    return prices

@@ -63,7 +63,6 @@ class PassCell:
 
     @property
     def gap(self) -> str:
-        """The difference of a measured cell as text."""
         return "" if self.measured is None or self.difference is None else points(self.difference / 100)
 
     def __str__(self) -> str:
@@ -106,7 +105,6 @@ class PassTable(Grid):
         return self._booktabs(lines, xcolor=True)
 
     def html(self) -> str:
-        """A fragment; report.css styles it, and it reads well without."""
         return tables.render("table.html.j2", table=self)
 
 

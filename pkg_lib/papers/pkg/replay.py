@@ -25,21 +25,12 @@ from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.run import ideal
 from pkg_lib.papers.pkg.pass_tables import published
 
-IDEAL = "ideal"
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
 KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
 ABSENT = Outcome("not_measured", detail="no completion for this task")
-# The authors' file names, and the columns of this study that they are.
-METHODS = {
-    "no_rag": "None",
-    "bm25": "BM25",
-    "voyage_emb": "Dense",
-    "voyage_func": "Func-PKG",
-    "voyage_block": "Block-PKG",
-    "reranked": "Reranked",
-}
-CANDIDATES = tuple(METHODS.values())[:-1]
-CLOSED = (*METHODS.values(), ORACLE)
+CANDIDATES = ("None", "BM25", "Dense", "Func-PKG", "Block-PKG")
+CLOSED = (*CANDIDATES, "Reranked", ORACLE)
+FILES = ("no_rag", "bm25", "voyage_emb", "voyage_func", "voyage_block", "reranked")  # the authors', of CLOSED
 Progress = Callable[[str, int], None]
 
 
@@ -53,10 +44,7 @@ class Replay(NamedTuple):
 
 
 def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[str]]:
-    """(task_id, completion, published or None, sample counted by task; problems, named FILE:LINE).
-
-    A task without a sample has one row without a completion.
-    """
+    """(task_id, completion or None, published or None, sample counted by task; problems, named FILE:LINE)."""
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if line.strip():
@@ -162,7 +150,7 @@ def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
         if group["method"].nunique() > 1 and not group.duplicated(["method", "task_id"]).any():
             wide = group.pivot(index="task_id", columns="method", values=["here", "published"])
             union = {name: ideal(wide[name].astype("boolean")) for name in ("here", "published")}
-            rows.append(_counts(str(benchmark), IDEAL, pd.DataFrame(union).reset_index()))
+            rows.append(_counts(str(benchmark), "ideal", pd.DataFrame(union).reset_index()))
     table = pd.DataFrame(rows).sort_values("benchmark", kind="stable", ignore_index=True)
     optional = ["published", "disagree", *(f"pass@{k}" for k in KS[1:])]
     table = table.drop(columns=[c for c in optional if table[c].isna().all()])
@@ -199,10 +187,10 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
         known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
         raise NotAtHand(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
-    outcomes = {}
+    outcomes, columns = {}, dict(zip(FILES, CLOSED, strict=False))
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         first = [r for r in read_rows(path, ("task_id", *Outcome.__slots__)) if not r.get("sample")]
-        outcomes[METHODS.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
+        outcomes[columns.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
     return outcomes
 
 

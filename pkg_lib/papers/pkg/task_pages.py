@@ -1,7 +1,4 @@
-"""One page a task and benchmark: what every model, corpus and column gave for it, from the stored rows alone.
-
-Texts of tasks stand here only where they may be copied, and of contexts what results/contexts/ holds.
-"""
+"""One page a task and benchmark, from the stored rows alone; texts only where they may be copied."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from pkg_lib.retrieval.columns import COLUMNS
 SHOWN_OF_CONTEXT = 240  # characters
 SHARED_LINES = 4  # from how many lines on a common beginning of two solutions is left out
 STAR = "\N{BLACK STAR}"  # the reranker's choice
-Rows = dict[str, dict[str, Any]]  # task id -> row
 
 
 class ExperimentRows:
@@ -36,7 +32,7 @@ class ExperimentRows:
         self.chose = self.judged.pop("Reranked", {})
         self.contexts = self._read(results / "contexts", *single(COLUMNS)[1:])
 
-    def _read(self, folder: Path, *columns: str) -> dict[str, Rows]:
+    def _read(self, folder: Path, *columns: str) -> dict[str, dict[str, Any]]:
         stored = {}
         for column in columns:
             shelf = "none" if column == "None" else slug(self.corpus)

@@ -1,8 +1,6 @@
-"""What is known of a benchmark's tasks apart from any model: their topics (Section 6.2, Figures 3 to 5).
+"""Topics of tasks (Section 6.2): the first rule that fits (topic_rules.tsv), else the nearest description.
 
-The paper's 134 categories are not published. Here the first rule that fits a task (reference/topic_rules.tsv)
-gives its category and one of ten topics; where none does, the nearest description (reference/topics.csv). The
-paper names nine; Bit Manipulation is the tenth.
+The paper's 134 categories are not published. It names nine topics; Bit Manipulation is the tenth here.
 """
 
 from __future__ import annotations
@@ -129,10 +127,10 @@ def made_from(tasks: Sequence[Task], embedder: str) -> str:
 def share_above(
     column: pd.Series, others: pd.DataFrame, topic: pd.Series
 ) -> tuple[int, float, float, float] | None:
-    """(tasks, share of the topics in which `column` solves more than each of `others`, low, high), or None.
+    """(tasks, share of topics in which `column` solves more than each of `others`, low, high), or None.
 
-    95 % bounds: from the topics where it is shown to, to all but where it is shown to solve fewer than one
-    (McNemar, Holm over topics and others). A bootstrap would repeat the coin's sign of small differences.
+    The 95 % bounds: the topics where that is shown, and all but those where the opposite of one is (McNemar,
+    Holm over topics and others). A bootstrap would repeat the sign of small differences, which is a coin's.
     """
     known = column.notna() & others.notna().all(axis=1) & topic.notna()
     if not known.any():

@@ -10,7 +10,7 @@ import pytest
 
 from pkg_lib.data.functions import as_task, candidates
 from pkg_lib.data.packages import Package
-from pkg_lib.papers.cast.repository_functions import trace
+from pkg_lib.papers.cast.cast_steps import trace
 
 SHAPES = '''"""Shapes."""
 

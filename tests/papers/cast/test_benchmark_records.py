@@ -20,21 +20,17 @@ from pkg_lib import cli
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data import crosscodeeval, mbpp, swebench
 from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.data.functions import DATA, FILE, load_repoeval
 from pkg_lib.data.records import read_records
-from pkg_lib.data.repoeval import DATA, FILE, load_repoeval
 
 PROGRAM = {"task_id": 12, "text": "Add one.", "code": "def inc(a):\n  return a + 1"}
 PROGRAM |= {"test_setup_code": "", "test_list": ["assert inc(1) == 2"]}
 ABOUT = {"task_id": "o--r/idx", "ground_truth": "    return 1\n", "fpath_tuple": ["o_r", "a", "b.py"]}
 ABOUT |= {"context_start_lineno": 0, "lineno": 2, "function_name": "f"}
 FUNCTION = {"prompt": "import os\ndef f():\n", "metadata": ABOUT}
-STATEMENT = {
-    "prompt": "from a import b\nx = ",
-    "groundtruth": "b.make(1)",
-    "metadata": {"task_id": "project_cc_python/1", "repository": "o-r", "file": "m.py"},
-}
-PATCH = """diff --git a/pkg/m.py b/pkg/m.py
---- a/pkg/m.py
+STATEMENTS = "python/line_completion.jsonl"
+STATEMENT = {"prompt": "from a import b\nx = ", "groundtruth": "b.make(1)", "metadata": {"task_id": "1"}}
+PATCH = """--- a/pkg/m.py
 +++ b/pkg/m.py
 @@ -3,7 +3,8 @@ def f():
  a
@@ -51,44 +47,21 @@ PATCH = """diff --git a/pkg/m.py b/pkg/m.py
  x
 +y
  z
-diff --git a/new.py b/new.py
-new file mode 100644
 --- /dev/null
 +++ b/new.py
 @@ -0,0 +1,1 @@
 +fresh
-diff --git a/sql.txt b/sql.txt
 --- a/sql.txt
 +++ b/sql.txt
 @@ -1,2 +1,1 @@
 --- a comment that looks like a header
  rest
 """
-NO_NEWLINE = """--- a/m.py
-+++ b/m.py
-@@ -1,4 +1,4 @@
- w
--x
-+X
- y
- z
-\\ No newline at end of file
-"""
-MOVED = """diff --git a/old.py b/new.py
-similarity index 80%
-rename from old.py
-rename to new.py
---- a/old.py
-+++ b/new.py
-@@ -1,3 +1,3 @@
- x
--y
-+Y
- z
-"""
+NO_NEWLINE = "--- a/m.py\n+++ b/m.py\n@@ -1,4 +1,4 @@\n w\n-x\n+X\n y\n z\n\\ No newline at end of file\n"
+MOVED = "diff --git a/old.py b/new.py\nsimilarity index 80%\nrename from old.py\nrename to new.py\n"
+MOVED += "--- a/old.py\n+++ b/new.py\n@@ -1,3 +1,3 @@\n x\n-y\n+Y\n z\n"
 NO_CONTEXT = "--- a/m.py\n+++ b/m.py\n@@ -5,0 +6,1 @@\n+new\n@@ -9,1 +10,0 @@\n-gone\n"
-ISSUE = {"instance_id": "o__r-1", "repo": "o/r", "base_commit": "abc", "problem_statement": "The tree fails."}
-ISSUE |= {"patch": PATCH}
+ISSUE = {"instance_id": "o__r-1", "problem_statement": "The tree fails.", "patch": PATCH}
 
 
 def lines(path, *rows):
@@ -117,12 +90,7 @@ def without(row, field):
     [
         (mbpp.DATA, PROGRAM, "mbpp.jsonl", lambda: load_benchmark("mbpp")),
         (DATA, FUNCTION, FILE, load_repoeval),
-        (
-            crosscodeeval.DATA,
-            STATEMENT,
-            "python/line_completion.jsonl",
-            lambda: crosscodeeval.load_crosscodeeval("python"),
-        ),
+        (crosscodeeval.DATA, STATEMENT, STATEMENTS, lambda: crosscodeeval.load_crosscodeeval("python")),
         (swebench.DATA, ISSUE, "test.jsonl", swebench.load_swebench),
     ],
     ids=lambda value: getattr(value, "title", ""),
@@ -243,14 +211,11 @@ def test_a_completion_ends_with_its_first_statement(language, text, wanted):
 
 def test_a_python_statement_ends_where_it_parses_after_the_prompt():
     assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = f(") == "1,\n  2)"
-    assert crosscodeeval.first_statement("1,\n  2)\ny = 3", "python", "x = ") == "1,"
 
 
 def test_completions_of_crosscodeeval_are_measured(folder, capsys, monkeypatch):
-    other = STATEMENT | {"metadata": STATEMENT["metadata"] | {"task_id": "2"}}
-    lines(folder / "python" / "line_completion.jsonl", STATEMENT, other)
-    completion = {"task_id": "project_cc_python/1", "completion": "b.make(1)  # c\nprint(2)"}
-    path = lines(folder / "completions.jsonl", completion)
+    lines(folder / STATEMENTS, STATEMENT, STATEMENT | {"metadata": {"task_id": "2"}})
+    path = lines(folder / "completions.jsonl", {"task_id": "1", "completion": "b.make(1)  # c\nprint(2)"})
     monkeypatch.setattr("sys.argv", ["pkg-lib", "crosscodeeval", str(path)])
     assert cli.main() == 0
     out = capsys.readouterr().out
@@ -339,6 +304,7 @@ def test_retrieval_on_swebench(folder, capsys, monkeypatch):
         (["--benchmark", "nosuch"], "unknown benchmark 'nosuch'"),
         (["--benchmark", "repoeval", "--ranker", "nosuch"], "unknown ranker 'nosuch'"),
         (["chunks"], "name it alone"),
+        (["all"], "unknown step 'all'"),
     ],
 )
 def test_a_mistake_in_a_name_is_one_line(tmp_path, capsys, monkeypatch, arguments, message):

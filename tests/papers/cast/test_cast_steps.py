@@ -7,13 +7,12 @@ import pytest
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.functions import DATA, FILE, load_repoeval
 from pkg_lib.data.packages import PACKAGES, local
-from pkg_lib.data.repoeval import DATA, FILE, load_repoeval
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.cast import body_prompts, cast_steps, context_columns, function_bodies
-from pkg_lib.papers.cast import retrieval_quality as quality
 from pkg_lib.papers.cast.context_columns import CHUNKERS, chunked, masked, retrieve
 from pkg_lib.retrieval.chunks import BM25Ranker, EmbeddingRanker
 from tests.fakes import FakeBackend
@@ -34,7 +33,7 @@ def folder(package, tmp_path, monkeypatch, embedder):
     monkeypatch.setattr(Generator, "weights", lambda self: tmp_path)
     monkeypatch.setattr(context_columns.context_text, "__defaults__", (900,))
     rankers = {"BM25": BM25Ranker(), "MiniLM": EmbeddingRanker("MiniLM", embedder)}
-    for module in (context_columns, quality):
+    for module in (context_columns, cast_steps):
         monkeypatch.setattr(module, "make_ranker", rankers.__getitem__)
     cast_steps.run(tmp_path / "repo_tasks", str, ["tasks"])
     return tmp_path
@@ -81,15 +80,9 @@ def test_completions_are_judged_and_measured_and_so_are_the_controls(folder):
     assert len(asked) == 2 and outcomes["area"].status == "passed"
     assert (outcomes["size"].status, outcomes["size"].error) == ("failed", "SyntaxError")
     assert measures["edit"].between(0, 1).all() and len(measures) == 2
-    assert {n: rows.tolist() for n, rows in run.controls().items()} == {
-        name: [passes] * 2 for name, passes in run.rules.controls.items()
-    }
+    wanted = {name: [passes] * 2 for name, passes in run.rules.controls.items()}
+    assert {n: rows.tolist() for n, rows in run.controls().items()} == wanted
     assert run.verdicts().columns.tolist()[0] == "None" and "Reranked" not in run.verdicts()
-
-
-def test_an_answer_without_a_body_is_a_failure_of_extraction(folder):
-    run, _ = prepared(area="```python\n```\n", size=GOOD, benchmark="packages-chat")
-    assert by_name(run.outcomes("None"))["area"].error == "ExtractionFailure"
 
 
 def test_nothing_is_completed_twice_and_a_limit_is_continued(folder):
@@ -100,11 +93,7 @@ def test_a_changed_answer_is_judged_anew(folder):
     run, _ = prepared()
     path = run.file("generations", "None")
     path.write_text(path.read_text().replace("radius * radius", "3 + radius"))
-    assert set(by_name(Run(MODEL, "packages").outcomes("None"))["area"].detail.split()) == {
-        "no",
-        "stored",
-        "verdict",
-    }
+    assert by_name(Run(MODEL, "packages").outcomes("None"))["area"].status == "not_measured"
     run, asked = prepared()
     assert asked == [] and by_name(run.outcomes("None"))["area"].status == "failed"
 
@@ -114,8 +103,10 @@ def test_a_chat_turn_asks_for_the_same_with_another_key(folder):
     assert not plain.chat and plain.stop(f"{BODY}\ndef g") and not plain.stop(GOOD)
     assert chat.chat and chat.stop(GOOD)
     assert len(prepared()[1]) == 2
-    run, asked = prepared(area=GOOD, size=GOOD, benchmark="packages-chat")
-    assert len(asked) == 2 and by_name(run.outcomes("None"))["area"].status == "passed"
+    run, asked = prepared(area=GOOD, size="```python\n```\n", benchmark="packages-chat")
+    outcomes = by_name(run.outcomes("None"))
+    assert len(asked) == 2 and outcomes["area"].status == "passed"
+    assert outcomes["size"].error == "ExtractionFailure"
     with pytest.raises(UserError, match="chat models"):
         Run("codellama-7b-instruct", "packages-chat").completions("None")
 
@@ -156,11 +147,10 @@ def test_the_best_chunks_come_first_and_strangers_never(package, functions):
 
 
 def test_retrieval_is_measured_for_every_task_ranker_and_chunking(folder):
-    rows = quality.measure(folder, str, "packages", ())
-    runs = sum(len(quality.mappings(v)) for v in quality.VARIANTS)
-    assert len(rows) == 2 * len(quality.RANKERS) * runs and rows["gold"].ge(1).all()
-    assert rows[["nDCG@5", "P@5", "R@5"]].notna().all().all()
-    assert (folder / "retrieval.csv").exists()
+    rows = cast_steps.measure_retrieval(folder, str, "packages", ())
+    runs = sum(len(cast_steps.mappings(v)) for v in cast_steps.VARIANTS)
+    assert len(rows) == 2 * len(cast_steps.RANKERS) * runs and rows["gold"].ge(1).all()
+    assert rows[["nDCG@5", "P@5", "R@5"]].notna().all().all() and (folder / "retrieval.csv").exists()
 
 
 def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(folder, functions, shapes, monkeypatch):
@@ -169,35 +159,18 @@ def test_repoeval_s_sample_is_completed_and_compared_but_not_executed(folder, fu
     monkeypatch.setattr(function_bodies.RepoEval, "files", lambda self, name: files)
     monkeypatch.setattr(function_bodies, "SAMPLE", 3)
     run = Run(MODEL, "repoeval")
-    assert len(run.tasks) == 3 and {t.id for t in Run(MODEL, "repoeval", limit=1).tasks} < {
-        t.id for t in run.tasks
-    }
+    (first,) = Run(MODEL, "repoeval", limit=1).tasks
+    assert len(run.tasks) == 3 and first.id in {t.id for t in run.tasks}
     Preparer(run, backend=FakeBackend(lambda request: BODY)).prepare(["cast, BM25"])
     assert run.verdicts(["cast, BM25"])["cast, BM25"].isna().all() and not run.controls()
     measures = run.measures("cast, BM25")
-    assert (
-        len(measures) == 3 and measures["edit"].between(0, 1).all() and measures["exact"].isin([0, 1]).all()
-    )
+    assert len(measures) == 3 and measures["edit"].between(0, 1).all()
 
 
 def test_a_repository_s_benchmark_and_corpus_go_together(folder):
     for benchmark, corpus in (("packages", "textbook"), ("humaneval", "repository")):
         with pytest.raises(UserError, match="has no corpus"):
             Run(MODEL, benchmark, corpus)
-
-
-@pytest.mark.parametrize(
-    ("steps", "options", "message"),
-    [
-        (["all"], {}, "unknown step 'all'"),
-        (["completions"], {}, "run --benchmark packages"),
-        (["retrieval"], {"benchmark": "nosuch"}, "unknown benchmark 'nosuch'"),
-        ([], {"benchmark": "repoeval"}, "name it alone"),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path, steps, options, message):
-    with pytest.raises(UserError, match=message):
-        cast_steps.run(tmp_path, str, steps, **options)
 
 
 def test_a_package_of_the_user_s_gives_tasks_of_repoeval_s_form(shapes, tmp_path, monkeypatch):

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib.core.types import Outcome, digest
-from pkg_lib.data.functions import as_task, candidates, functions, replaced
-from pkg_lib.data.repoeval import WINDOW_LINES, RepoTask
-from pkg_lib.papers.cast import repository_functions as made
+from pkg_lib.data.functions import WINDOW_LINES, RepoTask, as_task, candidates, functions, replaced
+from pkg_lib.papers.cast import cast_steps, function_bodies
 
 
 def test_candidates_have_a_body_of_three_to_thirty_lines(package):
@@ -75,7 +74,7 @@ def test_tracing_finds_who_calls_what(functions):
 
 
 def test_failing_tests_speak_against_the_functions_that_the_error_came_through(package, functions):
-    coverage = made.trace(package, package.files())
+    coverage = cast_steps.trace(package, package.files())
     names = ("count", "of_another_library", "skipped", "wrong")
     assert coverage.failing == tuple(f"tests.test_shapes:AreaTests.test_{n}" for n in names)
     assert list(coverage.unusable) == ["tests.test_needs"]
@@ -86,12 +85,12 @@ def test_failing_tests_speak_against_the_functions_that_the_error_came_through(p
 
 
 def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
-    tasks, counts = made.build(package, 10)
+    tasks, counts = cast_steps.build(package, 10)
     assert [t.entry_point for t in tasks] == ["size", "area"]  # in the order of their ids
     assert counts["a test that fails here speaks against it"] == 2
     assert counts["modules of tests that cannot be imported here"] == 1
     assert counts["called by no test that passes"] == 1 and counts["tried with the controls"] == 3
-    assert [t.id for t in made.build(package, 1)[0]] == [min((t.id for t in tasks), key=digest)]
+    assert [t.id for t in cast_steps.build(package, 1)[0]] == [min((t.id for t in tasks), key=digest)]
 
 
 @pytest.mark.parametrize(
@@ -112,17 +111,17 @@ def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
     ],
 )
 def test_verdicts(package, functions, monkeypatch, body, status, error):
-    monkeypatch.setattr(made, "SECONDS", 1.0)
-    job = made.job(functions["area"], package, package.files(), body)
-    (outcome,) = made.run_jobs([job], made.limits(package))
+    monkeypatch.setattr(function_bodies, "SECONDS", 1.0)
+    job = function_bodies.job_of(functions["area"], package, package.files(), body)
+    (outcome,) = cast_steps.run_jobs([job], function_bodies.limits_of(package))
     assert (outcome.status, outcome.error) == (status, error)
 
 
 def test_a_sample_finds_the_tests_nowhere(package, functions):
     """The tests' text comes after the sample's; before, no module of tests can be imported."""
     task, files = functions["area"], package.files()
-    before = made.job(task, package, files, "    pass\n\n\nimport tests.test_shapes")
-    (at_import,) = made.run_jobs([before], made.limits(package))
+    before = function_bodies.job_of(task, package, files, "    pass\n\n\nimport tests.test_shapes")
+    (at_import,) = cast_steps.run_jobs([before], function_bodies.limits_of(package))
     assert (at_import.status, at_import.detail.split(":")[0]) == ("failed", "ModuleNotFoundError")
     assert "AreaTests" not in before.solution
 
@@ -137,5 +136,5 @@ def test_a_sample_finds_the_tests_nowhere(package, functions):
     ],
 )
 def test_controls_decide(outcomes, wanted):
-    by_control = {c: Outcome(s) for c, s in zip(made.CONTROLS, outcomes, strict=True)}
-    assert made.as_they_must(by_control) is wanted
+    by_control = {c: Outcome(s) for c, s in zip(function_bodies.CONTROLS, outcomes, strict=True)}
+    assert cast_steps.as_they_must(by_control) is wanted
