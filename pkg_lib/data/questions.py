@@ -1,4 +1,4 @@
-"""Question files in YAML: what is asked about a repository, and the types that a complete answer needs.
+"""Question files in YAML: what is asked about a repository, and the types that an answer needs.
 
 questions:
   - id: Q1

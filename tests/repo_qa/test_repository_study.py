@@ -17,7 +17,7 @@ from pkg_lib.core.store import ROOT, read_json, write_json
 from pkg_lib.core.types import UserError
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
-from pkg_lib.papers.dkb import llm_kb, measurement
+from pkg_lib.papers.dkb import measurement
 from pkg_lib.papers.dkb import repository_study as module
 from pkg_lib.papers.dkb.question_tasks import ask, named
 from pkg_lib.papers.dkb.repository_study import open_study, place
@@ -125,11 +125,6 @@ def test_retries_that_were_paid_for_make_the_graph(opened):
     once, again = (opened(retries=n) for n in (0, 1))
     assert [len(s.pipelines[-1].graph.nodes) for s in (once, again)] == [1, 52]  # two Address
     assert not again.extracted.skipped and again.variants[-1].column == "LLM-KB, one retry"
-
-
-def test_the_prompts_are_filled_without_reading_braces_of_the_code():
-    text = llm_kb.fill(llm_kb.PROMPTS["DKB"], context="{question} {x}", question="Who?")
-    assert "Context:\n{question} {x}\n\nQuestion: Who?\n" in text and "Use the [ONTOLOGY INFO]" in text
 
 
 @pytest.mark.parametrize(

@@ -145,19 +145,3 @@ def test_any_bytes_give_types_or_a_reason(data, before):
     assert bool(facts.types) != bool(facts.reason)
     assert all(0 <= r.owner < len(facts.types) for r in facts.references)
     assert len({t.name for t in facts.types}) == len(facts.types)
-
-
-@st.composite
-def nested(draw, depth=0):
-    """(source, names) of a class with classes in it."""
-    name = draw(st.sampled_from("ABCDEFGH")) + str(depth) + str(draw(st.integers(0, 99)))
-    inner = draw(st.lists(nested(depth + 1), max_size=2)) if depth < 3 else []
-    fields = "".join(f" T{i} f{i};" for i in range(draw(st.integers(0, 2))))
-    body = fields + " void m() { if (a < b) { } } " + "".join(source for source, _ in inner)
-    return f"class {name} {{{body}}}\n", [name, *(f"{name}.{n}" for _, names in inner for n in names)]
-
-
-@given(nested())
-def test_nested_types_have_the_names_around_them(declarations):
-    source, names = declarations
-    assert [t.name.partition("#")[0] for t in facts_of(source.encode()).types] == names

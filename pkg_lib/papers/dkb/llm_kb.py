@@ -85,12 +85,10 @@ class Extraction:
         if not isinstance(results, list):
             self.faults['no list "results"'] += 1
             return
-        paths = {_path(result) for result in results}
-        names, namesakes = set(map(basename, paths)), Counter(map(basename, batch))
-        for path in batch:
-            exact, name = normpath(path) in paths, basename(path)
-            self.named |= {path} if exact or name in names else set()
-            self.identified |= {path} if exact or (name in names and namesakes[name] == 1) else set()
+        paths, namesakes = {_path(result) for result in results}, Counter(map(basename, batch))
+        named = {p for p in batch if basename(p) in set(map(basename, paths))}
+        self.named |= named
+        self.identified |= {p for p in named if normpath(p) in paths or namesakes[basename(p)] == 1}
         self.faults += Counter(filter(None, [self._take(batch, result) for result in results]))
 
     def _take(self, batch: Sequence[str], result: Any) -> str:

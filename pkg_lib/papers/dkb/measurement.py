@@ -68,37 +68,33 @@ def scores(graph: TypeGraph, question: Question, context: Gathered, reading: str
     return {"recall": sum(n in reached for n in needed) / len(needed), "precision": precision}
 
 
-def table(graph: TypeGraph, questions: Sequence[Question], pipelines: Sequence[Pipeline]) -> pd.DataFrame:
+def table(study: RepositoryStudy, pipelines: Sequence[Pipeline]) -> pd.DataFrame:
     """A row a pipeline, question and reading: recall, precision, the context's characters, excerpts."""
     rows = []
-    for pipeline, q in product(pipelines, questions):
+    for pipeline, q in product(pipelines, study.questions):
         context = pipeline.gather(q.id)
         sizes = {"characters": len(context.text), "excerpts": sum(bool(part.path) for part in context)}
         about = {"pipeline": pipeline.column, "question": q.id, "kind": q.kind}
-        rows += [about | {"reading": r} | scores(graph, q, context, r) | sizes for r in READINGS]
+        rows += [about | {"reading": r} | scores(study.graph, q, context, r) | sizes for r in READINGS]
     return pd.DataFrame(rows)
 
 
 def evidence_of(study: RepositoryStudy) -> dict[str, Any]:
     """The `table` of a study's pipelines ("rows") and variants, with the sizes that they are of."""
-    compared = {"rows": study.pipelines, "variants": study.variants}
-    frames = {name: table(study.graph, study.questions, p) for name, p in compared.items()}
+    frames = {"rows": table(study, study.pipelines), "variants": table(study, study.variants)}
     return {"repository": study.name, "k": study.k, "depth": study.depth} | frames
 
 
 def paired(a: pd.Series, b: pd.Series) -> Difference:
-    """a - b, question by question, with a bootstrap interval; those where either is NaN are left out.
-
-    p: the share of all changes of sign of the differences (of 100,000 random ones from 17 differences on)
-    with a mean as far from 0.
-    """
+    """a - b over the questions where neither is NaN, with a bootstrap interval and the p of a sign-flip test
+    (of 100,000 random changes of sign from 17 differences on)."""
     d = (a - b).dropna().to_numpy()
     if not len(d):
         return Difference(0, *[float("nan")] * 3)
     rng, changed = np.random.default_rng(0), d[d != 0]
     interval = np.quantile(d[rng.integers(0, len(d), (RESAMPLES, len(d)))].mean(1), [0.025, 0.975])
-    few, size = len(changed) <= 16, len(changed)
-    signs = list(product((-1, 1), repeat=size)) if few else rng.choice((-1, 1), (100_000, size))
+    n = len(changed)
+    signs = list(product((-1, 1), repeat=n)) if n <= 16 else rng.choice((-1, 1), (100_000, n))
     # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
     p = (np.abs(np.array(signs) @ changed) >= abs(changed.sum()) - 1e-12).mean()
     return Difference(len(d), d.mean().item(), *interval.tolist(), p=p.item())
@@ -179,8 +175,7 @@ def run(
     yield f"{study.name}: {sizes}"
     if model:
         ask(study)
-        e = study.extracted
-        faults = dict(e.faults) or "none"
+        e, faults = study.extracted, dict(study.extracted.faults) or "none"
         yield f"LLM-KB by {model}: {len(e.records)} of {len(e.files)} files; faults: {faults}"
         yield f"answers: {', '.join(f'{column} {len(rows)}' for column, rows in study.answers.items())}"
     if again:

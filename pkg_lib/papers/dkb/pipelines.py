@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
+from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from pkg_lib.core.types import UserError
@@ -19,13 +20,12 @@ TOP_K, DEPTH = 10, 1
 
 
 class Budget(NamedTuple):
-    """Ours (the paper prints none): characters of a chunk, a neighbour's excerpt and a context; neighbours of
-    a type a side."""
+    """In characters; ours, since the paper prints none."""
 
     chunk: int = 1000
     neighbour: int = 500
     total: int = 24_000
-    neighbours: int = 20
+    neighbours: int = 20  # of a type a side
 
 
 BUDGET = Budget()
@@ -47,8 +47,6 @@ class ContextPart(NamedTuple):
 
 
 class Gathered(list[ContextPart]):
-    """A question's context."""
-
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self)
@@ -73,10 +71,7 @@ class RankedText:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Gathers the k best chunks and what the graph knows up to `depth` edges around their types.
-
-    UserError for k below 1 or depth below 0.
-    """
+    """Gathers the k best chunks and what the graph knows up to `depth` edges around their types."""
 
     column: str
     repository: RankedText
@@ -92,10 +87,8 @@ class Pipeline:
     nearest: Literal["", "first", "lines"] = ""  # neighbours nearest to the question first, or their lines
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise UserError(f"k = {self.k}: give 1 or more chunks")
-        if self.depth < 0:
-            raise UserError(f"depth = {self.depth}: give 0 or more edges")
+        if self.k < 1 or self.depth < 0:
+            raise UserError(f"k = {self.k}, depth = {self.depth}: give 1 or more chunks, 0 or more edges")
 
     def gather(self, question: str) -> Gathered:
         """The parts that the budget has room for; after one that is too long smaller ones may still fit."""
@@ -119,8 +112,7 @@ class Pipeline:
     def _seeds(self, chunk: TextChunk) -> list[str]:
         """EntitiesFromDocs: the types of a chunk."""
         if self.by_file:
-            name = chunk.path.rpartition("/")[2].removesuffix(".java")
-            return [name] if name in self.graph.nodes else []
+            return [name] if (name := PurePosixPath(chunk.path).stem) in self.graph.nodes else []
         first_of_file = self.graph.by_path.get(chunk.path, [])[:1]
         return [n.name for n in self.graph.within_lines(chunk.path, chunk.first, chunk.last) or first_of_file]
 

@@ -75,10 +75,7 @@ def source_digest(files: Mapping[str, str]) -> str:
 
 @dataclass
 class RepositoryStudy:
-    """A repository's files and questions, the sizes of its pipelines and the model that is asked about it.
-
-    UserError for an unknown model, a size that no pipeline can take, a needed type that the repository lacks.
-    """
+    """A repository with its questions, the sizes of its pipelines and the model that is asked about it."""
 
     name: str
     results: Path
@@ -94,6 +91,7 @@ class RepositoryStudy:
     backend: Backend | None = None
 
     def __post_init__(self) -> None:
+        """UserError for an unknown model, a size that no pipeline can take, a needed type that is none."""
         model_spec(self.model)
         Pipeline("", RankedText({}, {}, {}), self.graph, self.k, self.depth)
         if self.k > KEPT and len(self.chunks) > KEPT:
@@ -124,19 +122,18 @@ class RepositoryStudy:
 
     @cached_property
     def index(self) -> dict[str, Any] | None:
-        """index.json of this very source, None where it was not measured."""
+        """index.json, None where it was not measured."""
         path = self.folder / "index.json"
         return read_json(path) if path.exists() else None
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
         """The content of ranking.json, made where there is none of this source and these questions."""
-        path = self.file("ranking")
+        path, ids, ranking = self.file("ranking"), list(self.chunks), {}
         if not path.exists():
             embedder = self.embedder or Embedder()
             vectors = embedder.encode([c.text for c in self.chunks.values()])
             cosines = embedder.encode([q.question for q in self.questions]) @ vectors.T
-            ids, ranking = list(self.chunks), {}
             for q, row in zip(self.questions, cosines, strict=True):
                 best = np.argsort(-row, kind="stable")[:KEPT]
                 ranking[q.id] = [[ids[i], round(float(row[i]), 6)] for i in best]
@@ -157,8 +154,7 @@ class RepositoryStudy:
     def pipelines(self) -> list[Pipeline]:
         """The pipelines, and No-Graph at the size of DKB's contexts; LLM-KB where it is stored."""
         (dkb,) = self.pipelines_of({OURS: {}})
-        sizes = {q.id: len(dkb.gather(q.id).text) for q in self.questions}
-        counts = {q: self.repository.fitting(q, size) for q, size in sizes.items()}
+        counts = {q.id: self.repository.fitting(q.id, len(dkb.gather(q.id).text)) for q in self.questions}
         columns = {BASE: CHUNKS_ALONE, SAME_SIZE: CHUNKS_ALONE | {"counts": counts}, OURS: {}}
         return self.pipelines_of(columns | ({LLM_KB: analysed(self.extracted)} if self.extracted else {}))
 
@@ -209,14 +205,10 @@ class RepositoryStudy:
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
         how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
-        generator = Generator(
-            self.model, how, GenerationCache(self.results / "generations" / self.model), self.results
-        )
-        answers = {}
-        for pipeline in self.pipelines:
-            rows = {q: generator.stored(text) for q, text in self.prompts(pipeline).items()}
-            answers |= {pipeline.column: rows} if None not in rows.values() else {}
-        return answers
+        cache = GenerationCache(self.results / "generations" / self.model)
+        stored = Generator(self.model, how, cache, self.results).stored
+        answers = {p.column: {q: stored(text) for q, text in self.prompts(p).items()} for p in self.pipelines}
+        return {column: rows for column, rows in answers.items() if None not in rows.values()}
 
     def extract(self) -> None:
         """Asks the model for LLM-KB's records, as far as they are not stored."""
@@ -228,8 +220,8 @@ class RepositoryStudy:
 
 def analysed(extraction: llm_kb.Extraction) -> dict[str, Any]:
     """LLM-KB: chunks of analysed files only, dependencies both ways, no types of edges, no summary."""
-    about = {"graph": extraction.graph(), "paths": frozenset(extraction.records)}
-    return about | {"interfaces": False, "summary": False}
+    changed = {"interfaces": False, "summary": False}
+    return {"graph": extraction.graph(), "paths": frozenset(extraction.records)} | changed
 
 
 def open_study(
