@@ -38,14 +38,14 @@ BUDGETS = {
     "analysis": 959,
     "chunking": 715,
     "core": 663,
-    "data": 1615,
+    "data": 1614,
     "execution": 1451,
-    "experiment": 1526,
+    "experiment": 1529,
     "generation": 570,
     "graph": 2283,
     "papers/cast": 877,
     "papers/claims": 471,
-    "papers/dkb": 958,
+    "papers/dkb": 960,
     "papers/pkg": 1513,
     "retrieval": 1116,
 }
@@ -58,8 +58,6 @@ TWICE: set[str] = set()
 # Called by what is written in a string or in a script: by JupyterLab, by a test run in
 # the sandbox.
 BY_NAME = {"lab.without_outputs", "papers/cast/inside.run_all"}
-# Public without a caller yet; nothing may be added.
-UNCALLED = {"data/benchmarks.title_of"}
 
 
 def folder_of(module: str) -> str:
@@ -149,7 +147,7 @@ def test_every_public_function_and_class_has_a_caller_outside_the_tests():
         # A command of the line is called by its decorator.
         if not any("app.command" in ast.unparse(d) for d in node.decorator_list)
     }
-    assert uncalled - BY_NAME <= UNCALLED
+    assert uncalled <= BY_NAME
 
 
 @pytest.mark.parametrize("command", [["list"], ["--help"], ["chunk", "FILE"]])

@@ -95,9 +95,9 @@ class Benchmark(ABC):
         return self.job(task, solution, protocol)
 
     def untested(self, task: Task, solution: str) -> str:
-        """The program for the re-ranker's runtime check (Section 3.3), less assertions that repeat a test.
+        """The program for the re-ranker's runtime check (Section 3.3), without any test of the task.
 
-        What chooses among solutions may see no test, and a model that is shown one copies it.
+        What chooses among solutions may see no test; a model that is shown one copies it, so copies go too.
         """
         return self.program(task, solution)
 

@@ -22,8 +22,7 @@ from pkg_lib.data.text_corpora import docstrings, package_files
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
-REPOSITORY, JAVA = "repository", "java-repository"  # of a task, not of a study: the kinds of their own
-OF_TASKS = (REPOSITORY, JAVA)
+REPOSITORY, JAVA = OF_TASKS = "repository", "java-repository"  # whose documents each task brings itself
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 # Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}

@@ -287,7 +287,10 @@ class Run:
         return {i: rows[i] for i, (*_, mark) in marks.items() if rows.get(i, {}).get("sha256") == mark}
 
     def selection_marks(self, candidates: list[str]) -> dict[str, tuple[Task, dict[str, str], str]]:
-        """task id -> (task, column -> solution, what identifies the choice), for tasks with a solution."""
+        """task id -> (task, column -> solution, mark), for tasks with a solution in any column.
+
+        The mark identifies a choice among these candidates.
+        """
         solutions = {c: self.solutions(c) for c in self.retrievers}
         marks = {}
         for task in self.tasks:

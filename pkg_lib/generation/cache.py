@@ -36,7 +36,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 class GenerationCache:
     """All completions below one directory; `folders`: key -> its file's first folder (the benchmark's).
 
-    Of two answers to one prompt that in the folder `own` counts. UserError where it cannot be written.
+    Of two answers to one prompt the one in the benchmark's `own` folder counts. UserError: not writable.
     """
 
     def __init__(self, root: Path, own: str = "") -> None:

@@ -31,7 +31,10 @@ def named(needs: set[str], answer: str) -> float:
 
 @dataclass(frozen=True)
 class JavaQuestions(Benchmark):
-    """A file's questions about a repository, both by path below the checkout, or an `opened` study's."""
+    """A file's questions about a repository, both by path below the checkout, or an `opened` study's.
+
+    A context is the whole prompt: each pipeline words its own around its chunks and the question.
+    """
 
     name: str
     title: str
@@ -66,7 +69,6 @@ class JavaQuestions(Benchmark):
         return decoding("questions", ANSWER_TOKENS, style)
 
     def prompt(self, task: Task, context: str, style: str, measure: Any = len) -> str:
-        """The context itself: each pipeline has a prompt of its own around its chunks and the question."""
         return context
 
     def solution(self, task: Task, raw: str) -> str:
