@@ -38,7 +38,7 @@ BUDGETS = {
     "analysis": 959,
     "chunking": 715,
     "core": 663,
-    "data": 1614,
+    "data": 1615,
     "execution": 1451,
     "experiment": 1529,
     "generation": 570,

@@ -22,7 +22,8 @@ from pkg_lib.data.text_corpora import docstrings, package_files
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
-REPOSITORY, JAVA = OF_TASKS = "repository", "java-repository"  # whose documents each task brings itself
+# Each task brings the documents of these itself.
+REPOSITORY, JAVA = OF_TASKS = "repository", "java-repository"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 # Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}

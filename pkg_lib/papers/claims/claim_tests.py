@@ -124,7 +124,7 @@ def published_effects(claim: Claim) -> pd.Series:
 
 
 def claimed_by(claim: Claim, effects: pd.Series | None = None) -> Evidence:
-    """What a claim names (a count, a target, else the mean published effect) beside which nothing is measured yet."""
+    """What a claim names (a count, a target, else the mean published effect), with nothing measured yet."""
     args, unit = claim.args, UNITS.get(claim.test, "")
     effects = published_effects(claim) if effects is None else effects
     target = args.get("target", math.nan) / (100 if unit in ("points", "percent") else 1)
