@@ -1,8 +1,8 @@
 """A Java repository with its questions: pipelines, evidence, a model's answers, and where each is stored.
 
 results/repo_qa/NAME has index.json (files, chunks, graphs, seconds by step), ranking.json (every question's
-chunks, seconds of a query), evidence.json (recall and precision) and answers/MODEL (LLM-KB's extraction). Another repository of the
-name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
+chunks, seconds of a query), evidence.json (recall and precision) and answers/MODEL (LLM-KB's extraction).
+Another repository of the name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
 """
 
 from __future__ import annotations
