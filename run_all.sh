@@ -57,4 +57,4 @@ install_requirements
 install_package
 [ "${1:-}" = --setup ] && exit 0
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} PATH=$venv/bin:$PATH
-exec "$venv/bin/python" -m pkg_lib "$@"
+exec "$venv/bin/python" -P -m pkg_lib "$@"

@@ -33,8 +33,8 @@ def arg(about: str) -> Any:
     return typer.Argument(help=about)
 
 
-def opt(about: str, *names: str, least: float = 1) -> Any:
-    return typer.Option(*names, help=about, min=least)  # typer looks at `min` for numbers only
+def opt(about: str, *names: str, least: float | None = None) -> Any:
+    return typer.Option(*names, help=about, min=least)
 
 
 def say(lines: Iterable[object]) -> None:
@@ -45,7 +45,7 @@ def say(lines: Iterable[object]) -> None:
 Many = list[str] | None
 Model = Annotated[str, opt("A model of `list`.")]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
-Processes = Annotated[int, opt("How many work at once.")]
+Processes = Annotated[int, opt("How many work at once.", least=1)]
 Name = Annotated[str, arg("A name of `list`.")]
 Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
 
@@ -58,10 +58,10 @@ def run(
     column: Annotated[Many, opt("Generate this column only; repeatable.")] = None,
     notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
     parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
-    limit: Annotated[int | None, opt("Only the first N tasks.")] = None,
+    limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
     fresh: Annotated[bool, opt("Retrieve, generate and execute all again.", "--fresh")] = False,
     rerun: Annotated[bool, opt("Execute all notebooks again, from what is stored.", "--rerun")] = False,
-    jobs: Annotated[int | None, opt("Notebooks at once; else as cores and memory allow.")] = None,
+    jobs: Annotated[int | None, opt("Notebooks at once; else as cores and memory allow.", least=1)] = None,
     dry_run: Annotated[bool, opt("Only say what would run, and what it would cost.", "--dry-run")] = False,
     tokens_per_second: Annotated[float | None, opt("For --dry-run: where known.", least=0.001)] = None,
     prices: Annotated[Path | None, opt("For --dry-run: a CSV such as notebooks/prices.csv.")] = None,
@@ -147,7 +147,7 @@ def fetch(model: Name) -> None:
 @app.command("verify-cache")
 def verify_cache(
     model: Model = study.MODEL,
-    sample: Annotated[int, opt("How many cached prompts to complete again.")] = 8,
+    sample: Annotated[int, opt("How many cached prompts to complete again.", least=1)] = 8,
     seed: Annotated[int, opt("Which ones.", least=0)] = 0,
 ) -> None:
     """Completes cached prompts of a model again, live, and compares the tokens."""
@@ -184,7 +184,7 @@ def search(
     query: Annotated[str, arg("What the code should do.")],
     unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
     index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
-    top: Annotated[int, opt("How many nodes.")] = 10,
+    top: Annotated[int, opt("How many nodes.", least=1)] = 10,
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
     from pkg_lib.retrieval import explain
@@ -197,7 +197,7 @@ def search(
 def enhance(
     corpus: Corpus = DEFAULT,
     model: Model = study.MODEL,
-    count: Annotated[int, opt("How many functions without a docstring.")] = 500,
+    count: Annotated[int, opt("How many functions without a docstring.", least=1)] = 500,
     benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
 ) -> None:
     """Lets a fill-in-the-middle model write docstrings for functions of code; a stopped run goes on."""
@@ -216,7 +216,7 @@ def structure(
     corpus: Corpus = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
-    limit: Annotated[int | None, opt("Only the first N.")] = None,
+    limit: Annotated[int | None, opt("Only the first N.", least=1)] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
     from pkg_lib.data import structuring
@@ -266,8 +266,8 @@ def chunk(
     path: Annotated[Path | None, arg("A source file, or a tree of them.")] = None,
     mode: Annotated[str, opt("as-published or lossless.")] = "lossless",
     method: Annotated[str, opt("cast, algorithm-1, split-only or fixed-size.")] = "cast",
-    max_size: Annotated[int, opt("The limit of a chunk in characters that are no white space.")] = 2000,
-    lines: Annotated[int, opt("The lines of a fixed-size chunk.")] = 60,
+    max_size: Annotated[int, opt("Characters of a chunk, white space not counted.", least=1)] = 2000,
+    lines: Annotated[int, opt("The lines of a fixed-size chunk.", least=1)] = 60,
     language: Annotated[str, opt("Of a file whose suffix does not say it.")] = "",
     processes: Processes = 1,
     join: Annotated[bool, opt("Write the bytes of the chunks on standard input.", "--join")] = False,
@@ -315,7 +315,7 @@ def make_tasks(
     tests: Annotated[list[str], opt("A directory or file of tests; repeatable.")],
     output: Annotated[Path, opt("The file to write, records of RepoEval's form.")],
     library: Annotated[Many, opt("An installed package that it needs; repeatable.")] = None,
-    limit: Annotated[int, opt("How many tasks at most.")] = 24,
+    limit: Annotated[int, opt("How many tasks at most.", least=1)] = 24,
 ) -> None:
     """Makes repository tasks from a Python package, whose tests are executed: name code that you trust."""
     from pkg_lib.data import packages

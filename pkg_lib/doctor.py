@@ -29,7 +29,7 @@ def lines() -> Iterator[str]:
             try:
                 state = fact()
             except UserError as e:
-                state = f"not at hand: {e}"
+                state = f"not at hand: {e}" if "not at hand" not in str(e) else str(e)
             yield f"  {name:<30}{state}"
 
 

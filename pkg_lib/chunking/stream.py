@@ -79,6 +79,8 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
         accounts.files.append(chunked.account)
         out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
     out.flush()
+    if not accounts.files:
+        raise UserError(f"{path}: no source file of a known language; give a tree that holds some")
     return str(accounts)
 
 

@@ -72,4 +72,9 @@ def _load(path: Path) -> None:
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"
         raise UserError(f"PKG_PLUGINS names {path}, which is not there; {advice}")
-    runpy.run_path(str(path), run_name="pkg_lib_plugin")
+    try:
+        runpy.run_path(str(path), run_name="pkg_lib_plugin")
+    except UserError:
+        raise
+    except (Exception, SystemExit) as e:
+        raise UserError(f"PKG_PLUGINS names {path}, which fails: {type(e).__name__}: {e}") from e

@@ -113,11 +113,12 @@ def prepare(preparer: Preparer, columns: list[str]) -> str:
     """Makes what is missing; returns what that was, and a line for each column with pass@1 in percent."""
     count, run = preparer.prepare(columns), preparer.run
     lines = [forecast.heading(run, f", {count} completions generated")]
-    lines.append(f"  {'column':<12}{'pass@1':>8}{'passed':>9}{'measured':>10}")
-    for column, verdicts in run.verdicts().items():
-        passed, measured = int(verdicts.sum()), int(verdicts.notna().sum())
-        rate = f"{100 * passed / measured:.1f}" if measured else "–"
-        lines.append(f"  {column:<12}{rate:>8}{passed:>9}{measured:>10}")
+    judged = {c: v.dropna() for c, v in run.verdicts().items() if v.notna().any()}
+    if judged:
+        lines.append(f"  {'column':<20}{'pass@1':>8}{'passed':>9}{'measured':>10}")
+    for column, verdicts in judged.items():
+        passed, rate = int(verdicts.sum()), 100 * verdicts.mean()
+        lines.append(f"  {column:<20}{rate:>8.1f}{passed:>9}{len(verdicts):>10}")
     return "\n".join(lines)
 
 

@@ -132,7 +132,8 @@ def read_notebook(name: str) -> Notebook:
     stored = json.loads((NOTEBOOKS / f"{name}.ipynb").read_bytes())
     tagged = [c["source"] for c in stored["cells"] if "parameters" in c["metadata"].get("tags", [])]
     body = ast.parse("".join(line for source in tagged for line in source)).body
-    defaults = {s.targets[0].id: ast.literal_eval(s.value) for s in body if isinstance(s, ast.Assign)}  # type: ignore[attr-defined]
+    pairs = ((s.targets[0], s.value) for s in body if isinstance(s, ast.Assign))
+    defaults = {t.id: ast.literal_eval(value) for t, value in pairs if isinstance(t, ast.Name)}
     return Notebook(name, defaults, **stored["metadata"].get("pkg_lib", {}))
 
 
@@ -274,7 +275,8 @@ def _showing(choice: Choice, candidates: list[Notebook]) -> dict[Part, list[Note
 
 def _job(notebook: Notebook, run: Run | None, given: Mapping[str, Any]) -> NotebookJob:
     if run and not notebook.about_model:
-        return _job(notebook, None, {"generator": run.model} | given)
+        other = {} if run.model in notebook.defaults.values() else {"generator": run.model}
+        return _job(notebook, None, other | given)
     shared = {n: getattr(run, n) for n in SHARED if n in notebook.defaults} if run else {}
     own = {n: v for n, v in given.items() if n in notebook.defaults and n not in shared}
     return NotebookJob(notebook.name, shared | own, stem_of(notebook.name, run, **own), run)

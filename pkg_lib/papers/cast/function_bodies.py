@@ -185,7 +185,9 @@ class RepoEval(FunctionBodies):
         return Outcome("not_measured", detail="RepoEval names no tests")
 
 
-BENCHMARKS.register(PackageFunctions("packages", "Functions of packages"))
+OF_RANKER = (f"{chunking}, {ranker}" for ranker in ("BM25", "MiniLM") for chunking in ("fixed-size", "cast"))
+MEASURED = ("None", *OF_RANKER)
+BENCHMARKS.register(PackageFunctions("packages", "Functions of packages", False, MEASURED))
 BENCHMARKS.register(PackageFunctions("packages-chat", "Functions of packages (chat prompt)", True, ("None",)))
 BENCHMARKS.register(RepoEval())
 
