@@ -20,7 +20,7 @@ from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import CORPORA, DEFAULT
 from pkg_lib.experiment import study
-from pkg_lib.retrieval.columns import retrieved
+from pkg_lib.retrieval.columns import retrieved, variants
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -59,6 +59,9 @@ def run(
     notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
     parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
+    samples: Annotated[int | None, opt("Draw N answers of each column, of None by default.", least=1)] = None,
+    temperature: Annotated[float, opt("Of the draws.", least=0.01)] = 0.8,
+    top_p: Annotated[float, opt("The share of the likeliest tokens that are drawn from.", least=0.01)] = 0.95,
     fresh: Annotated[bool, opt("Retrieve, generate and execute all again.", "--fresh")] = False,
     rerun: Annotated[bool, opt("Execute all notebooks again, from what is stored.", "--rerun")] = False,
     jobs: Annotated[int | None, opt("Notebooks at once; else as cores and memory allow.", least=1)] = None,
@@ -73,7 +76,9 @@ def run(
     """
     corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
     named = (model or (), benchmark or (), [*corpora], column or (), notebook or ())
-    choice = study.Choice(*named, values, limit, fresh)
+    if not samples and (temperature, top_p) != (0.8, 0.95):
+        raise UserError("--temperature and --top-p go with --samples")
+    choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p)
     if dry_run:
         from pkg_lib.experiment import batch, forecast
         from pkg_lib.papers.pkg.cost import read_prices
@@ -389,7 +394,13 @@ def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
 @app.command("list")
 def list_names() -> None:
     """The names that `run` takes."""
-    names = {"models": models.MODELS, "benchmarks": BENCHMARKS, "corpora": CORPORA, "columns": retrieved()}
+    names = {
+        "models": models.MODELS,
+        "benchmarks": BENCHMARKS,
+        "corpora": CORPORA,
+        "columns": retrieved(),
+        "variants of columns": variants(),
+    }
     say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 
 

@@ -38,7 +38,8 @@ class FakeBackend:
         self.answer, self.stop, self.asked = answer, stop, []
         self.counts = {"tokens": list(range(tokens)), "prompt_tokens": 9}
 
-    def generate(self, requests: list[Request], done: Callable[..., None]) -> None:
+    def generate(self, requests: list[Request], done: Callable[..., None], **sampling: float) -> None:
+        self.sampling = sampling
         for request in requests:
             if len(self.asked) == self.stop:
                 raise KeyboardInterrupt

@@ -66,15 +66,16 @@ def forecast(preparer: Preparer, columns: Sequence[str], counted: set[str]) -> l
 
 def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
     run, missing = preparer.run, list(preparer.missing(name))
+    generator = run.generator_of(name)
     lengths: list[int | None] = []  # in characters; None where the context is not retrieved yet
     for task, context in missing:
         if context is None or context.text is None:
             lengths.append(None)
             continue
-        text = run.prompt(task, context)
-        if run.generator.key(text) not in counted:
-            counted.add(run.generator.key(text))
-            lengths.append(len(text))
+        request = run.request(task, context, name)
+        if (key := generator.key(request.text, request.sample)) not in counted:
+            counted.add(key)
+            lengths.append(len(request.text))
     if stored := _stored_tokens(run, name):
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked

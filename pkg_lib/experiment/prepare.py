@@ -13,16 +13,17 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.store import read_json, versions, write_json, write_jsonl
-from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Request, Task, UserError, digest
+from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Task, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.experiment.run import VERDICT, Run, by_task
 from pkg_lib.generation.extraction import defines
-from pkg_lib.generation.generator import Backend, Prompt
+from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval import embed
+from pkg_lib.retrieval.columns import contexts_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
@@ -60,7 +61,7 @@ class Preparer:
         if run.tasks_absent:
             return 0
         count = self.generate(columns)
-        for column in run.retrievers:
+        for column in dict.fromkeys([*run.retrievers, *columns]):
             self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
         if run.rules.selects:
             self._rerank()
@@ -75,7 +76,8 @@ class Preparer:
             return
         contexts, have = {c.task_id: c for c in self._known(column)}, self.run.completions(column)
         for task in self.run.tasks:
-            context = Context(task.id, column, "") if column == "None" else contexts.get(task.id)
+            bare = contexts_of(column) == "None"
+            context = Context(task.id, "None", "") if bare else contexts.get(task.id)
             if task.id not in have and not (context and self.run.unpublished(column, context)):
                 yield task, context
 
@@ -89,8 +91,12 @@ class Preparer:
             return 0
         if self.run.generator.backend is None:
             self.run.generator.weights()  # before retrieval, which takes minutes: they may not be at hand
-        prompts = [p for c in columns for p in self.prompts(c)]
-        return self.run.generator.complete(prompts, f"on {self.run.benchmark}")
+        by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
+        for column in columns:
+            generator = self.run.generator_of(column)
+            by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(self.prompts(column))
+        counts = [g.complete(prompts, f"on {self.run.benchmark}") for g, prompts in by_decoding.values()]
+        return sum(counts)
 
     def prompts(self, column: str) -> list[Prompt]:
         """The column's prompts that have no completion; retrieves what is not retrieved yet."""
@@ -101,8 +107,8 @@ class Preparer:
         file = str(run.file("generations", column).relative_to(run.results / "generations" / run.model))
         prompts = []
         for task, c in ((todo[c.task_id], c) for c in contexts if c.task_id in todo):
-            about = {"settings": run.generator.key(""), "context_sha256": c.sha256}
-            prompts.append(Prompt(Request(task.id, run.prompt(task, c), task.entry_point), file, about))
+            about = {"settings": run.settings(column), "context_sha256": c.sha256}
+            prompts.append(Prompt(run.request(task, c, column), file, about))
         return prompts
 
     # Contexts
@@ -114,18 +120,19 @@ class Preparer:
 
     def _known(self, column: str) -> list[Context]:
         contexts = self.run.contexts(column)  # names an unknown column
-        return self._retrieved.get(column, []) if self.fresh else contexts
+        return self._retrieved.get(contexts_of(column), []) if self.fresh else contexts
 
     def _retrieve(self, column: str) -> list[Context]:
         run = self.run
-        retriever = run.retrievers[column](run.knowledge if column != "None" else None)
+        column = contexts_of(column)
+        retriever = run.maker(column)(run.knowledge if column != "None" else None)
         contexts = []
         for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
             if context.defines_task is None:
                 context = replace(context, defines_task=defines(context.text, task.entry_point))
             if run.rules.in_tokens:
-                tokens, prompt = run.generator.measure(context.text), digest(run.prompt(task, context))
-                context = replace(context, tokens=tokens, prompt_sha256=prompt)
+                tokens, asked = run.generator.measure(context.text), run.request(task, context, column)
+                context = replace(context, tokens=tokens, prompt_sha256=digest(asked.text))
             contexts.append(context)
         self._store(column, contexts)
         self._retrieved[column] = run._contexts[column] = contexts
@@ -133,7 +140,7 @@ class Preparer:
 
     def _with_texts(self, column: str, stored: list[Context]) -> list[Context]:
         """Retrieves again where stored contexts lack their text; the digests must agree."""
-        contexts = self.run.retrievers[column](self.run.knowledge).retrieve(self.run.tasks)
+        contexts = self.run.maker(column)(self.run.knowledge).retrieve(self.run.tasks)
         changed = [c.task_id for c, s in zip(contexts, stored, strict=True) if c.sha256 != s.sha256]
         if changed:
             about = f"than the stored ones ({len(changed)} tasks, first {changed[0]})"

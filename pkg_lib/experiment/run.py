@@ -30,6 +30,7 @@ from pkg_lib.core.types import (
     Context,
     Generation,
     Outcome,
+    Request,
     Task,
     UserError,
     digest,
@@ -39,7 +40,18 @@ from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.generator import Generator
-from pkg_lib.retrieval.columns import columns_of, knowledge_of
+from pkg_lib.retrieval.columns import (
+    COLUMNS,
+    DRAW,
+    TOP_P,
+    Make,
+    column_of,
+    columns_of,
+    contexts_of,
+    draw_name,
+    knowledge_of,
+    variants,
+)
 
 VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
@@ -97,6 +109,20 @@ class Run:
         cache = GenerationCache(self.results / "generations" / self.model, self.benchmark)
         return Generator(self.model, decoding, cache, self.results)
 
+    def generator_of(self, column: str) -> Generator:
+        """The same model and cache, as a column draws from it."""
+        return self.generator.decoding_with(column_of(column).decoding)
+
+    def settings(self, column: str) -> str:
+        """Identifies how a column asks: model, revision, decoding, sample and wording."""
+        about = column_of(column)
+        return self.generator_of(column).key(about.wording, about.sample)
+
+    def offers(self, column: str) -> bool:
+        """Whether the corpus has the column, or that of which it is a variant."""
+        variant = column in COLUMNS or DRAW.fullmatch(column)
+        return column in self.retrievers or bool(variant and column_of(column).of in self.retrievers)
+
     @property
     def stem(self) -> str:
         return stem(self.model, self.benchmark, self.corpus, self.limit)
@@ -123,7 +149,9 @@ class Run:
         return knowledge_of(self.corpus)
 
     def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:
-        corpus = "none" if column == "None" else slug(self.corpus)
+        of = contexts_of(column)
+        corpus = "none" if of == "None" else slug(self.corpus)
+        column = of if stage == "contexts" else column
         place, model = (self.benchmark, corpus), (self.model,)
         if stage != "contexts":
             place = model + place
@@ -134,13 +162,36 @@ class Run:
     def control_file(self, name: str) -> Path:
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
 
+    def stored_columns(self) -> list[str]:
+        """The columns with their variants and draws, those whose completions are stored."""
+        named = [c for c in variants() if self.offers(c)]
+        stored = [c for c in [*self.retrievers, *named] if self.file("generations", c).exists()]
+        return [*stored, *(draw for c in self.retrievers for draw in self.draws(c))]
+
+    def draws(self, column: str, decoding: str = "") -> list[str]:
+        """The columns of a column's stored draws, in order; of one `decoding` such as T0.8, or all."""
+        file = self.file("generations", column)
+        stems = (
+            path.name[len(file.stem) + 1 : -len(file.suffix)] for path in file.parent.glob(f"{file.stem}.t*")
+        )
+        parts = filter(None, (re.fullmatch(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)", stem) for stem in stems))
+        numbers = sorted((float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts)
+        names = [draw_name(column, *n) for n in numbers]
+        return [n for n in names if decoding in ("", *n.split(", "))]
+
     # Contexts
+
+    def maker(self, column: str) -> Make:
+        """What makes the retriever of a column's contexts."""
+        name = contexts_of(column)
+        return self.retrievers.get(name) or column_of(name).retriever
 
     def contexts(self, column: str) -> list[Context]:
         """The column's stored contexts in the order of the tasks. UserError for an unknown column."""
-        if column not in self.retrievers:
+        if not self.offers(column):
             offered = joined(self.retrievers)
             raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
+        column = contexts_of(column)
         if column not in self._contexts:
             stored = self.stored_contexts(column)
             self._contexts[column] = [stored[t.id] for t in self.tasks if t.id in stored]
@@ -149,7 +200,7 @@ class Run:
     def stored_contexts(self, column: str) -> dict[str, Context]:
         """task id -> stored context; none of a corpus of the user's once that has changed."""
         rows = by_task(self.file("contexts", column), ("column", "text", "sha256"))
-        if rows and column != "None" and corpora.own(self.corpus):
+        if rows and contexts_of(column) != "None" and corpora.own(self.corpus):
             meta = self.file("contexts", column, ".meta.json")
             retrieved_from = read_json(meta).get("corpus_digest") if meta.exists() else ""
             with suppress(UserError):  # the corpus is gone
@@ -159,20 +210,23 @@ class Run:
 
     def unpublished(self, column: str, context: Context) -> bool:
         """Whether the authors published no context for the task, so that its prompt would be None's."""
-        return self.corpus == corpora.PUBLISHED and column != "None" and context.sha256 == NOTHING
+        absent = self.corpus == corpora.PUBLISHED and context.sha256 == NOTHING
+        return absent and contexts_of(column) != "None"
 
     # Completions
 
-    def prompt(self, task: Task, context: Context) -> str:
-        """Format(q, C(q)), Equation 10, before the model's own chat template."""
-        style, measure = self.generator.spec.style, self.generator.measure
-        return self.rules.prompt(task, context.text or "", style, measure)
+    def request(self, task: Task, context: Context, column: str) -> Request:
+        """Format(q, C(q)), Equation 10, before the model's own chat template, in the column's wording."""
+        about, spec = column_of(column), self.generator.spec
+        style = f"{spec.style}, {about.wording}" if about.wording else spec.style
+        text = self.rules.prompt(task, context.text or "", style, self.generator.measure)
+        return Request(task.id, text, task.entry_point, about.sample)
 
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> completion; a task without one is absent."""
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
-        settings = self.generator.key("")
+        generator, settings = self.generator_of(column), self.settings(column)
         if self.rules.in_tokens:  # reading cannot make these prompts
             rows = self.generator.cache.rows.values()
             same = [g for g in rows if g.meta.get("settings", settings) == settings]
@@ -184,7 +238,7 @@ class Run:
         completions = {}
         for c in contexts:
             if c.task_id in tasks and c.text is not None:
-                answer = self.generator.stored(self.prompt(tasks[c.task_id], c))
+                answer = generator.answer(self.request(tasks[c.task_id], c, column))
             else:
                 answer = by_context.get((c.task_id, c.sha256))
             if answer is None and c.task_id in solutions:
@@ -254,12 +308,13 @@ class Run:
         offered = [*self.retrievers, *(SELECTED if self.rules.selects else ())]
         wanted = columns or offered
         candidates = self.candidates if set(SELECTED) & set(offered) & set(wanted) else []
-        needed = [c for c in self.retrievers if c in wanted or c in candidates]
+        others = [c for c in wanted if c not in offered]
+        needed = [c for c in self.retrievers if c in wanted or c in candidates] + others
         frame = _without_sparse(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
         if candidates:
             frame["Reranked"] = self._verdicts_of_chosen(frame[candidates])
             frame["Ideal"] = ideal(frame[candidates])
-        return _without_sparse(frame[[c for c in offered if c in wanted]])
+        return _without_sparse(frame[[c for c in offered if c in wanted] + others])
 
     def _verdicts_of_chosen(self, candidates: pd.DataFrame) -> pd.Series:
         """Not measured while a candidate is missing, as for the ideal."""
@@ -322,7 +377,7 @@ class Run:
             retrieved = context is not None and context.sha256 != NOTHING
             # A completion may have been made with another context than the one that stands here now.
             asked = retrieved and (not answer or answer.meta.get("context_sha256") == context.sha256)
-            places = (pd.NA, pd.NA) if column == "None" else (retrieved, asked)
+            places = (pd.NA, pd.NA) if contexts_of(column) == "None" else (retrieved, asked)
             passed = passes(outcome)
             records[i] = [*places, *([True] * 4 if passed is True else way), passed]
         return pd.DataFrame.from_dict(records, orient="index", columns=STAGES).astype("boolean")

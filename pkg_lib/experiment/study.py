@@ -14,7 +14,7 @@ from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import OF_TASKS, kind_of
-from pkg_lib.retrieval.columns import COLUMNS, retrieved
+from pkg_lib.retrieval.columns import COLUMNS, DRAW, TOP_P, draw_name, retrieved, variants
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.prepare import Preparer
@@ -67,6 +67,16 @@ class Choice:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     limit: int | None = None
     fresh: bool = False
+    samples: int = 0  # draws of each column, of None where none is named
+    temperature: float = 0.8
+    top_p: float = TOP_P
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The columns to generate; none: all of a part."""
+        numbers, columns = range(1, self.samples + 1), self.columns or ["None"]
+        draws = (draw_name(c, self.temperature, self.top_p, n) for n in numbers for c in columns)
+        return tuple(draws) if self.samples else tuple(self.columns)
 
 
 def parts(choice: Choice) -> list[Part]:
@@ -74,8 +84,9 @@ def parts(choice: Choice) -> list[Part]:
 
     A model that STUDY does not have on a benchmark takes the parts of MODEL there, with all columns.
     """
-    if strange := [c for c in choice.columns if c not in retrieved()]:
-        raise unknown("column", strange[0], retrieved())
+    for column in choice.columns:
+        if column not in retrieved() and not (column in variants() or DRAW.fullmatch(column)):
+            raise unknown("column", column, [*retrieved(), *variants()])
     models, benchmarks, chosen = choice.models, choice.benchmarks, []
     if choice.corpora:
         models, benchmarks = models or [MODEL], benchmarks or [STUDY[0].benchmark]
@@ -91,7 +102,7 @@ def parts(choice: Choice) -> list[Part]:
                 or [p for p in of_model if p.benchmark == benchmark]
                 or [replace(p, model=model) for p in first]
             )
-    return [replace(p, columns=tuple(choice.columns) or p.columns) for p in chosen]
+    return [replace(p, columns=choice.asked or p.columns) for p in chosen]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,11 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
             run = Run(model, folder.parent.name, corpus, results=results)
         except UserError:
             continue  # a benchmark whose tasks are not at hand, or a folder that is none
-        for column in [] if run.tasks_absent else run.retrievers:
+        for column in [] if run.tasks_absent else run.stored_columns():
             completions, contexts = run.completions(column), {c.task_id: c for c in run.contexts(column)}
             for task in (t for t in run.tasks if t.id in completions and contexts[t.id].text is not None):
-                request = Request(task.id, run.prompt(task, contexts[task.id]), task.entry_point)
-                by_key[completions[task.id].key] = Cached(run.generator, request, completions[task.id])
+                request, answer = run.request(task, contexts[task.id], column), completions[task.id]
+                by_key[answer.key] = Cached(run.generator_of(column), request, answer)
     return [by_key[key] for key in sorted(by_key)]
 
 
@@ -58,7 +58,8 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
     different = []
     for group in by_decoding.values():
         backend = group[0].generator.loaded()
-        backend.generate([c.request for c in group], lambda row, *_: live.update({row.request: row.tokens}))
+        asked, sampling = [c.request for c in group], group[0].generator.decoding.sampling
+        backend.generate(asked, lambda row, *_: live.update({row.request: row.tokens}), **sampling)
         changed = [c for c in group if live[c.request] != c.answer.tokens]
         different += [_explain(backend, c.request, c.answer.tokens, live[c.request]) for c in changed]
     return sample - len(different), different

@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.extraction import settled
 
 MAX_NEW_TOKENS = 512  # Section 4
+LIKELY = 512  # tokens among which a nucleus is looked for first
 
 
 @dataclass(slots=True)
@@ -40,7 +42,18 @@ class Row:
 
 def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
     """A token a row of `logits` [rows, vocabulary] from the nucleus of mass `top_p`; `draws` in [0, 1)."""
-    probabilities = torch.softmax(logits.float() / temperature, -1)
+    whole = torch.softmax(logits.float() / temperature, -1)
+    # A nucleus seldom has more tokens, and to sort a vocabulary takes longer than the model itself.
+    likely = whole.topk(min(LIKELY, whole.shape[-1]), sorted=False).indices.sort(dim=-1).values
+    tokens = _drawn(whole.gather(-1, likely), draws, top_p)
+    tokens = likely.gather(-1, tokens[:, None])[:, 0]
+    wide = whole.gather(-1, likely).sum(-1) < top_p
+    tokens[wide] = _drawn(whole[wide], draws[wide], top_p)
+    return tokens
+
+
+def _drawn(probabilities: torch.Tensor, draws: torch.Tensor, top_p: float) -> torch.Tensor:
+    """The column that each row's draw falls on; among equal ones the first leads."""
     probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
     before = probabilities.cumsum(-1) - probabilities
     mass = (probabilities * (before < top_p)).cumsum(-1)
@@ -48,11 +61,15 @@ def sampled(logits: torch.Tensor, draws: torch.Tensor, temperature: float, top_p
     return order.gather(-1, torch.minimum(place, (before < top_p).sum(-1, keepdim=True) - 1))[:, 0]
 
 
+def _greedy(logits: torch.Tensor, _: list[Row]) -> list[int]:
+    return logits.argmax(-1).tolist()
+
+
 class TransformersBackend:
     """A causal language model on a GPU when one is visible; `slots` rows are decoded together.
 
-    `stop` says of a row's text whether nothing after it counts (by default: its extraction is settled). With
-    a `temperature` a request's tokens depend on its text and `sample` alone, on one kind of device.
+    `stop` says of a row's text whether nothing after it counts (by default: its extraction is settled). At a
+    temperature above 0 a request's tokens depend on its text and `sample` alone, on one kind of device.
     """
 
     def __init__(
@@ -64,8 +81,6 @@ class TransformersBackend:
         chat: bool = True,
         stop: Callable[[str], bool] | None = None,
         max_new_tokens: int | None = None,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
     ) -> None:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
@@ -76,7 +91,6 @@ class TransformersBackend:
             advice = "fetch it again or check your access to the hub"
             raise UserError(f"model {path} cannot be loaded ({reason}); {advice}") from e
         self.slots, self.chat, self.stop, self.max_new_tokens = slots, chat, stop, max_new_tokens
-        self.temperature, self.top_p = temperature, top_p
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of
@@ -94,12 +108,19 @@ class TransformersBackend:
         return self.tokenizer(full, add_special_tokens=False)["input_ids"]
 
     @torch.inference_mode()
-    def generate(self, requests: list[Request], done: Callable[[Row, str, str], None]) -> None:
+    def generate(
+        self,
+        requests: list[Request],
+        done: Callable[[Row, str, str], None],
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+    ) -> None:
         """Calls `done(row, raw, finish)` as each request ends: by "end", "settled" (`stop`) or "length"."""
         ids = self._ids([r.text for r in requests])
         rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
         encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
-        batch = _Batch(self.model, self.device, self._choose)
+        choose = partial(self._choose, temperature, top_p) if temperature else _greedy
+        batch = _Batch(self.model, self.device, choose)
         while encoded or batch.rows:
             free = self.slots - len(batch.rows)
             # A prefill stalls the rows that decode, so it waits until a few places are free.
@@ -119,11 +140,9 @@ class TransformersBackend:
         size = max(abs(first), abs(second), 1e-9)
         return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
 
-    def _choose(self, logits: torch.Tensor, rows: list[Row]) -> list[int]:
-        if not self.temperature:
-            return logits.argmax(-1).tolist()
+    def _choose(self, temperature: float, top_p: float, logits: torch.Tensor, rows: list[Row]) -> list[int]:
         draws = torch.tensor([row.draws.random() for row in rows], device=self.device)
-        return sampled(logits, draws, self.temperature, self.top_p).tolist()
+        return sampled(logits, draws, temperature, top_p).tolist()
 
     def _retire(self, batch: _Batch, done: Callable[[Row, str, str], None]) -> None:
         keep = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -17,9 +18,14 @@ from pkg_lib.generation.cache import GenerationCache, generation_key
 
 
 class Backend(Protocol):
-    """What writes: `TransformersBackend` of generation/backends.py, or anything that does the same."""
+    """What writes: `TransformersBackend` of generation/backends.py, or anything that does the same.
 
-    def generate(self, requests: list[Request], done: Callable[[Any, str, Any], None]) -> None: ...
+    `sampling` holds temperature and top_p where the tokens are drawn; without it decoding is greedy.
+    """
+
+    def generate(
+        self, requests: list[Request], done: Callable[[Any, str, Any], None], **sampling: float
+    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,12 @@ class Decoding:
     stop: Callable[[str], bool] | None = None
     slots: int = 48
     chat: bool | None = None
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """How tokens are drawn; nothing where decoding is greedy."""
+        names = ("temperature", "top_p") if self.parameters.get("do_sample") else ()
+        return {name: self.parameters[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,14 @@ class Generator:
         self.cache, self.results, self.backend = cache, results, backend
         self.revision = revision_of(self.spec, results)
 
+    def decoding_with(self, changed: dict[str, Any]) -> Generator:
+        """A generator of the same model, revision, cache and backend, with changed parameters of decoding."""
+        if not changed:
+            return self
+        other = copy(self)
+        other.decoding = replace(self.decoding, parameters=self.decoding.parameters | changed)
+        return other
+
     def key(self, text: str, sample: int = 0) -> str:
         """The cache key of a prompt."""
         return generation_key(self.model, self.revision, text, self.decoding.parameters, sample)
@@ -63,6 +83,9 @@ class Generator:
     def stored(self, text: str, sample: int = 0) -> Generation | None:
         """The answer in the cache; None where there is none."""
         return self.cache.rows.get(self.key(text, sample))
+
+    def answer(self, request: Request) -> Generation | None:
+        return self.stored(request.text, request.sample)
 
     def weights(self) -> Path:
         """The model's directory; from here on keys name the revision that is loaded."""
@@ -100,7 +123,7 @@ class Generator:
                 last = now
                 bar.update()
 
-            backend.generate([prompt.request for prompt in asked.values()], done)
+            backend.generate([prompt.request for prompt in asked.values()], done, **self.decoding.sampling)
         return len(asked)
 
     def ask(self, texts: Mapping[str, str], file: str, description: str) -> dict[str, Generation]:
@@ -115,8 +138,7 @@ class Generator:
             from pkg_lib.generation.backends import TransformersBackend
 
             chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
-            names = {"max_new_tokens", "temperature", "top_p"} & self.decoding.parameters.keys()
-            options = {name: self.decoding.parameters[name] for name in names}
-            options |= {"slots": self.decoding.slots, "stop": self.decoding.stop, "chat": chat}
-            self.backend = TransformersBackend(self.weights(), **options)
+            most = self.decoding.parameters.get("max_new_tokens")
+            options = {"slots": self.decoding.slots, "stop": self.decoding.stop, "chat": chat}
+            self.backend = TransformersBackend(self.weights(), max_new_tokens=most, **options)
         return self.backend

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -18,7 +19,12 @@ Make = Callable[[Any], Retriever]  # from a Knowledge, whose module is loaded la
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the tables; without a retriever it chooses among the solutions of those that it `needs`."""
+    """A column of the tables; without a retriever it chooses among the solutions of those that it `needs`.
+
+    A variant `of` another column is offered where that is, and stands in a table only where it is asked for;
+    without a retriever of its own it takes that column's contexts. It may have another `wording` of the
+    prompt, or draw at a `temperature` above 0: `sample` is the number of the draw, from 1.
+    """
 
     name: str
     retriever: Make | None = None
@@ -26,6 +32,23 @@ class Column:
     unit: str = ""  # what it retrieves
     published_as: str = ""
     needs: tuple[str, ...] = ()
+    of: str = ""
+    wording: str = ""
+    temperature: float = 0.0
+    top_p: float = 1.0
+    sample: int = 0
+
+    @property
+    def contexts(self) -> str:
+        """The column whose contexts it takes."""
+        return self.of if self.of and not self.retriever else self.name
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """What replaces parameters of greedy decoding."""
+        if not self.sample:
+            return {}
+        return {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
 
 
 def _built_in(name: str) -> Make:
@@ -51,9 +74,38 @@ COLUMNS: Registry[Column] = Registry(
 )
 
 
+DRAW = re.compile(r"(?P<of>.+), T(?P<temperature>[\d.]+)(, p(?P<top_p>[\d.]+))?, (?P<sample>[1-9]\d*)")
+TOP_P = 0.95
+
+
+def draw_name(of: str, temperature: float, top_p: float, sample: int) -> str:
+    """The column of a column's draws: "None, T0.8, 1" is the first of None's at temperature 0.8."""
+    nucleus = "" if top_p == TOP_P else f", p{top_p}"
+    return f"{of}, T{temperature}{nucleus}, {sample}"
+
+
+def column_of(name: str) -> Column:
+    """The column of a name, which may be that of a draw. UserError for an unknown one."""
+    draw = None if name in COLUMNS else DRAW.fullmatch(name)
+    if draw is None:
+        return COLUMNS.get_or_fail(name)
+    of, top_p = COLUMNS.get_or_fail(draw["of"]), float(draw["top_p"] or TOP_P)
+    how = {"temperature": float(draw["temperature"]), "top_p": top_p, "sample": int(draw["sample"])}
+    return replace(of, name=name, retriever=None, of=of.contexts, published_as="", **how)
+
+
+def contexts_of(name: str) -> str:
+    """The column whose contexts a column takes; `name` itself where it is none, as a file's may be."""
+    return column_of(name).contexts if name in COLUMNS or DRAW.fullmatch(name) else name
+
+
 def retrieved() -> list[str]:
-    """The columns that retrieve, in the order in which they are shown."""
-    return [c.name for c in COLUMNS.values() if c.retriever]
+    """The columns that retrieve and are no variants, in the order in which they are shown."""
+    return [c.name for c in COLUMNS.values() if c.retriever and not c.of]
+
+
+def variants() -> list[str]:
+    return [c.name for c in COLUMNS.values() if c.of]
 
 
 class PublishedContexts:
@@ -75,7 +127,8 @@ class PublishedContexts:
 def columns_of(corpus: str) -> dict[str, Make]:
     """The retrievers that a corpus offers, by column; UserError for one that mixes code and text."""
     kind = corpora.kind_of(corpus)
-    offered = {c.name: c.retriever for c in COLUMNS.values() if c.retriever and kind in c.kinds}
+    whole = (c for c in COLUMNS.values() if not c.of)
+    offered = {c.name: c.retriever for c in whole if c.retriever and kind in c.kinds}
     if kind == "published":
         offered |= {c: partial(PublishedContexts, column=c) for c in published.FILES}
     return offered

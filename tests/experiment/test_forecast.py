@@ -54,7 +54,7 @@ def test_what_no_completion_is_stored_of_has_an_upper_bound(nothing_else):
     assert [(c.cached, c.missing, c.stored) for c in (none, bm25, dense)] == [(0, 8, 0)] * 3
     stored = [c for name in ("None", "BM25", "Dense") for c in experiment.contexts(name)]
     task = {t.id: t for t in experiment.tasks}
-    distinct = {experiment.prompt(task[c.task_id], c) for c in stored}
+    distinct = {experiment.request(task[c.task_id], c, c.column).text for c in stored}
     assert none.todo + bm25.todo + dense.todo == len(distinct) < 24  # what is asked alike is completed once
     assert none.new_tokens == 8 * DECODING["max_new_tokens"]
     assert 0 < none.prompt_tokens < bm25.prompt_tokens

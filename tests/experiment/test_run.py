@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from fakes import WordEmbedder
+from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
@@ -17,7 +17,7 @@ from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import load_corpus
 from pkg_lib.data.published import context_id
-from pkg_lib.experiment import forecast
+from pkg_lib.experiment import forecast, study
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import SELECTED, Run
 from pkg_lib.experiment.study import MODEL, STUDY
@@ -129,6 +129,29 @@ def test_control_rows_bracket_the_scale(committed):
     controls = Run(MODEL).controls()
     assert not controls["return None"].any() and len(controls["return None"]) == 164
     assert controls["canonical solution"].all() and len(controls["canonical solution"]) == 164
+
+
+def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they_are(committed):
+    asked = study.Choice(samples=2, temperature=0.5, top_p=0.9).asked
+    assert asked == ("None, T0.5, p0.9, 1", "None, T0.5, p0.9, 2")
+    before, limited = Run(MODEL, limit=4).verdicts(), Run(MODEL, limit=4)
+    backend = FakeBackend(
+        lambda r: f"```python\ndef {r.entry_point}(*a):\n    return {r.sample}\n```", stop=5
+    )
+    with pytest.raises(KeyboardInterrupt):
+        Preparer(limited, backend=backend).prepare([*asked])
+    backend.stop = None
+    assert Preparer(Run(MODEL, limit=4), backend=backend).prepare([*asked]) == 3  # of eight
+    assert backend.sampling == {"temperature": 0.5, "top_p": 0.9}
+    assert {(r.task_id, r.sample) for r in backend.asked} == {
+        (t.id, n) for t in limited.tasks for n in (1, 2)
+    }
+    again = Run(MODEL, limit=4)
+    assert again.draws("None") == again.draws("None", "T0.5") == [*asked] and not again.draws("None", "T0.8")
+    assert again.verdicts().equals(before) and set(asked) < set(again.stored_columns())
+    assert again.verdicts([*asked]).notna().all(axis=None)
+    for number, column in enumerate(asked, 1):
+        assert all(f"return {number}" in solution for solution in again.solutions(column).values())
 
 
 def test_unknown_names(committed):

@@ -189,12 +189,11 @@ def test_sampling_draws_from_the_nucleus_as_transformers_warps_it():
 def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend):
     texts = prompts(4)
     requests = [Request(f"{i}-{k}", t, "f", k) for i, t in enumerate(texts) for k in range(3)]
-    backend.temperature, runs = 0.9, []
+    runs = []
     for backend.slots, asked in ((1, requests), (5, requests[::-1]), (64, requests[3:])):
         tokens: dict[str, list[int]] = {}
-        backend.generate(
-            asked, lambda row, *_, tokens=tokens: tokens.update({row.request.task_id: row.tokens})
-        )
+        keep = lambda row, *_, tokens=tokens: tokens.update({row.request.task_id: row.tokens})  # noqa: E731
+        backend.generate(asked, keep, temperature=0.9)
         runs.append(tokens)
     assert runs[0] == runs[1] == {**runs[0], **runs[2]}
     samples = ({tuple(runs[0][f"{i}-{k}"]) for k in range(3)} for i in range(4) if len(texts[i]) > 1)
