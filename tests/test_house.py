@@ -34,20 +34,20 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 531,
+    "": 542,
     "analysis": 959,
     "chunking": 717,
     "core": 668,
     "data": 1615,
     "execution": 1451,
-    "experiment": 1532,
-    "generation": 570,
+    "experiment": 1607,
+    "generation": 611,
     "graph": 2283,
     "papers/cast": 879,
     "papers/claims": 471,
     "papers/dkb": 960,
     "papers/pkg": 1513,
-    "retrieval": 1116,
+    "retrieval": 1169,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
