@@ -211,7 +211,8 @@ FROZEN = {  # keys of the two default models' first prompt; a change would lose 
 def test_committed_keys_are_as_they_were(committed, model):
     experiment = Run(model, limit=1)
     (context,) = experiment.contexts("None")
-    assert experiment.generator.key(experiment.prompt(experiment.tasks[0], context)) == FROZEN[model]
+    request = experiment.request(experiment.tasks[0], context, "None")
+    assert experiment.generator.key(request.text) == FROZEN[model]
     assert FROZEN[model] in experiment.generator.cache
 
 

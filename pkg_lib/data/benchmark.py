@@ -66,7 +66,7 @@ class Benchmark(ABC):
 
     def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
         """Format(q, C(q)), Equation 10, before the model's chat template; `measure` counts tokens."""
-        return TEMPLATES[style](task.prompt, context)
+        return TEMPLATES.get_or_fail(style)(task.prompt, context)
 
     def solution(self, task: Task, raw: str) -> str:
         return extract(raw, task.entry_point)

@@ -120,8 +120,11 @@ class Run:
 
     def offers(self, column: str) -> bool:
         """Whether the corpus has the column, or that of which it is a variant."""
-        variant = column in COLUMNS or DRAW.fullmatch(column)
-        return column in self.retrievers or bool(variant and column_of(column).of in self.retrievers)
+        if column in self.retrievers or not (column in COLUMNS or DRAW.fullmatch(column)):
+            return column in self.retrievers
+        about = column_of(column)
+        # A benchmark with a corpus of its own has prompts of its own, too.
+        return about.of in self.retrievers and not (about.wording and self.rules.corpus)
 
     @property
     def stem(self) -> str:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.extraction import settled
+from pkg_lib.generation.prompts import TURN
 
 MAX_NEW_TOKENS = 512  # Section 4
+ROLES = ("user", "assistant")  # of the turns of a prompt, in turn
 LIKELY = 512  # tokens among which a nucleus is looked for first
 
 
@@ -102,7 +105,10 @@ class TransformersBackend:
     def _ids(self, texts: list[str]) -> list[list[int]]:
         if not self.chat or not texts:
             return self.tokenizer(texts)["input_ids"] if texts else []
-        turns = [[{"role": "user", "content": t}] for t in texts]
+        turns = [
+            [{"role": role, "content": turn} for role, turn in zip(cycle(ROLES), t.split(TURN), strict=False)]
+            for t in texts
+        ]
         full = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         # The chat template writes the start token itself, a plain template leaves it to the tokenizer.
         return self.tokenizer(full, add_special_tokens=False)["input_ids"]

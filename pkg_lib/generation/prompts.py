@@ -1,15 +1,23 @@
 """Format(q, C(q)) of Equation 10: one template per model family, from Appendix B of the paper.
 
-The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand there, too.
+The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCoder2) stand there, too. Beside
+the paper's wording stand others, "STYLE, WORDING": what a column loses may be the wording's fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from pkg_lib.core.registry import Registry
+
 _ASK = "You are a python programmer. Solve the following problem:"
 _HELP = "The following code might be helpful:"
 _MERGE = "integrate their logic directly into the body of the main function, otherwise just ignore them."
+_WHOLE = (
+    "You MUST write your complete solution, with the given function signature, inside one ```python code "
+    "block. Your solution MUST be executable."
+)
+TURN = "\n\x1e\n"  # a record separator on a line of its own: what follows is the next turn of the talk
 
 
 def codellama(problem: str, context: str) -> str:
@@ -44,9 +52,7 @@ def chat(problem: str, context: str) -> str:
     if context:
         return (
             f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n```python\n{context}\n```\n"
-            f"If helper section is useful, {_MERGE} You MUST write your complete solution, "
-            "with the given function signature, inside one ```python code block. "
-            "Your solution MUST be executable."
+            f"If helper section is useful, {_MERGE} {_WHOLE}"
         )
     return (
         f"{_ASK}\n```python\n{problem}\n```\n\nPlease write the complete python solution, "
@@ -54,9 +60,49 @@ def chat(problem: str, context: str) -> str:
     )
 
 
-TEMPLATES: dict[str, Callable[[str, str], str]] = {
-    "codellama": codellama,
-    "starcoder2": starcoder2,
-    "deepseek": deepseek,
-    "chat": chat,
-}
+def context_first(problem: str, context: str) -> str:
+    """`chat` with the context before the problem."""
+    if not context:
+        return chat(problem, "")
+    return (
+        f"{_HELP}\n```python\n{context}\n```\n\n{_ASK}\n```python\n{problem}\n```\n\n"
+        f"If helper section is useful, {_MERGE} {_WHOLE}"
+    )
+
+
+def earlier_turn(problem: str, context: str) -> str:
+    """The context in a turn of its own, which the model has acknowledged; then the task as without one."""
+    if not context:
+        return chat(problem, "")
+    shown = f"{_HELP}\n```python\n{context}\n```\nIf it is useful for what I ask next, {_MERGE}"
+    return TURN.join((shown, "I have read it. What is the problem?", chat(problem, "")))
+
+
+def nothing_found(problem: str, _: str) -> str:
+    """`chat` with the words for a context around none, whatever was retrieved."""
+    return chat(problem, "# no code was found")
+
+
+def helper_section(problem: str, context: str) -> str:
+    """`chat` with the delimiters of the authors' code around the context, which "helper section" names."""
+    if not context:
+        return chat(problem, "")
+    return (
+        f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\nhelper code 1:\n{context}\nEnd of helper section.\n"
+        f"If helper section is useful, {_MERGE} {_WHOLE}"
+    )
+
+
+TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
+    "prompt",
+    {
+        "codellama": codellama,
+        "starcoder2": starcoder2,
+        "deepseek": deepseek,
+        "chat": chat,
+        "chat, context first": context_first,
+        "chat, earlier turn": earlier_turn,
+        "chat, no code was found": nothing_found,
+        "chat, helper section": helper_section,
+    },
+)

@@ -57,6 +57,9 @@ def _built_in(name: str) -> Make:
     return lambda knowledge: getattr(import_module(module), name)(knowledge)
 
 
+# column -> wordings of the prompt (generation/prompts.py) beside the paper's; without a context there is one
+_OTHER = ("context first", "earlier turn", "helper section")
+WORDINGS = {"None": ("no code was found",), "Func-PKG": _OTHER, "Block-PKG": _OTHER}
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
@@ -70,6 +73,11 @@ COLUMNS: Registry[Column] = Registry(
         Column("JSON-PKG", _built_in("JsonPKG"), ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
+        *(
+            Column(f"{of}, {wording}", of=of, wording=wording)
+            for of, wordings in WORDINGS.items()
+            for wording in wordings
+        ),
     ),
 )
 

@@ -13,6 +13,7 @@ from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import Row, TransformersBackend
+from pkg_lib.generation.prompts import TURN
 
 NEW = 12
 
@@ -145,6 +146,12 @@ def test_chat_template_goes_around_the_prompt(backend):
     backend.chat = False
     assert backend.tokenizer.decode(backend._ids(["hi"])[0]) == "hi"
     assert backend._ids([]) == []
+
+
+def test_a_prompt_of_several_turns(backend):
+    (ids,) = backend._ids([TURN.join(("code", "read", "task"))])
+    turns = "user\ncode<|im_end|>\n<|im_start|>assistant\nread<|im_end|>\n<|im_start|>user\ntask"
+    assert backend.tokenizer.decode(ids) == f"<|im_start|>{turns}<|im_end|>\n<|im_start|>assistant:"
 
 
 def test_the_same_request_twice_and_none(backend):

@@ -9,7 +9,10 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.core.models import MODELS
-from pkg_lib.generation.prompts import TEMPLATES
+from pkg_lib.core.types import Task, UserError
+from pkg_lib.data.humaneval import HumanEval
+from pkg_lib.generation.prompts import TEMPLATES, TURN
+from pkg_lib.retrieval.columns import COLUMNS
 
 PRINTED = {
     ("codellama", True): (
@@ -58,4 +61,27 @@ def test_as_printed(style, augmented):
 
 
 def test_every_model_has_a_template():
-    assert {m.style for m in MODELS.values()} == set(TEMPLATES)
+    assert {m.style for m in MODELS.values()} == {style for style in TEMPLATES if "," not in style}
+
+
+@pytest.mark.parametrize("wording", [c.wording for c in COLUMNS.values() if c.wording and c.of == "Func-PKG"])
+def test_another_wording_says_no_less(wording):
+    told = TEMPLATES[f"chat, {wording}"](PROBLEM, CONTEXT)
+    assert told != TEMPLATES["chat"](PROBLEM, CONTEXT) and PROBLEM in told and CONTEXT in told
+    assert "integrate their logic" in told and told.index("integrate their logic") > told.index(CONTEXT)
+    assert TEMPLATES[f"chat, {wording}"](PROBLEM, "") == TEMPLATES["chat"](PROBLEM, "")
+
+
+def test_where_the_other_wordings_put_the_context():
+    assert TEMPLATES["chat, context first"](PROBLEM, CONTEXT).index(CONTEXT) < 60
+    context, answer, task = TEMPLATES["chat, earlier turn"](PROBLEM, CONTEXT).split(TURN)
+    assert CONTEXT in context and PROBLEM not in context + answer
+    assert task == TEMPLATES["chat"](PROBLEM, "")
+    told = TEMPLATES["chat, no code was found"](PROBLEM, CONTEXT)
+    assert CONTEXT not in told and told == TEMPLATES["chat"](PROBLEM, "# no code was found")
+
+
+def test_a_wording_that_a_model_has_no_template_for():
+    task = Task("T/0", "humaneval", PROBLEM, "add_one", "", "")
+    with pytest.raises(UserError, match="unknown prompt 'codellama, earlier turn'"):
+        HumanEval().prompt(task, CONTEXT, "codellama, earlier turn")
