@@ -25,7 +25,7 @@ from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.columns import contexts_of
-from pkg_lib.retrieval.leakage import judge, renamed_reference
+from pkg_lib.retrieval.leakage import judge, reference_renamed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
@@ -183,24 +183,26 @@ class Preparer:
         return about
 
     def _judge_contexts(self, column: str) -> None:
-        """Runs the contexts as solutions; those whose text is not at hand any more are not measured."""
+        """Runs the contexts as solutions; texts that are not stored are retrieved again, once."""
         run, path = self.run, self.run.file("contexts", column, LEAKAGE)
         control, contexts = column == "None", self._known(column)
         known = {} if self.fresh else run.leakage(column)
-        todo = {c.task_id for c in contexts if control or c.sha256 != NOTHING} - known.keys()
-        if any(c.text is None for c in contexts if c.task_id in todo):
+        marks = {c.task_id: c.sha256 for c in contexts if control or c.sha256 != NOTHING}
+        marks = {i: sha256 for i, sha256 in marks.items() if i not in known}
+        if any(c.text is None for c in contexts if c.task_id in marks) and not path.exists():
             with suppress(UserError):
-                contexts = self._with_texts(column, contexts)
-        found = {c.task_id: c for c in contexts if c.task_id in todo and c.text is not None}
-        tasks = [t for t in run.tasks if t.id in found]
-        texts = [renamed_reference(t) if control else found[t.id].text or "" for t in tasks]
-        if not tasks:
-            return
-        rows = by_task(path)
-        for task, leak in zip(tasks, judge(list(zip(tasks, texts, strict=True)), control), strict=True):
-            mark = run.verdict_mark(task, found[task.id].sha256)
-            rows[task.id] = asdict(leak) | {"task_id": task.id, "sha256": mark}
-        self._write(path, rows)
+                contexts = run.maker(column)(run.knowledge).retrieve(run.tasks)
+        texts = {
+            c.task_id: c.text for c in contexts if c.text is not None and marks.get(c.task_id) == c.sha256
+        }
+        tasks = [t for t in run.tasks if t.id in texts]
+        if tasks:
+            pairs = [(t, reference_renamed(t) if control else texts[t.id]) for t in tasks]
+            rows = by_task(path)
+            for task, leak in zip(tasks, judge(pairs, control), strict=True):
+                about = {"task_id": task.id, "sha256": run.verdict_mark(task, marks[task.id])}
+                rows[task.id] = asdict(leak) | about
+            self._write(path, rows)
 
     # Verdicts
 

@@ -1,9 +1,8 @@
-"""Does a context hold the task's solution? Its function, renamed, is run against the task's own tests.
+"""Does a context hold the task's solution? Renamed to the entry point, it is run against the task's tests.
 
-This uses tests and the reference solution: it explains a result and is no method of retrieval. A context's
-*forms* are the programs that it could be as the solution, after IMPORTS, which a model would add: each of its
-functions that takes the arguments of the tests' first call, renamed to the entry point; where it has no
-function, its statements as the body of one, if there is a `return`.
+This uses the tests and the reference solution: it explains a result and is no method. A context's *forms* are
+the programs that it could be, after IMPORTS, which a model would add: each of its functions that takes as
+many arguments as the reference, renamed; without one its statements as the body of one, if they return.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, permutations
 from typing import Any
 
@@ -27,19 +27,21 @@ from pkg_lib.retrieval.columns import base
 
 NEAR = 0.8  # of either likeness: a near-duplicate
 SECONDS = 3.0  # of a test process, where the benchmark grants more
-ORDERS = 12  # of a body's names that are tried as its parameters
+ORDERS = 6  # of a body's names that are tried as its parameters
 UNITS = 10  # that are judged for a task before its context stays empty
-IMPORTS = "import collections, functools, heapq, itertools, math, random, re, string\nfrom typing import *\n"
-IMPORTS += "from collections import *\n"
+IMPORTS = """import collections, functools, heapq, itertools, math, random, re, string
+from math import ceil, floor, gcd, sqrt
+from collections import *
+from typing import *
+"""
 _KEPT = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """What a context is as the solution of a task.
+    """What a context is as a solution. `callable`: it has a form; `passes`: one does; `statements`: digests.
 
-    `callable`: it has a form; `passes`: one passes. `jaccard` and `edit`: likeness to the reference, 0 to 1.
-    `statements` are digests of its statements, by which those of a solution are found in it.
+    Likeness to the reference, 0 to 1: `jaccard` (MinHash) over triples of tokens, `edit` over tokens.
     """
 
     callable: bool
@@ -54,30 +56,28 @@ class Leak:
 
 
 def judge(pairs: Sequence[tuple[Task, str]], control: bool = False) -> list[Leak]:
-    """What each text is as the solution of its task, all of one benchmark; run in the sandbox.
-
-    `control`: as the benchmark judges its own solutions.
-    """
+    """What each text is as its task's solution (all of one benchmark; `control`: by the rule for its own)."""
     jobs, places = [], []
     for place, (task, text) in enumerate(pairs):
         rules = BENCHMARKS.get_or_fail(task.benchmark)
         for form in forms(task, text):
             job = (rules.control_job if control else rules.job)(task, form, "pkg-paper")
             if isinstance(job, Job):
-                jobs.append(replace(job, seconds=min(job.seconds or SECONDS, SECONDS)))
+                seconds = job.seconds if control else min(job.seconds or SECONDS, SECONDS)
+                jobs.append(replace(job, seconds=seconds))
                 places.append(place)
     outcomes = run_jobs(jobs, rules.limits(task) if jobs else None)
     passing = {place for place, o in zip(places, outcomes, strict=True) if o.status == "passed"}
+    seen = {*places}
     about = enumerate(pairs)
-    return [Leak(i in places, i in passing, *likeness(t, text), statements(text)) for i, (t, text) in about]
+    return [Leak(i in seen, i in passing, *likeness(t, text), statements(text)) for i, (t, text) in about]
 
 
+@lru_cache(maxsize=4096)
 def code(text: str) -> list[ast.stmt]:
     """The statements of a context; of one that is cut or holds prose, up to where it stops being Python."""
-    if whole := parsed(text):
-        return whole.body
     found: list[ast.stmt] = []
-    for source in [block.code for block in blocks(text)] or [text]:
+    for source in [text] if parsed(text) else [block.code for block in blocks(text)] or [text]:
         lines = source.splitlines()
         trees = (parsed("\n".join(lines[:end])) for end in range(len(lines), 0, -1))
         found += next((tree.body for tree in trees if tree), [])
@@ -86,45 +86,36 @@ def code(text: str) -> list[ast.stmt]:
 
 def forms(task: Task, text: str) -> list[str]:
     """The programs that a context could be as the task's solution."""
-    name, call, own, body = task.entry_point, _first_call(task), _reference(task), code(text)
+    name, own, body = task.entry_point, _reference(task), code(text)
+    if own is None:
+        return []
+    required = own.args.args[: len(own.args.args) - len(own.args.defaults)]
     if functions := [n for n in body if isinstance(n, ast.FunctionDef)]:
-        fitting = dict.fromkeys(f.name for f in functions if call is None or takes(f.args, call))
+        call = ast.Call(ast.Name(name), required, [])
+        fitting = dict.fromkeys(f.name for f in functions if takes(f.args, call))
         kept = [n for n in body if isinstance(n, _KEPT)]
         return [IMPORTS + _renamed(kept, {other: name, name: other}) for other in fitting]
-    if own is None or not any(isinstance(n, ast.Return) for top in body for n in ast.walk(top)):
+    if not any(isinstance(n, ast.Return) for top in body for n in ast.walk(top)):
         return []
-    names, called = _names(body)
-    parameters = [a.arg for a in own.args.args]
-    orders = permutations(names, len(parameters) if call is None else len(call.args))
+    calls = (n.func for top in body for n in ast.walk(top) if isinstance(n, ast.Call))
+    called = {f.id for f in calls if isinstance(f, ast.Name)}
     unknown = [n for n in called if not hasattr(builtins, n)]
-    recursive = {unknown[0]: name} if len(unknown) == 1 else {}
-    inside = textwrap.indent(_renamed(body, recursive), "    ")
-    return [
-        f"{IMPORTS}def {name}({', '.join(order)}):\n{inside}\n"
-        for order in (parameters, *islice(orders, ORDERS))
-    ]
+    inside = _renamed(body, {unknown[0]: name} if len(unknown) == 1 else {})  # taken for recursion
+    values = (n for n in _names(body) if n not in called)
+    orders = islice(permutations(values, len(required)), ORDERS)
+    heads = (f"def {name}({', '.join(order)}):\n" for order in ([a.arg for a in own.args.args], *orders))
+    return [f"{IMPORTS}{head}{textwrap.indent(inside, '    ')}\n" for head in heads]
 
 
-def _first_call(task: Task) -> ast.Call | None:
-    """The first call of the entry point in the tests; None where it stands in none."""
-    tree = parsed("\n".join(BENCHMARKS.get_or_fail(task.benchmark).tests(task, "standard")))
-    calls = [n for n in ast.walk(tree or ast.Module([])) if isinstance(n, ast.Call)]
-    named = [
-        c for c in calls if isinstance(c.func, ast.Name) and c.func.id in (task.entry_point, "candidate")
-    ]
-    return min(named, key=lambda c: (c.lineno, c.col_offset), default=None)
+def reference_renamed(task: Task) -> str:
+    """The benchmark's own solution under another name: the control, which must pass."""
+    program = BENCHMARKS.get_or_fail(task.benchmark).program(task, task.solution)
+    return _renamed(code(program), {task.entry_point: f"{task.entry_point}_retrieved"})
 
 
 def _reference(task: Task) -> ast.FunctionDef | None:
-    """The function of the benchmark's own solution."""
     body = code(BENCHMARKS.get_or_fail(task.benchmark).program(task, task.solution))
     return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == task.entry_point), None)
-
-
-def renamed_reference(task: Task) -> str:
-    """The benchmark's own solution under another name: the control, which must pass."""
-    body = code(BENCHMARKS.get_or_fail(task.benchmark).program(task, task.solution))
-    return _renamed(body, {task.entry_point: f"{task.entry_point}_retrieved"})
 
 
 def _renamed(body: Sequence[ast.stmt], names: dict[str, str]) -> str:
@@ -136,36 +127,16 @@ def _renamed(body: Sequence[ast.stmt], names: dict[str, str]) -> str:
     return ast.unparse(tree)
 
 
-def _names(body: Sequence[ast.stmt]) -> tuple[list[str], list[str]]:
-    """(values by how likely they come from outside: never bound, bound here, builtins; what is called)."""
-    nodes = [n for top in body for n in ast.walk(top)]
-    names = sorted((n for n in nodes if isinstance(n, ast.Name)), key=lambda n: (n.lineno, n.col_offset))
-    bound = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
-    calls = [n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-    called, values = list(dict.fromkeys(calls)), dict.fromkeys(n.id for n in names)
-    found = sorted(values.keys() - called, key=list(values).index)
-    return sorted(found, key=lambda n: (hasattr(builtins, n), n in bound)), called
-
-
-def _tokens(body: Sequence[ast.stmt]) -> list[str]:
-    """The words and signs of a body without its docstring, names numbered so that renaming hides no copy."""
-    body = body[1:] if _is_text(body[0]) else body
-    nodes = [n for top in body for n in ast.walk(top) if isinstance(n, ast.Name | ast.arg)]
-    nodes = sorted(nodes, key=lambda n: (n.lineno, n.col_offset))
-    names = dict.fromkeys(n.id if isinstance(n, ast.Name) else n.arg for n in nodes)
-    own = (n for n in names if not hasattr(builtins, n))
-    return re.findall(r"\w+|[^\w\s]", _renamed(body, {n: f"v{i}" for i, n in enumerate(own)}))
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _names(body: Sequence[ast.stmt]) -> list[str]:
+    """Its names: those that it never binds, in the order of the text; those that it does; builtins."""
+    nodes = [n for top in body for n in ast.walk(top) if isinstance(n, ast.Name)]
+    bound = {n.id for n in nodes if not isinstance(n.ctx, ast.Load)}
+    nodes.sort(key=lambda n: (hasattr(builtins, n.id), n.id in bound, n.lineno, n.col_offset))
+    return list(dict.fromkeys(n.id for n in nodes))
 
 
 def likeness(task: Task, text: str) -> tuple[float, float]:
-    """(MinHash estimate of Jaccard over triples of tokens, 1 - normalised token edit distance).
-
-    Of the function body that is most like the reference's, or of the statements without a function.
-    """
+    """(`jaccard`, `edit`) of the function body most like the reference's, or of statements without one."""
     from datasketch import MinHash
     from rapidfuzz.distance import Levenshtein
 
@@ -173,60 +144,64 @@ def likeness(task: Task, text: str) -> tuple[float, float]:
     if own is None or not body:
         return 0.0, 0.0
 
-    def hashed(tokens: list[str]) -> MinHash:
+    def tokens(body: list[ast.stmt]) -> list[str]:  # names numbered, so that renaming hides no copy
+        names = {name: f"v{i}" for i, name in enumerate(_names(body)) if not hasattr(builtins, name)}
+        return re.findall(r"\w+|[^\w\s]", _renamed(body[_is_text(body[0]) :], names))
+
+    def hashed(words: list[str]) -> MinHash:
         sketch = MinHash(num_perm=128, seed=1)
-        sketch.update_batch([" ".join(tokens[i : i + 3]).encode() for i in range(max(1, len(tokens) - 2))])
+        sketch.update_batch([" ".join(words[i : i + 3]).encode() for i in range(max(1, len(words) - 2))])
         return sketch
 
-    wanted = _tokens(own.body)
-    units = [_tokens(n.body) for n in body if isinstance(n, ast.FunctionDef)] or [_tokens(body)]
-    jaccard = max(hashed(wanted).jaccard(hashed(tokens)) for tokens in units)
+    wanted = tokens(own.body)
+    units = [tokens(n.body) for n in body if isinstance(n, ast.FunctionDef)] or [tokens(body)]
+    jaccard = max(hashed(wanted).jaccard(hashed(words)) for words in units)
     return round(float(jaccard), 3), round(
         max(Levenshtein.normalized_similarity(wanted, u) for u in units), 3
     )
 
 
-def statements(text: str) -> tuple[str, ...]:
-    """Digests of a text's statements as `ast.unparse` writes them, of compound ones their heads.
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
-    Names are kept; docstrings and the heads of functions, whose names must differ, are left out.
+
+def statements(text: str) -> tuple[str, ...]:
+    """Digests of statements as `ast.unparse` writes them, of compound ones their heads; names are kept.
+
+    Docstrings and heads of functions, whose names must differ, are left out.
     """
     nodes = (n for top in code(text) for n in ast.walk(top) if isinstance(n, ast.stmt))
-    found = [n for n in nodes if not _is_text(n) and not isinstance(n, ast.FunctionDef)]
-    heads = (ast.unparse(n).split("\n")[0] if hasattr(n, "body") else ast.unparse(n) for n in found)
-    return tuple(digest(head)[:8] for head in heads)
+    found = [ast.unparse(n) for n in nodes if not _is_text(n) and not isinstance(n, ast.FunctionDef)]
+    return tuple(digest(source.split("\n")[0])[:8] for source in found)
 
 
 class LeakFree:
-    """A column's best unit that does not leak, of the first UNITS; empty where all leak or none is left.
-
-    A diagnostic and no method: it looks at the tests. Of the published contexts those of the task are left.
-    """
+    """A column's best unit that does not leak, of the first UNITS; empty where there is none. No method."""
 
     def __init__(self, knowledge: Any, of: str) -> None:
         self.knowledge, self.of, self.column = knowledge, of, f"{of}, leak-free"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order."""
-        ranked = base(self.of, self.knowledge).ranked(tasks, UNITS)
-        chosen, left = {}, dict(enumerate(ranked))
+        chosen = {t.id: Context(t.id, self.column, "") for t in tasks}
+        left = list(zip(tasks, base(self.of, self.knowledge).ranked(tasks, UNITS), strict=True))
         while left:
-            heads = {i: next(units, None) for i, units in left.items()}
-            units = [(i, *unit) for i, unit in heads.items() if unit]
-            # Pruning may take from a unit what leaks, or leave alone what does: either is a leak.
-            leaks = judge([(tasks[i], text) for i, whole, c in units for text in (whole, c.text or "")])
-            free = [not (a.leaks or b.leaks) for a, b in zip(leaks[::2], leaks[1::2], strict=True)]
-            chosen |= {i: c for (i, _, c), is_free in zip(units, free, strict=True) if is_free}
-            left = {i: rest for i, rest in left.items() if heads[i] and i not in chosen}
-        empty = (Context(t.id, self.column, "") for t in tasks)
-        return [replace(chosen.get(i, c), column=self.column) for i, c in enumerate(empty)]
+            units = [(t, rest, *unit) for t, rest in left if (unit := next(rest, None))]
+            # Pruning may take from a unit what leaks, or leave what does: either is a leak.
+            leaks = judge([(t, text) for t, _, whole, c in units for text in (whole, c.text or "")])
+            left = []
+            for (task, rest, _, c), *pair in zip(units, leaks[::2], leaks[1::2], strict=True):
+                if any(leak.leaks for leak in pair):
+                    left.append((task, rest))
+                else:
+                    chosen[task.id] = replace(c, column=self.column)
+        return list(chosen.values())
 
 
 class Swapped:
-    """A column's contexts, each given to another task: what the mere presence of foreign code does.
+    """A column's contexts, each given to another task, over all tasks; who has none stays without.
 
-    By the digest of their texts the contexts move on as far as the commonest text is common, over all tasks
-    of the benchmark: no task gets its own text, and each context is used once. Who has none stays so.
+    In the order of their digests they move on by as many as the commonest text has: none meets its own.
     """
 
     def __init__(self, knowledge: Any, of: str) -> None:
@@ -240,7 +215,7 @@ class Swapped:
         step = max(map(texts.count, texts), default=0)
         if 2 * step > len(order):
             raise UserError(f"{step} of {len(order)} contexts of {self.of} are one text; none can be swapped")
-        pairs = zip(order, order[step:] + order[:step], strict=True)
-        given = {c.task_id: replace(other, task_id=c.task_id, defines_task=None) for c, other in pairs}
-        empty = (Context(t.id, self.column, "") for t in tasks)
-        return [replace(given.get(c.task_id, c), column=self.column) for c in empty]
+        others = dict(zip([c.task_id for c in order], order[step:] + order[:step], strict=True))
+        empty = Context("", self.column, "")
+        about = {"column": self.column, "defines_task": None}
+        return [replace(others.get(t.id, empty), task_id=t.id, **about) for t in tasks]
