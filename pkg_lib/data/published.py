@@ -44,12 +44,18 @@ def context_id(column: str, task: str) -> str:
 
 def contexts() -> Iterator[Document]:
     """Each task's top context in each column; an empty text where none is published: it is not measured."""
+    for column, task, texts in ranked():
+        yield Document(context_id(column, task), next(iter(texts), ""), unit="function")
+
+
+def ranked() -> Iterator[tuple[str, str, list[str]]]:
+    """(column, task, its contexts, best first)."""
     folder = paper_dir() / "contexts"
     for column, files in FILES.items():
         for (benchmark, first), name in zip(FIRST, files, strict=True):
             for row in read_records(folder / f"{name}.jsonl", TITLE, dict):
                 task = f"{benchmark}/{first + int(str(row['task_id']).rpartition('/')[2])}"
-                yield Document(context_id(column, task), next(iter(_texts(row)), ""), unit="function")
+                yield column, task, _texts(row)
 
 
 def union() -> Iterator[Document]:

@@ -6,24 +6,26 @@ Every stage resumes from its files; a stored verdict stands for the very same so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
 from pkg_lib.core.store import read_json, versions, write_json, write_jsonl
-from pkg_lib.core.types import BenchmarkMissing, Context, Outcome, Task, UserError, digest
+from pkg_lib.core.types import NOTHING, BenchmarkMissing, Context, Outcome, Task, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
-from pkg_lib.experiment.run import VERDICT, Run, by_task
+from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.columns import contexts_of
+from pkg_lib.retrieval.leakage import judge, reference_renamed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
@@ -65,6 +67,8 @@ class Preparer:
             self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
         if run.rules.selects:
             self._rerank()
+            for column in dict.fromkeys(contexts_of(c) for c in [*run.retrievers, *columns]):
+                self._judge_contexts(column)
         for name in run.rules.controls:
             self._judge(run.control_file(name), run.control_solutions(name), run.rules.control_job)
         self.fresh = False  # from here on what is stored is what was made now
@@ -177,6 +181,28 @@ class Preparer:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
         return about
+
+    def _judge_contexts(self, column: str) -> None:
+        """Runs the contexts as solutions; texts that are not stored are retrieved again, once."""
+        run, path = self.run, self.run.file("contexts", column, LEAKAGE)
+        control, contexts = column == "None", self._known(column)
+        known = {} if self.fresh else run.leakage(column)
+        marks = {c.task_id: c.sha256 for c in contexts if control or c.sha256 != NOTHING}
+        marks = {i: sha256 for i, sha256 in marks.items() if i not in known}
+        if any(c.text is None for c in contexts if c.task_id in marks) and not path.exists():
+            with suppress(UserError):
+                contexts = run.maker(column)(run.knowledge).retrieve(run.tasks)
+        texts = {
+            c.task_id: c.text for c in contexts if c.text is not None and marks.get(c.task_id) == c.sha256
+        }
+        tasks = [t for t in run.tasks if t.id in texts]
+        if tasks:
+            pairs = [(t, reference_renamed(t) if control else texts[t.id]) for t in tasks]
+            rows = by_task(path)
+            for task, leak in zip(tasks, judge(pairs, control), strict=True):
+                about = {"task_id": task.id, "sha256": run.verdict_mark(task, marks[task.id])}
+                rows[task.id] = asdict(leak) | about
+            self._write(path, rows)
 
     # Verdicts
 

@@ -1,6 +1,7 @@
 """One run of the study: model x benchmark x corpus, as it is stored. Reading makes and writes nothing.
 
     results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl             what was retrieved; COLUMN.meta.json: from what
+    results/contexts/BENCHMARK/CORPUS/COLUMN.leakage.jsonl     what each would be as the solution
     results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
     results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    extracted solution and verdict of each task
     results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  what was chosen, among which scores
@@ -52,10 +53,12 @@ from pkg_lib.retrieval.columns import (
     knowledge_of,
     variants,
 )
+from pkg_lib.retrieval.leakage import Leak
 
 VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
+LEAKAGE = ".leakage.jsonl"
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
@@ -210,6 +213,15 @@ class Run:
                 if corpora.corpus_digest(self.knowledge.documents) != retrieved_from:
                     return {}
         return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
+
+    def leakage(self, column: str) -> dict[str, Leak]:
+        """task id -> what its context is as the solution; of None the control, the reference renamed."""
+        rows = by_task(self.file("contexts", column, LEAKAGE), ("sha256", *Leak.__slots__))
+        if not self.tasks_absent:
+            tasks = {t.id: t for t in self.tasks}
+            marks = {c.task_id: self.verdict_mark(tasks[c.task_id], c.sha256) for c in self.contexts(column)}
+            rows = {i: row for i, row in rows.items() if row["sha256"] == marks.get(i)}
+        return {i: Leak(**{k: row[k] for k in Leak.__slots__}) for i, row in rows.items()}
 
     def unpublished(self, column: str, context: Context) -> bool:
         """Whether the authors published no context for the task, so that its prompt would be None's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -51,10 +51,10 @@ class Column:
         return {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
 
 
-def _built_in(name: str) -> Make:
-    """A class of retrievers.py, which is loaded when the column is asked for its contexts."""
-    module = "pkg_lib.retrieval.retrievers"
-    return lambda knowledge: getattr(import_module(module), name)(knowledge)
+def _built_in(name: str, module: str = "retrievers", **options: str) -> Make:
+    """A class of a module here, which is loaded when the column is asked for its contexts."""
+    module = f"pkg_lib.retrieval.{module}"
+    return lambda knowledge: getattr(import_module(module), name)(knowledge, **options)
 
 
 # column -> wordings of the prompt (generation/prompts.py) beside the paper's; without a context there is one
@@ -77,6 +77,11 @@ COLUMNS: Registry[Column] = Registry(
             Column(f"{of}, {wording}", of=of, wording=wording)
             for of, wordings in WORDINGS.items()
             for wording in wordings
+        ),
+        *(
+            Column(f"{of}, {how}", _built_in(name, "leakage", of=of), unit=unit, of=of)
+            for of, unit in (("Func-PKG", "function"), ("Block-PKG", "block"))
+            for how, name in (("swapped", "Swapped"), ("leak-free", "LeakFree"))
         ),
     ),
 )
@@ -130,6 +135,21 @@ class PublishedContexts:
                 f"corpus published has no {self.column} context for {absent[0]}; take humaneval or mbpp"
             )
         return [Context(i, self.column, self.texts[name], name) for i, name in names.items()]
+
+    def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
+        """For each task its first k published contexts as (text, context), best first."""
+        texts = {task: texts[:k] for column, task, texts in published.ranked() if column == self.column}
+        sources = {t.id: published.context_id(self.column, t.id) for t in tasks}
+        return [
+            iter([(x, Context(i, self.column, x, source)) for x in texts[i]]) for i, source in sources.items()
+        ]
+
+
+def base(column: str, knowledge: Any) -> Any:
+    """The retriever of a column over a corpus, whose documents say whether the authors retrieved them."""
+    if any(d.id.startswith(f"{corpora.PUBLISHED}/") for d in knowledge.documents[:1]):
+        return PublishedContexts(knowledge, column)
+    return COLUMNS[column].retriever(knowledge)
 
 
 def columns_of(corpus: str) -> dict[str, Make]:

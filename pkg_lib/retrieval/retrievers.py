@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 
@@ -164,6 +165,15 @@ class GraphNodes:
         queries = self.knowledge.embedder.encode([t.prompt for t in tasks])
         best = zip(tasks, queries, *self.nearest(queries), strict=True)
         return [self._context(task, query, *nodes, *cosines) for task, query, nodes, cosines in best]
+
+    def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
+        """For each task its k nearest units as (whole text, context), best first, pruned when asked for."""
+        queries = self.knowledge.embedder.encode([t.prompt for t in tasks])
+        best = zip(tasks, queries, *self.nearest(queries, k), strict=True)
+        return [map(self._unit, repeat(t), repeat(query), *found) for t, query, *found in best]
+
+    def _unit(self, task: Task, query: np.ndarray, node: int, score: float) -> tuple[str, Context]:
+        return self.knowledge.graph.payload(node), self._context(task, query, node, score)
 
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
         graph = self.knowledge.graph

@@ -1,0 +1,62 @@
+"""Does retrieval help where the context holds the solution? Tasks by what their context is (`Run.leakage`).
+
+correct    a form of the context passes the task's tests
+wrong      it has forms (a function that takes as many arguments as the reference), and none passes
+unrelated  it has none: no function, or one of another number of arguments
+none       nothing was retrieved
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, wilson
+from pkg_lib.core.types import NOTHING
+from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.leakage import statements
+
+STRATA = ("correct", "wrong", "unrelated", "none")
+
+
+def strata(run: Run, column: str) -> pd.Series:
+    """[task]: one of STRATA; <NA> where the context is not there or was not run."""
+    kinds = {c.task_id: "none" for c in run.contexts(column) if c.sha256 == NOTHING}
+    for i, leak in run.leakage(column).items():
+        kinds[i] = "correct" if leak.passes else "wrong" if leak.callable else "unrelated"
+    return pd.Series(kinds, dtype="string").reindex([t.id for t in run.tasks])
+
+
+def copies(run: Run, column: str) -> pd.Series:
+    """The row *copy*, boolean [task]: the context, renamed, is submitted; <NA> without one."""
+    of = strata(run, column)
+    return (of == "correct").astype("boolean").mask(of.isna() | (of == "none"))
+
+
+def copy_rates(run: Run, column: str) -> pd.Series:
+    """[task]: the share of the solution's statements that stand in the context; <NA> without either."""
+    leaks = run.leakage(column)
+    pairs = {i: (statements(s), leaks[i].statements) for i, s in run.solutions(column).items() if i in leaks}
+    rates = {i: sum(s in known for s in own) / len(own) for i, (own, known) in pairs.items() if own}
+    return pd.Series(rates, dtype="Float64").reindex([t.id for t in run.tasks])
+
+
+def strata_table(run: Run, column: str, of: str = "", baseline: str = BASELINE) -> pd.DataFrame:
+    """Stratum x (passed of both with Wilson's intervals; `compare` of the column with the baseline).
+
+    On tasks that both have; "all" first. The strata are those of the contexts of the column `of`, else of its
+    own. Counts and fractions. ControlError unless the reference, renamed, passes every task.
+    """
+    control = run.leakage("None")
+    if wrong := [t.id for t in run.tasks if t.id not in control or not control[t.id].passes]:
+        raise ControlError(
+            f"a copy of the canonical solution fails or was not run on {len(wrong)} of "
+            f"{len(run.tasks)} tasks (first: {wrong[0]}); prepare the run, or mend the leak test"
+        )
+    verdicts, kinds = run.verdicts([baseline, column]).dropna(), strata(run, of or column)
+    parts = {kind: verdicts[kinds.reindex(verdicts.index).eq(kind).fillna(False)] for kind in STRATA}
+    rows = {}
+    for kind, part in {"all": verdicts, **parts}.items():
+        counts = {name: pass_at_1(part[name]).passed for name in part}
+        bounds = {f"{name} interval": wilson(count, len(part)) for name, count in counts.items()}
+        rows[kind] = counts | bounds | compare(part, baseline).loc[column].to_dict()
+    return pd.DataFrame.from_dict(rows, orient="index").drop(columns="p_holm")
