@@ -18,6 +18,7 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+from pkg_lib.experiment.evidence import prepare_evidence
 from pkg_lib.experiment.run import VERDICT, Run, by_task
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
@@ -65,6 +66,7 @@ class Preparer:
             self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
         if run.rules.selects:
             self._rerank()
+            prepare_evidence(run, dict.fromkeys([*run.retrievers, *columns]))
         for name in run.rules.controls:
             self._judge(run.control_file(name), run.control_solutions(name), run.rules.control_job)
         self.fresh = False  # from here on what is stored is what was made now
