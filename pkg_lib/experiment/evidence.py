@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from pkg_lib.core.store import write_jsonl
-from pkg_lib.core.types import Task, digest
+from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, Benchmark, without_copies
 from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.execution.sandbox import Job, run_jobs
@@ -29,7 +30,7 @@ from pkg_lib.retrieval.embed import Embedder
 WRONG = "Wrong code!"  # what the authors' reranker embeds of a program that does not run
 SHOWN, UNSHOWN = ".shown.jsonl", ".unshown.jsonl"
 
-SECONDS = 3.0  # of a process that looks at a solution
+SECONDS = 1.0  # of a process that looks at a solution: what a prompt shows is small
 SAID = "ValueError: behaves as "
 BEHAVIOUR = """\
 import hashlib as _hashlib
@@ -49,7 +50,7 @@ Solutions = Mapping[str, Mapping[str, str]]  # column -> task id -> solution
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Of a solution: `passed` of the `shown` examples, `behaviour` on generated inputs ("": unknown), and
-    what Equation 11 asks: parses, runs, cosine to the prompt; `bare`: the cosine without its docstring."""
+    what Equation 11 asks; `bare`: cosine without docstring. Cosines are None where not encoded."""
 
     task_id: str
     sha256: str
@@ -58,8 +59,8 @@ class Evidence:
     behaviour: str
     parses: bool
     runs: bool
-    cosine: float
-    bare: float
+    cosine: float | None
+    bare: float | None
 
 
 @cache
@@ -87,35 +88,60 @@ def _mark(jobs: Sequence[Job]) -> str:
 def gather(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[str, Path]) -> None:
     """Writes the evidence that the files lack; stored rows on the very same solutions and examples stay."""
     known = {c: read_evidence(rules, asked, of, files[c]) for c, of in solutions.items()}
-    lacking = {c: of for c, of in solutions.items() if known[c].keys() != of.keys()}
-    pairs = sorted({(i, s) for c, of in lacking.items() for i, s in of.items() if i not in known[c]})
-    made = dict(zip(pairs, _looked_at(rules, asked, pairs), strict=True))
-    for c, of in lacking.items():
-        rows = {i: known[c].get(i) or made[i, s] for i, s in of.items()}
-        write_jsonl(
-            files[c], (by_task(files[c]) | {i: asdict(row) for i, row in rows.items() if row}).values()
-        )
+    pairs = sorted({(i, s) for c, of in solutions.items() for i, s in of.items() if i not in known[c]})
+    made = dict(zip(pairs, _looked_at([looking_jobs(rules, *asked[i], s) for i, s in pairs]), strict=True))
+    for c, of in solutions.items():
+        new = {i: made[i, s] for i, s in of.items() if (i, s) in made and i not in known[c]}
+        _store(files[c], {i: e | {"task_id": i} for i, e in new.items() if e})
 
 
-def _looked_at(rules: Benchmark, asked: Asked, pairs: list[tuple[str, str]]) -> Iterator[Evidence | None]:
-    """The evidence of each (task id, solution); None where the sandbox had a fault."""
-    if not pairs:
-        return
-    jobs = [looking_jobs(rules, *asked[i], s) for i, s in pairs]
-    with tqdm(total=sum(map(len, jobs)), desc="looking at solutions", disable=len(jobs) < 20) as bar:
-        ran = run_jobs([job for of in jobs for job in of], progress=lambda _: bar.update())
-        outcomes = [[next(ran) for _ in of] for of in jobs]
-    programs = [_program(rules, *asked[i], s) for i, s in pairs]
-    runs = [alone.status == "passed" for alone, *_ in outcomes]
-    bare = [_bare(p, asked[i][1]) if r else WRONG for (i, _), p, r in zip(pairs, programs, runs, strict=True)]
-    texts = [(asked[i][0], s, b) for (i, s), b in zip(pairs, bare, strict=True)]
-    vectors = Embedder().encode([text for of in texts for text in of]).reshape(len(pairs), 3, -1)
-    cosines = (vectors[:, 1:] @ vectors[:, 0, :, None])[..., 0].round(6).tolist()
-    for n, (_, behaved, *shown) in enumerate(outcomes):
-        passed, said = [o.status == "passed" for o in shown], behaved.detail.partition(SAID)[2][:16]
-        about = (sum(passed), len(shown), said, is_python(programs[n]), runs[n], *cosines[n])
-        fault = any(o.status == "not_measured" for o in outcomes[n])
-        yield None if fault else Evidence(pairs[n][0], _mark(jobs[n]), *about)
+def encode(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[str, Path]) -> None:
+    """Adds the cosines of stored evidence: of each solution, as it is and as the authors' reranker sees it."""
+    embedder = Embedder()
+    for c, of in solutions.items():
+        known = read_evidence(rules, asked, of, files[c])
+        rows = {i: e for i, e in known.items() if e.bare is None}
+        bare = [
+            _bare(_program(rules, *asked[i], of[i]), asked[i][1]) if e.runs else WRONG
+            for i, e in rows.items()
+        ]
+        texts = [text for i, b in zip(rows, bare, strict=True) for text in (asked[i][0], of[i], b)]
+        vectors = embedder.encode(texts).reshape(len(rows), 3, -1 if rows else 0).astype(float)
+        cosines = (vectors[:, 1:] @ vectors[:, 0, :, None])[..., 0].round(6).tolist()
+        pairs = zip(rows.values(), cosines, strict=True)
+        _store(files[c], {e.task_id: asdict(replace(e, cosine=x, bare=y)) for e, (x, y) in pairs})
+
+
+def _store(file: Path, rows: dict[str, dict[str, Any]]) -> None:
+    """Adds rows to a file by their tasks."""
+    if rows:
+        write_jsonl(file, (by_task(file) | rows).values())
+
+
+def _looked_at(jobs: list[tuple[Job, ...]]) -> Iterator[dict[str, Any] | None]:
+    """What the `looking_jobs` of each solution say; None where the sandbox had a fault."""
+    wholes = list(_run([_in_one(of) for of in jobs], "all examples at once"))
+    # Most pass all of it; only the others are looked at one by one.
+    fine = [o.status == "passed" or o.detail.startswith(SAID) for o in wholes]
+    singly = _run([job for of, well in zip(jobs, fine, strict=True) if not well for job in of], "one by one")
+    for of, whole, well in zip(jobs, wholes, fine, strict=True):
+        look = [whole] if well else [next(singly) for _ in of]
+        about = {"sha256": _mark(of), "parses": is_python(of[0].solution), "cosine": None, "bare": None}
+        about |= {"shown": len(of) - 2, "behaviour": look[not well].detail.partition(SAID)[2][:16]}
+        about["passed"] = len(of) - 2 if well else sum(o.status == "passed" for o in look[2:])
+        about["runs"] = well or look[0].status == "passed"
+        yield None if any(o.status == "not_measured" for o in look) else about
+
+
+def _in_one(jobs: Sequence[Job]) -> Job:
+    """All examples and then the generated inputs in one process."""
+    _, behaviour, *examples = jobs
+    return replace(jobs[0], tests=("\n".join(test for job in (*examples, behaviour) for test in job.tests),))
+
+
+def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
+    with tqdm(total=len(jobs), desc=what, disable=len(jobs) < 20) as bar:
+        yield from run_jobs(jobs, progress=lambda _: bar.update())
 
 
 def _bare(program: str, name: str) -> str:
@@ -169,34 +195,38 @@ def read_unshown(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:
     return {i: r["passed"] for i, r in rows.items() if jobs is None or marks.get(i) == r["sha256"]}
 
 
-def prepare_evidence(run: Run, columns: Iterable[str]) -> None:
-    """Gathers the evidence of a run's columns, and judges by unshown tests."""
-    solutions = {c: run.solutions(c) for c in columns}
-    gather(run.rules, _asked(run), solutions, {c: run.file("evaluations", c, SHOWN) for c in solutions})
+def prepare_evidence(
+    rules: Benchmark,
+    tasks: Sequence[Task],
+    solutions: Solutions,
+    passed: Mapping[str, pd.Series],
+    files: Mapping[str, Path],
+) -> None:
+    """Gathers the evidence of columns and judges by unshown tests, beside the `files` of their verdicts."""
+    gather(rules, asked_of(tasks), solutions, {c: f.with_suffix(SHOWN) for c, f in files.items()})
     for c, of in solutions.items():
-        if (jobs := unshown_jobs(run.rules, run.tasks, of)) is not None:
-            passed = {
-                i: o.status == "passed" for i, o in run.outcomes(c).items() if o.status != "not_measured"
-            }
-            judge_unshown(jobs, passed, run.file("evaluations", c, UNSHOWN))
+        if (jobs := unshown_jobs(rules, tasks, of)) is not None:
+            judge_unshown(jobs, passed[c].dropna().to_dict(), files[c].with_suffix(UNSHOWN))
 
 
 def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Evidence]]:
     """column -> task id -> stored evidence; computes nothing."""
-    files = {c: run.file("evaluations", c, SHOWN) for c in columns}
-    return {c: read_evidence(run.rules, _asked(run), run.solutions(c), file) for c, file in files.items()}
+    files = {c: run.file("evaluations", c).with_suffix(SHOWN) for c in columns}
+    return {
+        c: read_evidence(run.rules, asked_of(run.tasks), run.solutions(c), file) for c, file in files.items()
+    }
 
 
 def unshown_verdicts(run: Run, columns: list[str]) -> pd.DataFrame:
     """Boolean [task, column] by the tests that no prompt shows; by all tests where prompts show none."""
     frame = run.verdicts(columns)
     for c in columns:
-        file = run.file("evaluations", c, UNSHOWN)
+        file = run.file("evaluations", c).with_suffix(UNSHOWN)
         jobs = None if run.tasks_absent else unshown_jobs(run.rules, run.tasks, run.solutions(c))
         if jobs is not None or (run.tasks_absent and file.exists()):
             frame[c] = pd.Series(read_unshown(jobs, file), dtype="boolean").reindex(frame.index)
     return frame
 
 
-def _asked(run: Run) -> Asked:
-    return {t.id: (t.prompt, t.entry_point) for t in run.tasks}
+def asked_of(tasks: Iterable[Task]) -> Asked:
+    return {t.id: (t.prompt, t.entry_point) for t in tasks}
