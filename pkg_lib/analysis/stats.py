@@ -64,6 +64,17 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
     return 1.0 if n - c < k else 1.0 - float(np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
+def pass_at_k_of(draws: pd.DataFrame, k: int) -> Difference | None:
+    """pass@k of verdicts [task, draw], percentile bootstrap over the tasks with at least k; None of none."""
+    counts = pd.DataFrame({"n": draws.notna().sum(axis=1), "c": draws.fillna(False).sum(axis=1)})
+    rates = [pass_at_k(int(n), int(c), k) for n, c in counts.itertuples(index=False)]
+    values, counts = np.unique([r for r in rates if r is not None], return_counts=True)
+    if not len(values):
+        return None
+    mean = float(values @ counts / counts.sum())
+    return Difference(int(counts.sum()), mean, *bootstrap_of_steps(values, counts))
+
+
 def pass_at_1(verdicts: pd.Series) -> Rate:
     """pass@1 of one greedy sample a task; <NA> is counted in `total` alone."""
     known = verdicts.dropna().astype(bool)

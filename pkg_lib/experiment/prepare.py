@@ -19,7 +19,8 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
-from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task
+from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
+from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, verdict_series
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
@@ -69,6 +70,12 @@ class Preparer:
             self._rerank()
             for column in dict.fromkeys(contexts_of(c) for c in [*run.retrievers, *columns]):
                 self._judge_contexts(column)
+            asked = {c: run.file("evaluations", c) for c in [*run.retrievers, *columns]}
+            solutions = {c: run.solutions(c) for c in asked}
+            passed = {c: verdict_series(run.outcomes(c)) for c in asked}
+            prepare_evidence(run.rules, run.tasks, solutions, passed, asked)
+            shown = {c: file.with_suffix(SHOWN) for c, file in asked.items()}
+            encode(run.rules, asked_of(run.tasks), solutions, shown)
         for name in run.rules.controls:
             self._judge(run.control_file(name), run.control_solutions(name), run.rules.control_job)
         self.fresh = False  # from here on what is stored is what was made now

@@ -22,6 +22,14 @@ from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
+from pkg_lib.experiment.evidence import (
+    SHOWN,
+    UNSHOWN,
+    Evidence,
+    prepare_evidence,
+    read_evidence,
+    read_unshown,
+)
 from pkg_lib.experiment.run import ideal
 from pkg_lib.papers.pkg.pass_tables import published
 
@@ -31,6 +39,7 @@ ABSENT = Outcome("not_measured", detail="no completion for this task")
 CANDIDATES = ("None", "BM25", "Dense", "Func-PKG", "Block-PKG")
 CLOSED = (*CANDIDATES, "Reranked", ORACLE)
 FILES = ("no_rag", "bm25", "voyage_emb", "voyage_func", "voyage_block", "reranked")  # the authors', of CLOSED
+VERDICTS = {"passed": True, "failed": False}
 Progress = Callable[[str, int], None]
 
 
@@ -99,13 +108,15 @@ def replay(
         raise unknown("protocol", protocol, PROTOCOLS)
     paths, problems = find_samples(folder)
     tasks = {name: load_benchmark(name) for name in sorted({p.parent.name for p in paths})}
-    frames = []
+    frames: list[pd.DataFrame] = []
     for path in paths:
         samples, wrong = read_samples(path, tasks[path.parent.name])
         target = results / path.parent.name / path.name
         report = partial(progress, f"{path.parent.name}/{path.stem}")
         frames.append(_evaluated(target, samples, tasks[path.parent.name], protocol, report))
         problems += wrong
+        if path.stem not in SELECTED:
+            _look(target, samples, frames[-1], tasks[path.parent.name])
     outcomes = pd.concat(frames, ignore_index=True)
     known = outcomes[outcomes.published.notna() & (outcomes.status != "not_measured")]
     disagreements = known[(known.status == "passed") != known.published.astype(bool)]
@@ -141,9 +152,32 @@ def _evaluated(
     return pd.DataFrame([{"sample": 0} | r for r in read_rows(target)]).astype({"published": object})
 
 
+def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list[Task]) -> None:
+    """Writes the evidence on the first samples, beside their verdicts; without an embedder's cosines."""
+    first = samples[samples["sample"] == 0].dropna(subset="completion").set_index("task_id")["completion"]
+    verdicts = judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
+    rules, file = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
+    prepare_evidence(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
+
+
+def looked_at(
+    results: Path, name: str, benchmark: str
+) -> tuple[dict[str, dict[str, Evidence]], pd.DataFrame]:
+    """(column -> task id -> evidence, verdicts [task, column] by unshown tests) of one replayed directory."""
+    verdicts = verdict_frame(replayed(results, name, benchmark))[list(CANDIDATES)]
+    evidence, asked = {}, dict.fromkeys(verdicts.index, ("", ""))
+    for column, stem in zip(CANDIDATES, FILES, strict=False):
+        file = results / "replay" / name / benchmark / "shown" / f"{stem}.jsonl"
+        evidence[column] = read_evidence(BENCHMARKS[benchmark], asked, {}, file.with_suffix(SHOWN))
+        if file.with_suffix(UNSHOWN).exists():
+            by_unshown = pd.Series(read_unshown(None, file.with_suffix(UNSHOWN)), dtype="boolean")
+            verdicts[column] = by_unshown.reindex(verdicts.index)
+    return evidence, verdicts
+
+
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
     """One row a benchmark and method: tasks, samples by verdict, pass@k in percent; Ideal of all methods."""
-    here = outcomes["status"].map({"passed": True, "failed": False}).astype("boolean")
+    here = outcomes["status"].map(VERDICTS).astype("boolean")
     frame = outcomes.assign(here=here, published=outcomes["published"].astype("boolean"))
     rows = [_counts(str(b), str(m), group) for (b, m), group in frame.groupby(["benchmark", "method"])]
     for benchmark, group in frame[~frame["method"].isin(SELECTED)].groupby("benchmark"):
@@ -197,8 +231,7 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
 def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
     """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
-    verdict = {"passed": True, "failed": False}
-    passed = {c: {t: verdict.get(o.status) for t, o in rows.items()} for c, rows in outcomes.items()}
+    passed = {c: {t: VERDICTS.get(o.status) for t, o in rows.items()} for c, rows in outcomes.items()}
     frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=CLOSED).astype("boolean")
     frame[ORACLE] = ideal(frame[list(CANDIDATES)])
     return frame

@@ -1,0 +1,87 @@
+"""Choices among the solutions of several columns. A choice sees what is known without any hidden test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from pkg_lib.analysis.stats import BASELINE, ORACLE, RESAMPLES, Difference
+from pkg_lib.experiment.evidence import Evidence
+from pkg_lib.experiment.prepare import rerank
+from pkg_lib.experiment.run import ideal
+
+Candidates = Mapping[str, Evidence]  # column -> what is known of its solution of one task
+
+
+def visible(of: Candidates) -> str:
+    """Most of the prompt's examples passed; ties to None, then to the earlier column."""
+    return max(of, key=lambda c: (of[c].passed, c == BASELINE))
+
+
+def visible_then_agreement(of: Candidates) -> str:
+    """As `visible`; ties to what most candidates do on generated inputs, then to None."""
+    return max(of, key=lambda c: (of[c].passed, _agreeing(of)[c], c == BASELINE))
+
+
+def codet(of: Candidates) -> str:
+    """CodeT (Chen et al., 2022): candidates of one behaviour x examples passed; ties as in `visible`."""
+    agreeing = _agreeing(of)
+    return max(of, key=lambda c: (agreeing[c] * (of[c].passed or not of[c].shown), c == BASELINE))
+
+
+def _agreeing(of: Candidates) -> dict[str, int]:
+    """How many candidates behave as each does; what could not be seen agrees with itself alone."""
+    counts = Counter(e.behaviour for e in of.values())
+    return {c: counts[e.behaviour] if e.behaviour else 1 for c, e in of.items()}
+
+
+def equation_11(of: Candidates) -> str:
+    return rerank({c: {"parses": e.parses, "runs": e.runs, "cosine": e.cosine} for c, e in of.items()})
+
+
+def without_docstrings(of: Candidates) -> str:
+    """The authors' code: the nearest to the query without its docstring."""
+    return max(of, key=lambda c: of[c].bare or 0.0)
+
+
+BY_LIKENESS = {"Equation 11": equation_11, "Authors' reranker": without_docstrings}
+BY_EXAMPLES = {"Visible": visible, "Visible, then agreement": visible_then_agreement, "CodeT": codet}
+CHOICES = BY_LIKENESS | BY_EXAMPLES
+
+
+def chosen(evidence: Mapping[str, Mapping[str, Evidence]], choice: str) -> pd.Series:
+    """The column that a choice takes for each task, of those tasks of which every column has evidence."""
+    tasks = [i for i in next(iter(evidence.values())) if all(i in of for of in evidence.values())]
+    return pd.Series(
+        {i: CHOICES[choice]({c: of[i] for c, of in evidence.items()}) for i in tasks}, dtype=object
+    )
+
+
+def chosen_verdicts(evidence: Mapping[str, Mapping[str, Evidence]], verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Boolean [task, choice], the candidates' Ideal last; <NA> where a candidate is not measured."""
+    frame, encoded = (
+        verdicts[list(evidence)],
+        all(e.bare is not None for of in evidence.values() for e in of.values()),
+    )
+    known, chosen_by = frame.dropna(), {}
+    for name in CHOICES if encoded else BY_EXAMPLES:
+        values = {i: known.at[i, c] for i, c in chosen(evidence, name).items() if i in known.index}
+        chosen_by[name] = pd.Series(values, dtype="boolean").reindex(frame.index)
+    return pd.DataFrame(chosen_by | {ORACLE: ideal(frame)})
+
+
+def gap_closed(choice: pd.Series, candidates: pd.DataFrame) -> Difference | None:
+    """The share of the way from the best column to Ideal that a choice goes, on tasks that all have.
+
+    Percentile bootstrap over tasks, the best column found anew in each; None where there is no way to go.
+    """
+    frame = candidates.assign(choice=choice, ideal=ideal(candidates)).dropna().astype(float)
+    draws = np.random.default_rng(0).multinomial(len(frame), np.full(len(frame), 1 / len(frame)), RESAMPLES)
+    sums = np.vstack([np.ones(len(frame)), draws]) @ frame.to_numpy()
+    best = sums[:, :-2].max(axis=1)
+    way = sums[:, -1] - best
+    shares = (sums[:, -2] - best)[way > 0] / way[way > 0]
+    return Difference(len(frame), shares[0], *np.quantile(shares, [0.025, 0.975])) if way[0] > 0 else None

@@ -1,0 +1,214 @@
+"""What a choice among solutions may know: the prompt's own examples, and nothing of a test that it hides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from fakes import WordEmbedder
+
+from pkg_lib.analysis.choices import BY_EXAMPLES, CHOICES, chosen, chosen_verdicts, gap_closed
+from pkg_lib.analysis.stats import pass_at_k_of
+from pkg_lib.core.types import Task
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.data.examples import like_inputs, shown_examples
+from pkg_lib.data.mbpp import SEPARATOR
+from pkg_lib.experiment import evidence
+from pkg_lib.experiment.evidence import (
+    Evidence,
+    asked_of,
+    evidence_of,
+    gather,
+    judge_unshown,
+    looking_jobs,
+    read_evidence,
+    read_unshown,
+    unshown_jobs,
+)
+from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.study import MODEL
+
+HIDDEN = "assert inc(41) == 42"
+INC = Task(
+    "MBPP/1",
+    "mbpp",
+    "Add one.\nTest: assert inc(1) == 2",
+    "inc",
+    SEPARATOR.join(["", "assert inc(1) == 2 ", HIDDEN]),
+    "",
+)
+RIGHT, LUCKY, LATE, LOOPS = (
+    "def inc(x): return x + 1",
+    "def inc(x): return 2",
+    "def inc(x): return 42 if x > 40 else 0",
+    "def inc(x):\n    while True: pass",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "examples"),
+    [
+        (">>> f('a)', [1])\n    {'b': 2}\n", ["assert f('a)', [1]) == {'b': 2}"]),
+        ("f(1) == 2, f(2) => true. f(3) should return -1.5.", ["f(1) == 2", "f(2) == True", "f(3) == -1.5"]),
+        ("f([1,\n 2]) ➞ (1, 'x') # why", ["f([1,\n 2]) == (1, 'x')"]),
+        (">>> f(1)\n2\n>>> f(1)\n3", ["f(1) == 2"]),  # each call once
+        ("f(1)\n2; f(x) == 3; g(1) == 2; f(1) raises; f(2) == y", []),
+        ("Test: assert set(f(1)) == set((2,))\nassert f(2)==3", ["set(f(1)) == set((2,))", "f(2)==3"]),
+    ],
+)
+def test_examples_are_read_from_a_prompt(text, examples):
+    prompt = f'def f(a):\n    """{text}\n    """\n'
+    assert [e.removeprefix("assert ") for e in shown_examples(prompt, "f")] == [
+        e.removeprefix("assert ") for e in examples
+    ]
+
+
+def test_what_is_read_of_humaneval_stands_in_its_prompts():
+    tasks = load_benchmark("humaneval")
+    shown = {t.id: shown_examples(t.prompt, t.entry_point) for t in tasks}
+    assert sum(map(len, shown.values())) == 404 and sum(map(bool, shown.values())) == 140
+    for task in tasks:
+        words = "".join(task.prompt.replace("\\\\", "\\").split()).lower()
+        for example in shown[task.id]:
+            call, _, value = example.removeprefix("assert ").rpartition(" == ")
+            assert all("".join(part.split()).lower() in words for part in (call, value))
+
+
+def hidden_changed(tasks: list[Task]) -> list[Task]:
+    return [replace(t, test="raise SystemExit", solution="raise SystemExit") for t in tasks]
+
+
+def test_no_hidden_test_reaches_a_choice(committed):
+    """Every test and reference solution is another: the evidence stays, and so does each choice."""
+    run = Run(MODEL, corpus="textbook+stdlib")
+    before = evidence_of(run, run.retrievers)
+    choices = {name: chosen(before, name) for name in CHOICES}
+    assert all(len(of) == 164 for of in before.values())
+    run.tasks = hidden_changed(run.tasks)
+    after = evidence_of(run, run.retrievers)
+    assert after == before and all(chosen(after, name).equals(choices[name]) for name in CHOICES)
+    run.tasks = [replace(t, prompt=t.prompt.replace(">>>", "...")) for t in run.tasks]
+    assert len(evidence_of(run, ["None"])["None"]) < 164  # the prompt does reach it
+
+
+def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
+    """Of what is given to the sandbox: nothing that the prompt does not show."""
+    monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
+    texts = []
+    real = evidence.run_jobs
+    monkeypatch.setattr(evidence, "run_jobs", lambda jobs, **how: real(texts.extend(jobs) or jobs, **how))
+    rows = {}
+    for name, tasks in (("told", [INC]), ("changed", hidden_changed([INC]))):
+        file = tmp_path / f"{name}.jsonl"
+        gather(BENCHMARKS["mbpp"], asked_of(tasks), {"": {INC.id: RIGHT + "\n" + HIDDEN}}, {"": file})
+        rows[name] = file.read_text()
+    assert rows["told"] == rows["changed"]
+    assert {job.tests for job in texts if "assert" in "".join(job.tests)} == {("assert inc(1) == 2",)}
+    humaneval = load_benchmark("humaneval")
+    jobs = [
+        (t, looking_jobs(BENCHMARKS["humaneval"], t.prompt, t.entry_point, "    pass")) for t in humaneval
+    ]
+    for task, of in jobs:
+        shown = {(e,) for e in shown_examples(task.prompt, task.entry_point)}
+        assert {job.tests for job in of[2:]} == shown and not any("check(" in "".join(j.tests) for j in of)
+
+
+def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
+    rules, asked, file = BENCHMARKS["mbpp"], asked_of([INC]), tmp_path / "none.shown.jsonl"
+    found = {}
+    for text in (RIGHT, LATE, LOOPS, "def inc(x) return", RIGHT + "\nassert inc(1) == 2\nassert inc(0) == 2"):
+        gather(rules, asked, {"None": {INC.id: text}}, {"None": file})
+        found[text] = read_evidence(rules, asked, {INC.id: text}, file)[INC.id]
+    right, late, loops, broken, own = found.values()
+    assert (right.passed, right.shown, right.parses, right.runs) == (1, 1, True, True)
+    assert late.passed == 0 and late.behaviour not in ("", right.behaviour)
+    assert (loops.passed, loops.behaviour, loops.runs) == (0, "", True)
+    assert (broken.parses, broken.runs) == (False, False) and not own.runs
+    assert read_evidence(rules, asked, {INC.id: RIGHT}, file) == {}  # it was on the last text
+    monkeypatch.setattr(evidence, "run_jobs", lambda *_, **__: pytest.fail("executed"))
+    gather(rules, asked, {"None": {INC.id: [*found][-1]}}, {"None": file})
+
+
+def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():
+    program = looking_jobs(BENCHMARKS["mbpp"], INC.prompt, "inc", LATE + "\nassert inc(1) == 2")[0].solution
+    assert "assert" not in program
+
+
+def test_unshown_tests_decide_where_a_prompt_shows_tests(tmp_path):
+    rules, file, passed = BENCHMARKS["mbpp"], tmp_path / "x", {"MBPP/1": False}
+    for text, verdict in ((LUCKY, False), (LATE, True)):
+        jobs = unshown_jobs(rules, [INC], {INC.id: text})
+        assert jobs[INC.id].tests == (HIDDEN,) and read_unshown(jobs, file) == {}
+        judge_unshown(jobs, passed, file)
+        assert read_unshown(jobs, file) == read_unshown(None, file) == {INC.id: verdict}
+    all_shown = replace(INC, prompt=f"{INC.prompt}\n{HIDDEN}")
+    assert unshown_jobs(rules, [all_shown], {INC.id: RIGHT}) == {}
+    assert unshown_jobs(rules, [replace(INC, prompt="Add one.")], {INC.id: RIGHT}) is None
+
+
+def test_generated_inputs_are_seeded_and_of_the_same_types():
+    examples = ("assert f([1, 'ab'], {'k': True}) == 1", "assert f((2.5,), None) == f(x)")
+    inputs = like_inputs(examples, "f", "seed")
+    assert inputs == like_inputs(examples, "f", "seed") != like_inputs(examples, "f", "other")
+    assert {tuple(type(v) for v in args) for args in inputs} == {(list, dict), (tuple, type(None))}
+    assert like_inputs(["assert f(x) == 1"], "f", "seed") == []
+
+
+def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Evidence:
+    return Evidence("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
+
+
+def choice(**of: Evidence) -> dict[str, str]:
+    return {name: choose(of) for name, choose in CHOICES.items()}
+
+
+def test_choices_and_their_ties():
+    tied = choice(A=known(1), None_=known(1), B=known(0))
+    assert {tied[n] for n in BY_EXAMPLES} == {"A"}
+    of = {"A": known(1), "None": known(1), "B": known(2, "x"), "C": known(2, "y"), "D": known(2, "y")}
+    assert [choose(of) for choose in BY_EXAMPLES.values()] == ["B", "C", "C"]
+    del of["B"], of["C"], of["D"]
+    assert {choose(of) for choose in BY_EXAMPLES.values()} == {"None"}
+    near = choice(A=known(2, cosine=0.9, runs=False), B=known(0, cosine=0.5), C=known(0, cosine=0.1))
+    assert (near["Equation 11"], near["Authors' reranker"]) == ("B", "C")
+
+
+def test_codet_may_prefer_many_that_agree_to_one_that_passes_more():
+    of = {"A": known(2, "x"), "B": known(1, "y"), "C": known(1, "y"), "D": known(1, "y")}
+    assert CHOICES["CodeT"](of) == "B" and CHOICES["Visible, then agreement"](of) == "A"
+
+
+def test_a_choice_is_not_measured_where_a_candidate_is_not():
+    of = {c: {i: known(c == "B") for i in "1234"} for c in ("None", "B")}
+    del of["B"]["4"]
+    verdicts = pd.DataFrame(
+        {"None": [False, True, True, True], "B": [True, False, None, True]}, list("1234"), "boolean"
+    )
+    frame = chosen_verdicts(of, verdicts)
+    assert (
+        frame["Visible"].fillna("-").tolist()
+        if False
+        else frame["Visible"].isna().tolist() == [False, False, True, True]
+    )
+    assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal"][:2].all()
+
+
+def test_the_gap_is_measured_from_the_best_column_to_ideal():
+    verdicts = pd.DataFrame({"None": [1, 1, 0, 0, 0], "B": [0, 0, 1, 1, 0]}, dtype="boolean")
+    half = pd.Series([1, 1, 1, 0, 0], dtype="boolean")
+    closed = gap_closed(half, verdicts)
+    assert (closed.n, closed.value) == (5, 0.5) and closed.low < 0.5 <= closed.high
+    assert gap_closed(half, verdicts[["None"]]) is None
+
+
+def test_pass_at_k_of_draws_is_the_unbiased_estimate_over_tasks():
+    draws = pd.DataFrame({1: [1, 0, 0], 2: [0, 0, None], 3: [1, 0, None]}, dtype="boolean")
+    two = pass_at_k_of(draws, 2)
+    assert (two.n, two.value) == (2, 0.5) and (two.low, two.high) == (
+        0.0,
+        1.0,
+    )  # 1 - C(1,2)/C(3,2) = 1, and 0
+    assert pass_at_k_of(draws, 1).value == pytest.approx((2 / 3 + 0 + 0) / 3)
+    assert pass_at_k_of(draws, 4) is None
