@@ -1,0 +1,39 @@
+"""Tasks by what their context is, from the committed runs alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pkg_lib.analysis.stats import ControlError
+from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.study import MODEL
+from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata, strata_table
+
+
+@pytest.fixture
+def run(committed, monkeypatch):
+    monkeypatch.delenv("PKG_PAPER_DIR", raising=False)
+    return Run(MODEL, corpus="published")
+
+
+def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
+    of, table, copied = strata(run, "Func-PKG"), strata_table(run, "Func-PKG"), copies(run, "Func-PKG")
+    assert of.isin(STRATA).all() and len(of) == 164
+    assert table.loc["all", "n"] == table.loc[list(STRATA), "n"].sum() == copied.notna().sum() == 162
+    assert copied.sum() == table.loc["correct", "n"] == (of == "correct").sum() > 0
+    assert table.loc[list(STRATA), "Func-PKG"].sum() == table.loc["all", "Func-PKG"]
+    rates = copy_rates(run, "Func-PKG").dropna()
+    assert rates.between(0, 1).all() and rates.nunique() > 5
+
+
+def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_refuses_the_table(run):
+    path, control = (run.file("contexts", c, ".leakage.jsonl") for c in ("Func-PKG", "None"))
+    path.write_text("".join(path.read_text().splitlines(True)[1:]))
+    assert strata(run, "Func-PKG").isna().sum() == copy_rates(run, "Func-PKG").isna().sum() - 4 == 1
+    rows = [json.loads(line) for line in control.read_text().splitlines()]
+    rows[0]["passes"] = False
+    control.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    with pytest.raises(ControlError, match=f"1 of 164 tasks .first: {rows[0]['task_id']}"):
+        strata_table(run, "Func-PKG")
