@@ -85,3 +85,48 @@ def gap_closed(choice: pd.Series, candidates: pd.DataFrame) -> Difference | None
     way = sums[:, -1] - best
     shares = (sums[:, -2] - best)[way > 0] / way[way > 0]
     return Difference(len(frame), shares[0], *np.quantile(shares, [0.025, 0.975])) if way[0] > 0 else None
+
+
+GATES = tuple((least, unknown) for least in (0.0, 0.5, 1.0) for unknown in (False, True))
+Gate = tuple[float, bool]  # ask where None passes a smaller share of its examples; ask where none is shown
+
+
+def gated(
+    evidence: Mapping[str, Mapping[str, Evidence]], verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: Gate
+) -> pd.DataFrame:
+    """[task; asked, taken, passed, spent]: None always answers; the other column only where the gate asks.
+
+    `evidence` is of None and one other; `visible` takes one of both where both have answered. `spent` counts
+    `tokens` [task, column]. Tasks of which a column is not measured are left out.
+    """
+    (other,) = set(evidence) - {BASELINE}
+    least, unknown = gate
+    measured = (
+        verdicts[[BASELINE, other]].dropna().index.intersection(tokens[[BASELINE, other]].dropna().index)
+    )
+    rows = {}
+    for i, column in chosen(evidence, "Visible").items():
+        if i in measured:
+            none = evidence[BASELINE][i]
+            asked = none.passed < least * none.shown if none.shown else unknown
+            taken = column if asked else BASELINE
+            spent = tokens.at[i, BASELINE] + (tokens.at[i, other] if asked else 0)
+            rows[i] = (asked, taken != BASELINE, bool(verdicts.at[i, taken]), spent)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["asked", "taken", "passed", "spent"])
+
+
+def gated_by_folds(
+    evidence: Mapping[str, Mapping[str, Evidence]],
+    verdicts: pd.DataFrame,
+    tokens: pd.DataFrame,
+    folds: int = 5,
+) -> pd.DataFrame:
+    """As `gated`, each fold of tasks by the gate that passes most of the other tasks, and spends least."""
+    of = {gate: gated(evidence, verdicts, tokens, gate) for gate in GATES}
+    tasks = next(iter(of.values())).index
+    fold = pd.Series(np.random.default_rng(0).permutation(len(tasks)) % folds, tasks)
+    best = [
+        max(GATES, key=lambda g: (of[g].passed[fold != n].sum(), -of[g].spent[fold != n].sum()))
+        for n in range(folds)
+    ]
+    return pd.concat([of[gate][fold == n] for n, gate in enumerate(best)]).reindex(tasks)

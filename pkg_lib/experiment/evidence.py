@@ -96,7 +96,7 @@ def gather(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[
 
 
 def encode(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[str, Path]) -> None:
-    """Adds the cosines of stored evidence: of each solution, as it is and as the authors' reranker sees it."""
+    """Adds the cosines to stored evidence: of a solution as it is, and as the authors embed it."""
     embedder = Embedder()
     for c, of in solutions.items():
         known = read_evidence(rules, asked, of, files[c])

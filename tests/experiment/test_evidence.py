@@ -187,11 +187,7 @@ def test_a_choice_is_not_measured_where_a_candidate_is_not():
         {"None": [False, True, True, True], "B": [True, False, None, True]}, list("1234"), "boolean"
     )
     frame = chosen_verdicts(of, verdicts)
-    assert (
-        frame["Visible"].fillna("-").tolist()
-        if False
-        else frame["Visible"].isna().tolist() == [False, False, True, True]
-    )
+    assert frame["Visible"].isna().tolist() == [False, False, True, True]
     assert frame["Visible"][:2].tolist() == [True, False] and frame["Ideal"][:2].all()
 
 
