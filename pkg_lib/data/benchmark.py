@@ -30,6 +30,7 @@ class Benchmark(ABC):
     name: str
     title: str
     prompts = ""  # benchmarks of the same prompts give the same one to a task id, and share completions
+    stored_with = ""  # the benchmark whose contexts and completions it judges by other tests; "": its own
     seconds: float  # of one test process; stored verdicts stay when it changes
     copyable = False  # whether its tasks may stand in results/
     home = ""  # where the tasks come from, in words for `doctor`

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data.benchmark import Benchmark
+from pkg_lib.data.evalplus import EvalPlus
 from pkg_lib.data.humaneval import HumanEval
 from pkg_lib.data.mbpp import MBPP
 
+_HUMANEVAL, _MBPP = HumanEval(), MBPP("mbpp", "MBPP")
 BENCHMARKS: Registry[Benchmark] = Registry(
     "benchmark",
     (
-        HumanEval(),
-        MBPP("mbpp", "MBPP"),
+        _HUMANEVAL,
+        EvalPlus(_HUMANEVAL, "HumanEval+", "HumanEvalPlus-OriginFmt", "humanevalplus"),
+        _MBPP,
+        EvalPlus(_MBPP, "MBPP+", "MbppPlus-OriginFmt", "mbppplus"),
         MBPP("mbpp-all", "MBPP (all 974 tasks)", ids=None),
         MBPP("mbpp-signature", "MBPP (signature only)", prompts="mbpp-signature", hint="signature"),
     ),

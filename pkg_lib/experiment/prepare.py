@@ -14,7 +14,16 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.store import read_json, versions, write_json, write_jsonl
-from pkg_lib.core.types import NOTHING, BenchmarkMissing, Context, Outcome, Task, UserError, digest
+from pkg_lib.core.types import (
+    NOTHING,
+    BenchmarkMissing,
+    Context,
+    NotAtHand,
+    Outcome,
+    Task,
+    UserError,
+    digest,
+)
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -136,6 +145,9 @@ class Preparer:
     def _retrieve(self, column: str) -> list[Context]:
         run = self.run
         column = contexts_of(column)
+        if below := run.rules.stored_with:
+            how = f"complete benchmark {below} on corpus {run.corpus} first"
+            raise NotAtHand(f"{run.benchmark} has the contexts of {below}, which lacks {column}'s: {how}")
         retriever = run.maker(column)(run.knowledge if column != "None" else None)
         contexts = []
         for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):

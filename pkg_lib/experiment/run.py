@@ -109,7 +109,9 @@ class Run:
     def generator(self) -> Generator:
         """The model with its cache, by whose keys completions are found."""
         decoding = self.rules.decoding(model_spec(self.model).style)
-        cache = GenerationCache(self.results / "generations" / self.model, self.benchmark)
+        cache = GenerationCache(
+            self.results / "generations" / self.model, self.rules.stored_with or self.benchmark
+        )
         return Generator(self.model, decoding, cache, self.results)
 
     def generator_of(self, column: str) -> Generator:
@@ -158,7 +160,8 @@ class Run:
         of = contexts_of(column)
         corpus = "none" if of == "None" else slug(self.corpus)
         column = of if stage == "contexts" else column
-        place, model = (self.benchmark, corpus), (self.model,)
+        shared = stage != "evaluations" and self.rules.stored_with
+        place, model = (shared or self.benchmark, corpus), (self.model,)
         if stage != "contexts":
             place = model + place
         elif self.rules.in_tokens:

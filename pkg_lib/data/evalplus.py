@@ -1,0 +1,86 @@
+"""HumanEval+ and MBPP+ (Liu et al., 2023): tasks of HumanEval and MBPP with far more tests, never committed.
+
+Prompts, contexts and completions are those of the benchmark below, so nothing is generated for the new tests.
+Of MBPP+'s 378 tasks 224 lie in MBPP's test split; 28 of these were changed (another name, arguments or
+answer), so that MBPP's own prompt asks for what MBPP+ refuses: they are left out. One process a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pkg_lib.core.types import Outcome, Task
+from pkg_lib.data.benchmark import Benchmark
+from pkg_lib.data.records import DataSet
+from pkg_lib.execution.sandbox import Job, Limits
+
+VARIABLE = "PKG_EVALPLUS_DIR"
+BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that decide, in a task's `test`
+# The first test of MBPP, which the prompt shows, does not hold of MBPP+'s own reference solution.
+CHANGED = frozenset(
+    int(number)
+    for number in "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 "
+    "406 433 436 454 468 471".split()
+)
+# As published the test of HumanEval/32 unpacks a float, so that nothing passes; this is the evaluator's way.
+MENDED = ("_poly(*candidate(*inp), inp)", "abs(_poly(*inp, candidate(*inp)))")
+# Where expected values would be too large to print, the test computes them beside the candidate's. Reference
+# solutions take up to 14 s of processor time there and up to 3 s elsewhere.
+COMPUTES, LONGER, LARGE = "def ref_func(", 4, Limits(memory_mb=4096)
+
+
+class EvalPlus(Benchmark):
+    """The tasks of `base` that have such tests; completed where `base` is, judged here."""
+
+    seconds = 15.0
+
+    def __init__(self, base: Benchmark, title: str, file: str, repository: str) -> None:
+        self.base, self.name, self.title, self.file = base, f"{base.name}+", title, f"{file}.jsonl.gz"
+        self.prompts, self.stored_with = base.prompts, base.name
+        source = f"{self.file} of github.com/evalplus/{repository}_release"
+        self.data = DataSet(title, VARIABLE, source, (f"evalplus/{repository}",))
+        self.home = self.data.home
+
+    @property
+    def asks_hub(self) -> bool:  # type: ignore[override]
+        return self.data.asks_hub or self.base.asks_hub
+
+    def tasks(self) -> list[Task]:
+        plus = dict(self.data.records((self.file,), self._read))
+        return [
+            replace(t, benchmark=self.name, test=t.test + BETWEEN + plus[t.id][0], solution=plus[t.id][1])
+            for t in self.base.tasks()
+            if t.id in plus
+        ]
+
+    def _read(self, row: dict[str, Any]) -> tuple[str, tuple[str, str]]:
+        """(task id, (test, reference solution)); MBPP's have numbers, and no id where they are changed."""
+        name = row["task_id"]
+        if isinstance(name, int):
+            name = "" if name in CHANGED else f"MBPP/{name}"
+        return name, (row["test"].replace(*MENDED), row["code" if "code" in row else "canonical_solution"])
+
+    def _below(self, task: Task) -> Task:
+        """The task as `base` has it."""
+        return replace(task, benchmark=self.base.name, test=task.test.partition(BETWEEN)[0])
+
+    def program(self, task: Task, solution: str) -> str:
+        return self.base.program(self._below(task), solution)
+
+    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
+        # One text, whatever the protocol: it takes the place of the tests below, without setup code.
+        return self.base.tests(replace(task, test=task.test.partition(BETWEEN)[2]), "standard")
+
+    def limits(self, task: Task) -> Limits:
+        return LARGE if COMPUTES in task.test else Limits()
+
+    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+        job = super().job(task, solution, protocol)
+        return replace(job, seconds=LONGER * self.seconds) if COMPUTES in task.test else job
+
+    def solution(self, task: Task, raw: str) -> str:
+        return self.base.solution(self._below(task), raw)
+
+    def untested(self, task: Task, solution: str) -> str:
+        return self.base.untested(self._below(task), solution)

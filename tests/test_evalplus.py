@@ -1,0 +1,99 @@
+"""HumanEval+ and MBPP+: prompts and completions of the benchmark below, verdicts by their own tests."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from pkg_lib.core.types import BenchmarkMissing, NotAtHand, UserError
+from pkg_lib.data import evalplus, mbpp
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.execution.sandbox import run_jobs
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+
+PLUS, MODEL = BENCHMARKS["humaneval+"], "qwen2.5-coder-0.5b-instruct"
+TEST = "def check(candidate):\n    assert candidate([1.0, 2.0], 0.5) is False\n"
+MORE = TEST + "    assert candidate([3.0, 3.0], 0.5) is True\n"
+SOLUTION = "    return len(numbers) > len(set(numbers))\n"  # enough for these tests
+ROWS = [
+    {"task_id": "HumanEval/0", "prompt": "", "canonical_solution": SOLUTION, "entry_point": "", "test": MORE},
+    {"task_id": "HumanEval/2", "canonical_solution": "", "test": f"def ref_func(x): ...\n{TEST}"},
+]
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """A directory with the plus tests of two tasks."""
+    monkeypatch.setenv(evalplus.VARIABLE, str(tmp_path))
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    (tmp_path / PLUS.file).write_bytes(gzip.compress(lines.encode()))
+    return tmp_path
+
+
+def test_tasks_are_those_of_the_benchmark_below(rows):
+    first, second = load_benchmark("humaneval+")
+    below = load_benchmark("humaneval", 1)[0]
+    assert (first.id, first.prompt, first.entry_point) == (below.id, below.prompt, below.entry_point)
+    assert PLUS.tests(first, "pkg-paper") == (f"{MORE}\ncheck(has_close_elements)",)
+    assert below.test.strip() not in PLUS.mark(first, "")
+    assert PLUS.untested(first, SOLUTION) == BENCHMARKS["humaneval"].untested(below, SOLUTION)
+    assert PLUS.job(second, "").seconds > PLUS.job(first, "").seconds == PLUS.seconds
+    assert PLUS.limits(second).memory_mb > PLUS.limits(first).memory_mb
+
+
+def test_more_tests_decide(rows):
+    task = PLUS.tasks()[0]
+    jobs = [PLUS.job(task, PLUS.control(task, name)) for name in PLUS.controls]
+    jobs.append(PLUS.job(task, "    return False\n"))
+    assert [o.error for o in run_jobs(jobs)] == ["AssertionError", "", "AssertionError"]
+
+
+def test_stored_completions_are_judged_and_none_is_made(rows, committed):
+    below, run = Run(MODEL, limit=1, results=committed), Run(MODEL, "humaneval+", limit=1, results=committed)
+    assert run.solutions("None") == below.solutions("None") != {}
+    assert run.contexts("Func-PKG") == below.contexts("Func-PKG")
+    assert run.stored_columns() == below.stored_columns()
+    Preparer(run).prepare(["None"])
+    assert run.file("evaluations", "None").exists()
+    assert not (committed / "generations" / MODEL / run.benchmark).exists()
+    assert run.outcomes("None")["HumanEval/0"].status in ("passed", "failed")
+    shutil.rmtree(committed / "contexts" / "humaneval")
+    with pytest.raises(NotAtHand, match="complete benchmark humaneval on corpus"):
+        Preparer(Run(MODEL, "humaneval+", limit=1, results=committed)).contexts("Func-PKG")
+
+
+def test_changed_tasks_of_mbpp_are_left_out():
+    read = BENCHMARKS["mbpp+"]._read
+    row = {"task_id": 12, "code": "def f(): ...", "test": f"assert {evalplus.MENDED[0]} <= 1"}
+    assert read(row) == ("MBPP/12", (f"assert {evalplus.MENDED[1]} <= 1", row["code"]))
+    assert read(row | {"task_id": min(evalplus.CHANGED)})[0] == ""
+
+
+def test_without_the_tests(tmp_path, monkeypatch):
+    monkeypatch.setenv(evalplus.VARIABLE, str(tmp_path))
+    with pytest.raises(UserError, match=r"holds no HumanEvalPlus-OriginFmt.jsonl.gz"):
+        load_benchmark("humaneval+")
+    monkeypatch.delenv(evalplus.VARIABLE)
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
+    with pytest.raises(BenchmarkMissing, match=r"HumanEval\+ is not at hand"):
+        load_benchmark("humaneval+")
+
+
+@pytest.mark.skipif(
+    not {evalplus.VARIABLE, mbpp.DATA.variable} <= os.environ.keys(), reason="the data sets are not here"
+)
+def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch):
+    changed = evalplus.CHANGED
+    monkeypatch.setattr(evalplus, "CHANGED", frozenset())
+    base = BENCHMARKS["mbpp"]
+    tasks = BENCHMARKS["mbpp+"].tasks()
+    shown = [replace(t, test=mbpp.SEPARATOR.join(["", t.prompt.rpartition("\nTest: ")[2]])) for t in tasks]
+    outcomes = run_jobs([base.job(t, t.solution) for t in shown])
+    failed = {int(t.id[5:]) for t, o in zip(tasks, outcomes, strict=True) if o.status != "passed"}
+    assert len(tasks) == 224 and failed == changed
