@@ -51,10 +51,16 @@ class Column:
         return {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
 
 
-def _built_in(name: str) -> Make:
+def _built_in(name: str, *options: str) -> Make:
     """A class of retrievers.py, which is loaded when the column is asked for its contexts."""
     module = "pkg_lib.retrieval.retrievers"
-    return lambda knowledge: getattr(import_module(module), name)(knowledge)
+    return lambda knowledge: getattr(import_module(module), name)(knowledge, *options)
+
+
+def _pruned(of: str, unit: str) -> list[Column]:
+    """The other ways of pruning as variants of a column, which is guarded (prune.py)."""
+    make = partial(_built_in, of.replace("-", ""))
+    return [Column(f"{of}, {p}", make(p), ("code",), unit, of=of) for p in ("paper-literal", "unpruned")]
 
 
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
@@ -70,6 +76,8 @@ COLUMNS: Registry[Column] = Registry(
         Column("JSON-PKG", _built_in("JsonPKG"), ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
+        *_pruned("Func-PKG", "function"),
+        *_pruned("Block-PKG", "block"),
     ),
 )
 
