@@ -157,7 +157,7 @@ class Preparer:
                 tokens, asked = run.generator.measure(context.text), run.request(task, context, column)
                 context = replace(context, tokens=tokens, prompt_sha256=digest(asked.text))
             contexts.append(context)
-        self._store(column, contexts)
+        self._store(column, contexts, getattr(retriever, "pruning", ""))
         self._retrieved[column] = run._contexts[column] = contexts
         return contexts
 
@@ -171,10 +171,10 @@ class Preparer:
             raise UserError(f"{other}: run with --fresh to replace them")
         return contexts
 
-    def _store(self, column: str, contexts: list[Context]) -> None:
+    def _store(self, column: str, contexts: list[Context], pruning: str) -> None:
         """Writes the contexts; a limited run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
-        about = self._provenance(column)
+        about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
         rows = by_task(path) if self.run.limit and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
@@ -196,7 +196,7 @@ class Preparer:
         documents = self.run.knowledge.documents
         about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
         about |= {"documents": len(documents), "embedder": embed.DEFAULT, "context_chars": CONTEXT_CHARS}
-        if column.endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
+        if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
         return about

@@ -127,9 +127,11 @@ class Run:
         """Whether the corpus has the column, or that of which it is a variant."""
         if column in self.retrievers or not (column in COLUMNS or DRAW.fullmatch(column)):
             return column in self.retrievers
-        about = column_of(column)
+        variant = column_of(column)
+        fits = not variant.retriever or corpora.kind_of(self.corpus) in variant.kinds
         # A benchmark with a corpus of its own has prompts of its own, too.
-        return about.of in self.retrievers and not (about.wording and self.rules.corpus)
+        fits &= not (variant.wording and self.rules.corpus)
+        return bool(variant.of) and fits and self.offers(variant.of)
 
     @property
     def stem(self) -> str:
@@ -172,9 +174,14 @@ class Run:
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
 
     def stored_columns(self) -> list[str]:
-        """The columns with their variants and draws, those whose completions are stored."""
+        """The columns with their variants and draws, those whose completions are stored.
+
+        Of a variant these may all stand in another column's file, where the prompts are the same.
+        """
         named = [c for c in variants() if self.offers(c)]
-        stored = [c for c in [*self.retrievers, *named] if self.file("generations", c).exists()]
+        files = {c: [self.file(s, c) for s in ("generations", "evaluations")] for c in named}
+        stored = [c for c in self.retrievers if self.file("generations", c).exists()]
+        stored += [c for c, paths in files.items() if any(path.exists() for path in paths)]
         return [*stored, *(draw for c in self.retrievers for draw in self.draws(c))]
 
     def draws(self, column: str, decoding: str = "") -> list[str]:

@@ -1,7 +1,8 @@
 """Functions -> NAME, IMPL and BLOCK nodes (Section 3.1.1, Equations 1 and 2).
 
 A function is every `def`, methods and nested ones too, from its first decorator to its last line. A block is
-every compound statement inside it, and of the innermost function only:
+its body, as in the authors' code, and below that every compound statement, of the innermost function only:
+- The body goes from the first statement after the docstring to the end; a function on one line has none.
 - `elif` is a BLOCK of its own, child of the `if` before it, as Python's grammar has it.
 - `else`, `except`, `finally` and `case` are part of their statement, and what is in them are its children.
 - A local `def` is a BLOCK of the function around it and, beside it, a function with blocks of its own.
@@ -32,7 +33,7 @@ _BLOCK += (ast.ClassDef, *_FUNCTION)
 
 @dataclass(slots=True)
 class Block:
-    """A compound statement: 1-based inclusive lines, and the index of its parent block (-1: none)."""
+    """A body or a compound statement: 1-based inclusive lines, and the index of its parent (-1: none)."""
 
     first: int
     last: int
@@ -104,10 +105,18 @@ def _visit(
         owner.blocks.append(Block(first, last, parent))
         parent = len(owner.blocks) - 1
     if isinstance(node, _FUNCTION):
-        function = Function(node.name, first, last)
+        function = Function(node.name, first, last, _body(node, last, lines))
         found.append(function)
-        return node, function, -1
+        return node, function, len(function.blocks) - 1
     return node, owner, parent
+
+
+def _body(node: ast.FunctionDef | ast.AsyncFunctionDef, last: int, lines: list[str]) -> list[Block]:
+    """The one block of a body; none where no statement but the docstring begins a line."""
+    for statement in node.body[ast.get_docstring(node, clean=False) is not None :]:
+        if not lines[statement.lineno - 1].encode()[: statement.col_offset].strip():
+            return [Block(_first(statement, lines), last, -1)]
+    return []
 
 
 def _sort_blocks(function: Function) -> None:

@@ -108,9 +108,18 @@ class PKG:
         return range(node + 1, stop)
 
     def children(self, node: int) -> np.ndarray:
-        """Direct children: a NAME's IMPL, an IMPL's outermost blocks, a block's own."""
+        """Direct children: a NAME's IMPL, an IMPL's body, the outermost blocks inside a block."""
         below = self.descendants(node)
         return below.start + np.flatnonzero(self.parent[below.start : below.stop] == node)
+
+    def branches(self, node: int) -> np.ndarray:
+        """What pruning may remove (Equation 6): the direct children, but never the whole body of a function.
+
+        An IMPL has those of its body; a body that is one statement has those of that statement.
+        """
+        children = self.children(node)
+        alone = len(children) == 1 and (self.type[node] == IMPL or self.text[children[0]] == self.text[node])
+        return self.children(int(children[0])) if alone else children
 
     def where(self, node: int) -> str:
         """document:first-last, as shown to a reader."""

@@ -60,6 +60,7 @@ def _built_in(name: str, module: str = "retrievers", **options: str) -> Make:
 # column -> wordings of the prompt (generation/prompts.py) beside the paper's; without a context there is one
 _OTHER = ("context first", "earlier turn", "helper section")
 WORDINGS = {"None": ("no code was found",), "Func-PKG": _OTHER, "Block-PKG": _OTHER}
+GRAPH_UNITS = {"Func-PKG": "function", "Block-PKG": "block"}
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
@@ -80,8 +81,13 @@ COLUMNS: Registry[Column] = Registry(
         ),
         *(
             Column(f"{of}, {how}", _built_in(name, "leakage", of=of), unit=unit, of=of)
-            for of, unit in (("Func-PKG", "function"), ("Block-PKG", "block"))
+            for of, unit in GRAPH_UNITS.items()
             for how, name in (("swapped", "Swapped"), ("leak-free", "LeakFree"))
+        ),
+        *(
+            Column(f"{of}, {how}", _built_in(of.replace("-", ""), pruning=how), ("code",), unit, of=of)
+            for of, unit in GRAPH_UNITS.items()
+            for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
         ),
     ),
 )

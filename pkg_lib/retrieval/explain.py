@@ -14,7 +14,7 @@ from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import HNSWIndex, make_index
-from pkg_lib.retrieval.prune import choices, prune
+from pkg_lib.retrieval.prune import GUARDED, choices, prune
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
 
 UNITS: Registry[type[GraphNodes]] = Registry("unit", {"function": FuncPKG, "block": BlockPKG})
@@ -36,17 +36,17 @@ class Explanation:
 
 
 def explain(
-    knowledge: Knowledge, query: str, unit: str = "function", guarded: bool = False, calls: int = 0
+    knowledge: Knowledge, query: str, unit: str = "function", pruning: str = GUARDED, calls: int = 0
 ) -> Explanation:
     """Retrieves for a query as the unit's column does; UserError for an empty query or another mistake."""
-    retriever = UNITS.get_or_fail(unit)(knowledge, guarded, calls)
+    retriever = UNITS.get_or_fail(unit)(knowledge, pruning, calls)
     if not query.strip():
         raise UserError("the query is empty; write what the code should do")
     (context,) = retriever.retrieve([Task("query", "", query, "", "", "")])
     vector = knowledge.embedder.encode([query])
     (nodes,), (cosines,) = retriever.nearest(vector, HITS)
     best = knowledge.graph, nodes[0], vector[0], knowledge.embedder
-    removed, without = prune(*best, guarded).branch, {p.branch: p.score for p in choices(*best, whole=True)}
+    removed, without = prune(*best, pruning).branch, {p.branch: p.score for p in choices(*best, GUARDED)}
     called = retriever.augmented.get("query", Augmented(""))
     return Explanation(knowledge.graph, nodes, cosines, without, removed, context, called)
 

@@ -1,4 +1,8 @@
-"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q."""
+"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q.
+
+Three ways: `guarded` lets the whole node compete, as in the authors' code; `paper-literal` is Equation 7 as
+printed, which removes a branch wherever there is one; `unpruned` removes none.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ import numpy as np
 from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.embed import Embedder
+
+GUARDED, LITERAL, UNPRUNED = PRUNINGS = ("guarded", "paper-literal", "unpruned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +38,16 @@ def without(graph: PKG, node: int, branch: int) -> str:
     return "\n".join([*lines[:start], f"{indent}pass", *lines[stop:]])
 
 
-def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, whole: bool) -> list[Pruned]:
-    """Equation 7's choices for a unit vector [d]: the `whole` or branchless node, then without each."""
-    branches = [int(c) for c in graph.children(node)]
-    branches = [-1, *branches] if whole or not branches else branches
+def choices(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str) -> list[Pruned]:
+    """What Equation 7 chooses from for a unit vector [d]: the whole node (branch -1), or without each."""
+    branches = [] if pruning == UNPRUNED else graph.branches(node).tolist()
+    branches = branches if branches and pruning == LITERAL else [-1, *branches]
     texts = [without(graph, node, b) if b >= 0 else graph.payload(node) for b in branches]
     scores = embedder.encode(texts) @ query
     return [Pruned(t, float(s), b) for t, s, b in zip(texts, scores, branches, strict=True)]
 
 
-def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, guarded: bool = False) -> Pruned:
-    """Equation 7 for one node, which `guarded` lets compete as a whole; the first among equals wins."""
-    best = max(choices(graph, node, query, embedder, guarded), key=lambda p: p.score)
+def prune(graph: PKG, node: int, query: np.ndarray, embedder: Embedder, pruning: str = GUARDED) -> Pruned:
+    """The highest score for one node; the first among equals wins, so the whole before any branch."""
+    best = max(choices(graph, node, query, embedder, pruning), key=lambda p: p.score)
     return replace(best, text=textwrap.dedent(best.text))

@@ -10,6 +10,7 @@ from itertools import repeat
 
 import numpy as np
 
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Context, Document, Task, UserError
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
@@ -17,7 +18,7 @@ from pkg_lib.retrieval.augment import Augmented, Calls
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
-from pkg_lib.retrieval.prune import prune
+from pkg_lib.retrieval.prune import GUARDED, PRUNINGS, UNPRUNED, prune
 
 log = logging.getLogger(__name__)
 CONTEXT_CHARS = 2000  # rows of source are whole files, far longer than PythonAlpaca's 349 tokens (Table 9)
@@ -145,10 +146,12 @@ class GraphNodes:
 
     column, kind = "", -1
 
-    def __init__(self, knowledge: Knowledge, guarded: bool = False, calls: int = 0) -> None:
+    def __init__(self, knowledge: Knowledge, pruning: str = GUARDED, calls: int = 0) -> None:
+        if pruning not in PRUNINGS:
+            raise unknown("pruning", pruning, PRUNINGS)
         if calls < 0:
             raise UserError(f"calls is {calls}; give 0 or more characters")
-        self.knowledge, self.guarded, self.calls = knowledge, guarded, calls
+        self.knowledge, self.pruning, self.calls = knowledge, pruning, calls
         self.augmented: dict[str, Augmented] = {}
 
     def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
@@ -177,7 +180,7 @@ class GraphNodes:
 
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
         graph = self.knowledge.graph
-        pruned = prune(graph, node, query, self.knowledge.embedder, self.guarded)
+        pruned = prune(graph, node, query, self.knowledge.embedder, self.pruning)
         text, truncated = cut(pruned.text)
         source = graph.where(node)
         if self.calls:
@@ -204,6 +207,9 @@ class JsonPKG(GraphNodes):
     """Equations 5 and 8 over PATHVALUE nodes: the nearest leaf, unpruned."""
 
     column, kind = "JSON-PKG", PATHVALUE
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        super().__init__(knowledge, UNPRUNED)
 
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
         text, truncated = cut(self.knowledge.graph.payload(node))

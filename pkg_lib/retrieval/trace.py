@@ -71,8 +71,8 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
 def _nodes(context: Context, graph: PKG, kind: int) -> Iterator[Traced]:
     for node in graph.of_type(kind).tolist():
         if place(graph, node) == context.source:
-            children = {f"{graph.first[c]}-{graph.last[c]}": int(c) for c in graph.children(node)[::-1]}
-            branch = children.get(context.pruned, -1)
+            branches = {f"{graph.first[b]}-{graph.last[b]}": int(b) for b in graph.branches(node)[::-1]}
+            branch = branches.get(context.pruned, -1)
             text = without(graph, node, branch) if branch >= 0 else graph.payload(node)
             text = textwrap.dedent(text) if context.column in PRUNED else text  # as the column does
             yield Traced(cut(text)[0], graph, node, branch)

@@ -43,7 +43,10 @@ bodies = st.recursive(st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=2),
 
 @dataclass
 class Expected:
-    """`functions`: (name, first, last) -> blocks, each (first, last, first line of its parent block or 0)."""
+    """`functions`: (name, first, last) -> blocks, each (first, last, first line of its parent block or 0).
+
+    The outermost block is the function's body, whose parent is 0.
+    """
 
     lines: list[str] = field(default_factory=list)
     functions: dict[tuple[str, int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
@@ -67,6 +70,14 @@ def _simple(lines: list[str], out: Expected, depth: int, *_: object) -> int:
     return len(out.lines) - (lines[-1] == "")  # a blank line after a statement is no part of it
 
 
+def _start(suite: list, line: int) -> int:
+    """The first line of a function's body, whose suite starts at `line`; 0 where it is its docstring."""
+    strings = isinstance(suite[0], list) and suite[0][0].startswith('"""')
+    if strings and len(suite) == 1:
+        return 0
+    return line + strings * len(suite[0]) + (suite[strings][0] == "# a comment")
+
+
 def _compound(item: tuple, out: Expected, depth: int, blocks: list, parent: int) -> int:
     shape, suites = item
     first, last, waiting = len(out.lines) + 1, 0, iter(suites)
@@ -79,8 +90,11 @@ def _compound(item: tuple, out: Expected, depth: int, blocks: list, parent: int)
         if line.startswith("elif"):  # an `if` of its own inside the first one's else
             owner = len(out.lines)
         if line.endswith(":") and not following.startswith(" "):
-            last = render(next(waiting), out, depth + 1 + line.startswith(" "), inner, owner)
+            suite = next(waiting)
+            owner = _start(suite, len(out.lines) + 1) if name else owner
+            last = render(suite, out, depth + 1 + line.startswith(" "), inner, owner)
     if name:
+        inner += [(owner, last, 0)] if owner else []
         out.functions[name, first, last] = inner
     elif owner != first:
         blocks.append((owner, last, first))

@@ -48,7 +48,9 @@ def test_textbook_and_standard_library_agree_with_symtable(textbook):
             assert lines[f.first - 1].lstrip().startswith(("@", "def ", "async "))
             for b in f.blocks:
                 around = f.blocks[b.parent] if b.parent >= 0 else f
-                assert around.first < b.first <= b.last <= around.last
+                inside = b.parent == 0 or around.first < b.first
+                assert inside and around.first <= b.first <= b.last <= around.last
+            assert {b.parent for b in f.blocks[:1]} <= {-1} and all(b.parent >= 0 for b in f.blocks[1:])
 
 
 CASES = {
@@ -69,14 +71,32 @@ CASES = {
 def test_branches(case):
     body, blocks = CASES[case]
     (function,) = functions_of(f"async def f():\n {body}")
-    assert [(b.first, b.last, b.parent) for b in function.blocks] == blocks
+    whole, *inside = function.blocks
+    assert (whole.first, whole.last, whole.parent) == (2, function.last, -1)
+    assert [(b.first, b.last, b.parent - 1) for b in inside] == blocks
+
+
+BODIES = {
+    "def f(): return 1\n": [],
+    "def f(\n    a): return 1\n": [],
+    "def f():\n    '''doc'''\n": [],
+    "def f(\n    a):\n    '''doc\n    more'''\n    # why\n    return 1\n": [(6, 6)],
+    "def f():\n    '''doc'''; x = 1\n    return x\n": [(3, 3)],
+    "def f():\n    'é'; x = 1\n": [],
+    "def f():\n    @a\n    def g(): pass\n    return g\n": [(2, 4), (2, 3)],
+}
+
+
+@pytest.mark.parametrize("source", BODIES)
+def test_a_body_starts_below_the_docstring(source):
+    assert [(b.first, b.last) for b in functions_of(source)[0].blocks] == BODIES[source]
 
 
 def test_methods_of_classes_and_of_local_classes():
     source = "class A:\n    def m(self):\n        class B:\n            async def n(self): pass\n"
     m, n = functions_of(source)
     assert (m.name, n.name, n.first, n.last) == ("m", "n", 4, 4)
-    assert [(b.first, b.last, b.parent) for b in m.blocks] == [(3, 4, -1), (4, 4, 0)]
+    assert [(b.first, b.last, b.parent) for b in m.blocks] == [(3, 4, -1), (3, 4, 0), (4, 4, 1)] and not n.blocks
 
 
 CODE = "def f():\n    pass\n"

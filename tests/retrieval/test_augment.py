@@ -225,12 +225,12 @@ def knowledge(embedder):
 
 
 def test_calls_are_added_and_named(knowledge):
-    retriever = BlockPKG(knowledge, guarded=True, calls=200)
+    retriever = BlockPKG(knowledge, calls=200)
     (context,) = retriever.retrieve([TASK])
     assert context.source == "d0:2-4 calls d1:1-3" and context.pruned == ""
     assert context.text.startswith("def divides(divisor, number):\n    if number")
     assert retriever.augmented["T/0"].left_out == {}
-    (short,) = BlockPKG(knowledge, guarded=True, calls=20).retrieve([TASK])
+    (short,) = BlockPKG(knowledge, calls=20).retrieve([TASK])
     assert short.source == "d0:2-4"
     with pytest.raises(UserError, match="calls is -1"):
         FuncPKG(knowledge, calls=-1)

@@ -30,18 +30,18 @@ def knowledge(embedder):
 
 
 @pytest.mark.parametrize(("unit", "column"), [("function", FuncPKG), ("block", BlockPKG)])
-@pytest.mark.parametrize(("guarded", "calls"), [(False, 0), (True, 500)])
-def test_context_is_the_columns_own(knowledge, unit, column, guarded, calls):
-    explained, graph = explain(knowledge, QUERY, unit, guarded, calls), knowledge.graph
+@pytest.mark.parametrize(("pruning", "calls"), [("paper-literal", 0), ("guarded", 500)])
+def test_context_is_the_columns_own(knowledge, unit, column, pruning, calls):
+    explained, graph = explain(knowledge, QUERY, unit, pruning, calls), knowledge.graph
     context = explained.context
-    assert [context] == column(knowledge, guarded, calls).retrieve([Task("query", "", QUERY, "", "", "")])
+    assert [context] == column(knowledge, pruning, calls).retrieve([Task("query", "", QUERY, "", "", "")])
     assert context.source.startswith(graph.where(explained.nodes[0])) and len(context.text) <= CONTEXT_CHARS
     removed = explained.removed
     assert context.pruned == ("" if removed < 0 else f"{graph.first[removed]}-{graph.last[removed]}")
 
 
 def test_nodes_are_ranked_and_the_branch_with_the_highest_score_goes(knowledge):
-    explained, graph = explain(knowledge, QUERY), knowledge.graph
+    explained, graph = explain(knowledge, QUERY, pruning="paper-literal"), knowledge.graph
     assert function_of(graph, explained.nodes[0]) == "count_sentences"
     assert explained.cosines == sorted(explained.cosines, reverse=True)
     assert explained.without.pop(-1) == pytest.approx(explained.cosines[0])
@@ -51,8 +51,8 @@ def test_nodes_are_ranked_and_the_branch_with_the_highest_score_goes(knowledge):
 
 def test_guarded_keeps_a_node_whole_that_is_nearest_as_it_is(embedder):
     knowledge = Knowledge([Document("d", "def f():\n    if prime:\n        number\n")], embedder)
-    assert explain(knowledge, "prime number").removed == 2
-    assert explain(knowledge, "prime number", guarded=True).removed == -1
+    assert explain(knowledge, "prime number", pruning="paper-literal").removed == 3
+    assert explain(knowledge, "prime number").removed == -1
 
 
 def test_called_functions_are_named(knowledge):
@@ -67,3 +67,5 @@ def test_mistakes_are_named(knowledge):
         explain(knowledge, "x", "file")
     with pytest.raises(UserError, match="empty"):
         explain(knowledge, " ", "block")
+    with pytest.raises(UserError, match="unknown pruning 'none'; choose from: guarded, paper-literal, unpruned"):
+        explain(knowledge, "x", pruning="none")

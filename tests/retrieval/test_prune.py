@@ -14,7 +14,7 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import BLOCK, IMPL, build
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.prune import prune, without
+from pkg_lib.retrieval.prune import GUARDED, LITERAL, PRUNINGS, UNPRUNED, prune, without
 
 # Figure 3 of the paper: sentences that begin with "I" are boring; the code counts exciting ones too.
 FIGURE_3 = """def count_sentences(text):
@@ -31,7 +31,7 @@ FIGURE_3 = """def count_sentences(text):
 
 def check_removals(graph) -> int:
     """Every removal parses where the node did, and leaves every line outside the branch as it was."""
-    removals = [(v, b) for v in map(int, np.flatnonzero(graph.type)) for b in map(int, graph.children(v))]
+    removals = [(v, b) for v in map(int, np.flatnonzero(graph.type)) for b in map(int, graph.branches(v))]
     for v, branch in removals:
         rest, lines = without(graph, v, branch), graph.payload(v).split("\n")
         assert parses(rest) or not parses("\n".join(lines))
@@ -68,14 +68,14 @@ def test_every_removal_of_generated_source_keeps_parsing(body):
 )
 def test_a_suite_left_empty_gets_a_pass(source, rest):
     graph = build([Document("d", source)])
-    assert without(graph, 1, graph.children(1)[0]) == rest
+    assert without(graph, 1, graph.branches(1)[0]) == rest
 
 
 def test_figure_3_keeps_what_counts_boring_sentences(embedder):
     graph = build([Document("d", FIGURE_3)])
-    loop = int(graph.of_type(BLOCK)[0])
+    loop = int(graph.of_type(BLOCK)[1])
     (query,) = embedder.encode(["Count boredoms: a boring sentence starts with the word I. Sentence boring."])
-    pruned = prune(graph, loop, query, embedder)
+    pruned = prune(graph, loop, query, embedder, LITERAL)
     assert "boring += 1" in pruned.text and "exciting" not in pruned.text
     assert pruned.text.startswith("for sentence in")  # dedented
     assert graph.first[pruned.branch] == 6
@@ -83,13 +83,13 @@ def test_figure_3_keeps_what_counts_boring_sentences(embedder):
 
 def test_equation_7_takes_the_highest_cosine(embedder):
     graph = build([Document("d", FIGURE_3)])
-    nodes = [v for v in range(len(graph)) if graph.type[v] in (IMPL, BLOCK) and len(graph.children(v))]
+    nodes = [v for v in range(len(graph)) if graph.type[v] in (IMPL, BLOCK) and len(graph.branches(v))]
     for question in ("exciting sentence ends", "boring sentence starts", "text split"):
         (query,) = embedder.encode([question])
         for v in nodes:
-            branches = [int(b) for b in graph.children(v)]
+            branches = graph.branches(v).tolist()
             scores = [float(embedder.encode([without(graph, v, b)])[0] @ query) for b in branches]
-            pruned = prune(graph, v, query, embedder)
+            pruned = prune(graph, v, query, embedder, LITERAL)
             assert pruned.score == pytest.approx(max(scores))
             assert pruned.branch == branches[int(np.argmax(scores))]
             assert pruned.text == textwrap.dedent(without(graph, v, pruned.branch))
@@ -97,18 +97,20 @@ def test_equation_7_takes_the_highest_cosine(embedder):
 
 def test_a_node_without_branches_stays(embedder):
     graph = build([Document("d", "class A:\n    def f(self):\n        return 1\n")])
-    pruned = prune(graph, 1, embedder.encode(["one"])[0], embedder)
-    assert (pruned.text, pruned.branch) == ("def f(self):\n    return 1", -1)
+    for pruning in PRUNINGS:
+        pruned = prune(graph, 1, embedder.encode(["one"])[0], embedder, pruning)
+        assert (pruned.text, pruned.branch) == ("def f(self):\n    return 1", -1)
 
 
 def test_guarded_pruning_is_equation_7_where_that_raises_the_cosine(embedder, textbook):
     graph = textbook[1]
     kept = removed = 0
-    for v in (int(v) for v in graph.of_type(IMPL)[:150] if len(graph.children(v))):
+    for v in (int(v) for v in graph.of_type(IMPL)[:150] if len(graph.branches(v))):
         for question in ("sort the items of a list", graph.payload(v - 1)):
             (query,) = embedder.encode([question])
             whole = float(embedder.encode([graph.payload(v)])[0] @ query)
-            paper, guarded = prune(graph, v, query, embedder), prune(graph, v, query, embedder, guarded=True)
+            paper, guarded = (prune(graph, v, query, embedder, p) for p in (LITERAL, GUARDED))
+            assert prune(graph, v, query, embedder, UNPRUNED).score == pytest.approx(whole)
             assert guarded.score == pytest.approx(max(paper.score, whole))
             assert guarded.branch in (paper.branch, -1)
             assert guarded.text == (paper.text if guarded.branch >= 0 else textwrap.dedent(graph.payload(v)))
@@ -119,8 +121,8 @@ def test_guarded_pruning_is_equation_7_where_that_raises_the_cosine(embedder, te
 def test_equal_cosines_leave_the_node_whole_and_else_take_the_first_branch(embedder):
     graph = build([Document("d", "def f():\n    if a1:\n        1\n    if a2:\n        1\n")])
     query = np.zeros(256, np.float32)
-    assert prune(graph, 1, query, embedder).branch == 2
-    assert prune(graph, 1, query, embedder, guarded=True).branch == -1
+    assert prune(graph, 1, query, embedder, LITERAL).branch == 3
+    assert prune(graph, 1, query, embedder).branch == -1
 
 
 # Figure 3 again, as MiniLM sees it. The first function counts both in one loop, the second in a loop each.
@@ -145,7 +147,7 @@ def minilm(tmp_path_factory):
     return Embedder(cache=tmp_path_factory.mktemp("vectors"))
 
 
-@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("pruning", [LITERAL, GUARDED])
 @pytest.mark.parametrize(
     ("source", "node", "question", "paper", "kept_by_guard"),
     [
@@ -157,12 +159,12 @@ def minilm(tmp_path_factory):
     ],
     ids=["caption, block", "caption, function", "HumanEval/91, function", "HumanEval/91, block"],
 )
-def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_guard, guarded):
+def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_guard, pruning):
     """Which branch Equation 7 removes with real vectors, and where the guarded form removes none."""
     graph, prompts = build([Document("d", source)]), {t.id: t.prompt for t in load_benchmark("humaneval")}
     (query,) = minilm.encode([prompts.get(question, question)])
-    pruned = prune(graph, int(graph.of_type(node)[0]), query, minilm, guarded)
-    if guarded and kept_by_guard:
+    pruned = prune(graph, int(graph.of_type(node)[node == BLOCK]), query, minilm, pruning)
+    if pruning == GUARDED and kept_by_guard:
         assert pruned.branch == -1 and "boring += 1" in pruned.text and "exciting += 1" in pruned.text
     else:
         assert f"{paper} += 1" in graph.payload(pruned.branch) and f"{paper} += 1" not in pruned.text
