@@ -124,9 +124,11 @@ class Run:
         """Whether the corpus has the column, or that of which it is a variant."""
         if column in self.retrievers or not (column in COLUMNS or DRAW.fullmatch(column)):
             return column in self.retrievers
-        about = column_of(column)
+        variant = column_of(column)
+        fits = not variant.retriever or corpora.kind_of(self.corpus) in variant.kinds
         # A benchmark with a corpus of its own has prompts of its own, too.
-        return about.of in self.retrievers and not (about.wording and self.rules.corpus)
+        fits = fits and not (variant.wording and self.rules.corpus)
+        return bool(variant.of) and fits and self.offers(variant.of)
 
     @property
     def stem(self) -> str:

@@ -17,6 +17,7 @@ _WHOLE = (
     "You MUST write your complete solution, with the given function signature, inside one ```python code "
     "block. Your solution MUST be executable."
 )
+_TAGS = "[PYTHON] and [/PYTHON] tags"
 TURN = "\n\x1e\n"  # a record separator on a line of its own: what follows is the next turn of the talk
 
 
@@ -45,6 +46,25 @@ def deepseek(problem: str, context: str) -> str:
     if context:
         return f"[INST] {_ASK}\n{problem} \n {_HELP}\n{context}\n.If they are useful, {_MERGE}\n[/INST]"
     return f"[INST] {_ASK}\n{problem} \n \n[/INST]"
+
+
+def llama(problem: str, context: str) -> str:
+    """Llama 3.1's, which the paper does not print: as in the authors' code, with its blanks."""
+    helper = (
+        f"\n\n The following helper code might be helpful:\n{context}.\nIf they are useful, {_MERGE}\n"
+        "The solution should be executable. The code should pass all the following test cases."
+    )
+    rest = (
+        f"{helper} Please write the python solution inside {_TAGS}"
+        if context
+        else (f"\n\n. Please write the python solution inside {_TAGS}.")
+    )
+    return (
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n    \n    You are a python programmer."
+        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n    \n    "
+        f"Implement a python function to solve the following problem: \n {problem} {rest}\n"
+        "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n        "
+    )
 
 
 def chat(problem: str, context: str) -> str:
@@ -83,12 +103,17 @@ def nothing_found(problem: str, _: str) -> str:
     return chat(problem, "# no code was found")
 
 
+def delimited(context: str) -> str:
+    """The context in the delimiters of the authors' code, to which "helper section" refers."""
+    return f"helper code 1:\n{context}\nEnd of helper section."
+
+
 def helper_section(problem: str, context: str) -> str:
-    """`chat` with the delimiters of the authors' code around the context, which "helper section" names."""
+    """`chat` with such delimiters in the place of fences."""
     if not context:
         return chat(problem, "")
     return (
-        f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\nhelper code 1:\n{context}\nEnd of helper section.\n"
+        f"{_ASK}\n```python\n{problem}\n```\n\n{_HELP}\n{delimited(context)}\n"
         f"If helper section is useful, {_MERGE} {_WHOLE}"
     )
 
@@ -99,6 +124,7 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "codellama": codellama,
         "starcoder2": starcoder2,
         "deepseek": deepseek,
+        "llama-3.1": llama,
         "chat": chat,
         "chat, context first": context_first,
         "chat, earlier turn": earlier_turn,
@@ -106,3 +132,7 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "chat, helper section": helper_section,
     },
 )
+for _style in ("codellama", "starcoder2", "deepseek", "llama-3.1"):
+    TEMPLATES[f"{_style}, helper section"] = lambda problem, context, plain=TEMPLATES[_style]: plain(
+        problem, delimited(context) if context else ""
+    )

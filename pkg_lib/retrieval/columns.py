@@ -51,9 +51,9 @@ class Column:
         return {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
 
 
-def _built_in(name: str) -> Make:
-    """A class of retrievers.py, which is loaded when the column is asked for its contexts."""
-    module = "pkg_lib.retrieval.retrievers"
+def _built_in(name: str, module: str = "retrievers") -> Make:
+    """A class of a module here, which is loaded when the column is asked for its contexts."""
+    module = f"pkg_lib.retrieval.{module}"
     return lambda knowledge: getattr(import_module(module), name)(knowledge)
 
 
@@ -78,6 +78,9 @@ COLUMNS: Registry[Column] = Registry(
             for of, wordings in WORDINGS.items()
             for wording in wordings
         ),
+        Column("Func-PKG, top 3", _built_in("TopFuncPKG", "joined"), ("code",), "function", of="Func-PKG"),
+        Column("Block-PKG, top 3", _built_in("TopBlockPKG", "joined"), ("code",), "block", of="Block-PKG"),
+        Column("Func-BM25, top 5", _built_in("TopFuncBM25", "joined"), ("code",), "function", of="Func-BM25"),
     ),
 )
 
