@@ -1,6 +1,6 @@
-"""Several units as one context, as in the authors' runner for closed models: 3 nodes, or 5 functions of BM25.
+"""Several units as one context, as in the authors' runner for closed models; the paper gives one.
 
-The paper gives one. Each unit is cut and pruned as it is alone; nodes say how near they are to the task.
+Each unit is cut and pruned as it is alone. A node says how near it is to the task.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 from pkg_lib.core.types import Context, Task
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncBM25, FuncPKG, GraphNodes, Knowledge
 
-NODES, FUNCTIONS = 3, 5
-
 
 class TopFuncPKG:
-    """The NODES nearest functions."""
+    """The three nearest functions."""
 
-    column = f"Func-PKG, top {NODES}"
+    column = "Func-PKG, top 3"
     retriever: type[GraphNodes] = FuncPKG
 
     def __init__(self, knowledge: Knowledge) -> None:
@@ -24,37 +22,35 @@ class TopFuncPKG:
         """One context a task, in order; UserError for a corpus without such nodes."""
         queries = self.one.knowledge.embedder.encode([t.prompt for t in tasks])
         contexts = []
-        for task, query, *found in zip(tasks, queries, *self.one.nearest(queries, NODES), strict=True):
+        for task, query, *found in zip(tasks, queries, *self.one.nearest(queries, 3), strict=True):
             units = [self.one._context(task, query, *unit) for unit in zip(*found, strict=True)]
-            texts = [f"# Relevance: {unit.score:.3f}\n{unit.text}" for unit in units]
-            contexts.append(joined(task, self.column, units, texts))
+            contexts.append(joined(task, self.column, units, "# Relevance: {score:.3f}\n{text}"))
         return contexts
 
 
 class TopBlockPKG(TopFuncPKG):
-    """The NODES nearest blocks."""
+    """The three nearest blocks."""
 
-    column, retriever = f"Block-PKG, top {NODES}", BlockPKG
+    column, retriever = "Block-PKG, top 3", BlockPKG
 
 
 class TopFuncBM25(FuncBM25):
-    """The FUNCTIONS best functions by BM25."""
+    """The five best functions by BM25."""
 
-    column, best = f"Func-BM25, top {FUNCTIONS}", FUNCTIONS
+    column, best = "Func-BM25, top 5", 5
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without functions."""
         contexts = []
         for task, *found in zip(tasks, *self.ranks(tasks), strict=True):
             units = [self._context(task.id, int(p), float(s)) for p, s in zip(*found, strict=True)]
-            units = [unit for unit in units if unit.text]
-            contexts.append(joined(task, self.column, units, [str(unit.text) for unit in units]))
+            contexts.append(joined(task, self.column, [u for u in units if u.text], "{text}"))
         return contexts
 
 
-def joined(task: Task, column: str, units: list[Context], texts: list[str]) -> Context:
-    """One context of the units' texts; its score is the best one's, none where there is no unit."""
-    source, text = "; ".join(u.source for u in units), "\n\n".join(texts)
-    score, truncated = max((u.score for u in units), default=0.0), any(u.truncated for u in units)
-    pruned = ", ".join(filter(None, (u.pruned for u in units)))
+def joined(task: Task, column: str, units: list[Context], form: str) -> Context:
+    """One context of the units; its score is the first one's."""
+    source, pruned = ("; ".join(getattr(u, name) for u in units) for name in ("source", "pruned"))
+    text = "\n\n".join(form.format(score=u.score, text=u.text) for u in units)
+    score, truncated = units[0].score if units else 0.0, any(u.truncated for u in units)
     return Context(task.id, column, text, source, score, pruned, truncated)
