@@ -12,12 +12,11 @@ from pkg_lib.retrieval.columns import COLUMNS
 def wording_band(run: Run, column: str) -> pd.DataFrame:
     """A row a measured wording of a column, the paper's first: `compare` with None, and `rate`, as fractions.
 
-    Holm's correction is over the wordings; all are on the tasks that have them all. Empty without the paper's.
+    Holm's correction is over the wordings; all are on the tasks that have all. Empty without the paper's.
     """
     names = [column, *(c.name for c in COLUMNS.values() if c.of == column and c.wording)]
-    verdicts = (
-        run.verdicts(list(dict.fromkeys([BASELINE, *names]))).dropna(axis="columns", how="all").dropna()
-    )
+    verdicts = run.verdicts(list(dict.fromkeys([BASELINE, *names])))
+    verdicts = verdicts.dropna(axis="columns", how="all").dropna()
     if not {BASELINE, column} <= set(verdicts) or verdicts.empty:
         return pd.DataFrame()
     return compare(verdicts).assign(rate=verdicts.astype(float).mean())
