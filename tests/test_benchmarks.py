@@ -49,6 +49,9 @@ def test_mbpp_split_prompt_and_tests(tmp_path, monkeypatch):
         "Write a function to add one.\nTest: assert inc(1) == 2",
     )
     assert load_benchmark("mbpp-signature", 1)[0].prompt.endswith("\nFunction: def inc(a, b=1)")
+    (shown, *_) = load_benchmark("mbpp-all-asserts")
+    tests = "Your code should pass these tests:\nassert inc(1) == 2\nassert (inc(2)) == 3"
+    assert shown.prompt == f"Write a function to add one.\n\n{tests}" and shown.test == tasks[0].test
     assert task.test == mbpp.SEPARATOR.join(["one = 1", "assert inc(1) == 2", "assert (inc(2)) == 3"])
     assert "\r" not in task.solution
 

@@ -9,16 +9,17 @@ from pkg_lib.data.evalplus import EvalPlus
 from pkg_lib.data.humaneval import HumanEval
 from pkg_lib.data.mbpp import MBPP
 
-_HUMANEVAL, _MBPP = HumanEval(), MBPP("mbpp", "MBPP")
+_HUMANEVAL, _MBPP = HumanEval(), MBPP("mbpp", "MBPP (first test shown)")
 BENCHMARKS: Registry[Benchmark] = Registry(
     "benchmark",
     (
         _HUMANEVAL,
         EvalPlus(_HUMANEVAL, "HumanEval+", "HumanEvalPlus-OriginFmt", "humanevalplus"),
         _MBPP,
-        EvalPlus(_MBPP, "MBPP+", "MbppPlus-OriginFmt", "mbppplus"),
+        EvalPlus(_MBPP, "MBPP+ (first test shown)", "MbppPlus-OriginFmt", "mbppplus"),
         MBPP("mbpp-all", "MBPP (all 974 tasks)", ids=None),
-        MBPP("mbpp-signature", "MBPP (signature only)", prompts="mbpp-signature", hint="signature"),
+        MBPP("mbpp-all-asserts", "MBPP (all tests shown)", prompts="mbpp-all-asserts", hint="all tests"),
+        MBPP("mbpp-signature", "MBPP (signature shown)", prompts="mbpp-signature", hint="signature"),
     ),
 )
 

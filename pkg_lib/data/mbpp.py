@@ -26,8 +26,9 @@ SEPARATOR = "\n# ---\n"  # between setup code and assertions in a task's `test`,
 class MBPP(Benchmark):
     """A completion is the whole program; `hint` is added, since a task's text does not name its function.
 
-    The first test is the published way as far as it can be known: the paper does not print its MBPP prompt,
-    but published completions use words of the tests alone. `signature` shows the function's head instead.
+    The paper does not print its MBPP prompt. The authors' runner for closed models shows all tests: then a
+    verdict is on what was shown, and no test is left that a choice may not see. By default the first is
+    shown and the others are held back; `signature` shows the function's head instead.
     """
 
     name: str
@@ -50,8 +51,9 @@ class MBPP(Benchmark):
         code = row["code"].replace("\r\n", "\n")
         setup, *tests = (text.replace("\r\n", "\n") for text in (row["test_setup_code"], *row["test_list"]))
         function, head = _tested_function(tests[0], code)
-        hint = f"Function: {head}" if self.hint == "signature" else f"Test: {tests[0]}"
-        texts = (f"{row['text']}\n{hint}", function, SEPARATOR.join([setup, *tests]), code)
+        shown = {"first test": f"Test: {tests[0]}", "signature": f"Function: {head}"}
+        shown["all tests"] = "\n".join(("\nYour code should pass these tests:", *tests))
+        texts = (f"{row['text']}\n{shown[self.hint]}", function, SEPARATOR.join([setup, *tests]), code)
         return row["task_id"], Task(f"MBPP/{row['task_id']}", self.name, *texts)
 
     def program(self, task: Task, solution: str) -> str:

@@ -3,7 +3,9 @@
     pkg-contexts  the union of its functions and answers, as documents like any other
     published     each task's own top context, column by column
 
-Both hold what was retrieved for these very tasks. Row-level BM25 was not published.
+Both hold what was retrieved for these very tasks. BM25's file holds functions: what the authors call BM25 is
+Func-BM25 here, and BM25 over rows was not published. Of MBPP's 352 published top functions 78 do not parse
+(8 of 162 of HumanEval's), and no published block does by itself: blocks are cut out with their indentation.
 """
 
 from __future__ import annotations

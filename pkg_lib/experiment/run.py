@@ -130,7 +130,7 @@ class Run:
         variant = column_of(column)
         fits = not variant.retriever or corpora.kind_of(self.corpus) in variant.kinds
         # A benchmark with a corpus of its own has prompts of its own, too.
-        fits &= not (variant.wording and self.rules.corpus)
+        fits = fits and not (variant.wording and self.rules.corpus)
         return bool(variant.of) and fits and self.offers(variant.of)
 
     @property

@@ -97,21 +97,25 @@ class NoRetrieval:
 class BM25Rows:
     """BM25 over rows, no preprocessing of the corpus."""
 
-    column, unit = "BM25", "rows"
+    column, unit, best = "BM25", "rows", 1
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
         self.units = [(d.id, d.text) for d in knowledge.documents if d.unit == "row"]
 
     def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(positions, scores) [q, 1] of the best text for each query."""
-        return BM25(texts).search(queries)
+        """(positions, scores) [q, `best`] of the best texts for each query."""
+        return BM25(texts).search(queries, self.best)
+
+    def ranks(self, tasks: list[Task]) -> tuple[np.ndarray, np.ndarray]:
+        """`search` for the tasks; UserError for a corpus without such units."""
+        require(len(self.units), self.column, self.unit)
+        return self.search([text for _, text in self.units], [t.prompt for t in tasks])
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such units."""
-        require(len(self.units), self.column, self.unit)
-        best = self.search([text for _, text in self.units], [t.prompt for t in tasks])
-        return [self._context(t.id, int(p), float(s)) for t, (p,), (s,) in zip(tasks, *best, strict=True)]
+        best = zip(tasks, *self.ranks(tasks), strict=True)
+        return [self._context(t.id, int(p), float(s)) for t, (p,), (s,) in best]
 
     def _context(self, task: str, position: int, score: float) -> Context:
         if self.column != "Dense" and score <= 0:

@@ -1,10 +1,12 @@
 """The templates against Appendix B as it is printed there: a space as "_", long lines wrapped.
 
 Undone by hand: a stray "n" where the wrap cuts "\\n" in two (B.2.1), "\\n{n{problem}}" for "\\n{problem}" (B.4.1),
-and a page break after "### Response" (B.3.1).
+and a page break after "### Response" (B.3.1). Llama 3.1's stands in the authors' code alone.
 """
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -48,6 +50,23 @@ PRINTED = {
         r"[INST]_You_are_a_python_programmer._Solve_the_following_problem:\n{problem}_\n_"
         r"\n[/INST]"
     ),
+    ("llama-3.1", True): (
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n____\n____You_are_a_python_programmer."
+        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n____\n"
+        r"____Implement_a_python_function_to_solve_the_following_problem:_\n_{problem}_\n\n_The_following_helper_"
+        r"code_might_be_helpful:\n{augmented_data}.\nIf_they_are_useful,_integrate_their_logic_directly_into_the_"
+        r"body_of_the_main_function,_otherwise_just_ignore_them.\nThe_solution_should_be_executable._The_code_"
+        r"should_pass_all_the_following_test_cases._Please_write_the_python_solution_inside_[PYTHON]_and_"
+        r"[/PYTHON]_tags\n<|eot_id|><|start_header_id|>assistant<|end_header_id|>"
+        "\n________"
+    ),
+    ("llama-3.1", False): (
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n____\n____You_are_a_python_programmer."
+        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n____\n"
+        r"____Implement_a_python_function_to_solve_the_following_problem:_\n_{problem}_\n\n._Please_write_the_"
+        r"python_solution_inside_[PYTHON]_and_[/PYTHON]_tags.\n<|eot_id|><|start_header_id|>assistant"
+        "<|end_header_id|>\n________"
+    ),
 }
 PROBLEM = 'def add_one(x_1):\n    """Adds {one} to x_1."""\n'
 CONTEXT = "def plus(a_b):\n    return {1: a_b}"
@@ -55,7 +74,8 @@ CONTEXT = "def plus(a_b):\n    return {1: a_b}"
 
 @pytest.mark.parametrize(("style", "augmented"), PRINTED)
 def test_as_printed(style, augmented):
-    printed = PRINTED[style, augmented].replace("_", " ").replace(r"\n", "\n")
+    text = re.sub(r"(<\|\w+\|>)|_", lambda m: m[1] or " ", PRINTED[style, augmented])
+    printed = text.replace(r"\n", "\n")
     expected = printed.replace("{problem}", PROBLEM).replace("{augmented data}", CONTEXT)
     assert TEMPLATES[style](PROBLEM, CONTEXT if augmented else "") == expected
 
@@ -79,6 +99,17 @@ def test_where_the_other_wordings_put_the_context():
     assert task == TEMPLATES["chat"](PROBLEM, "")
     told = TEMPLATES["chat, no code was found"](PROBLEM, CONTEXT)
     assert CONTEXT not in told and told == TEMPLATES["chat"](PROBLEM, "# no code was found")
+
+
+def test_delimiters_of_the_authors_code():
+    for style in TEMPLATES.keys() - {"chat"}:
+        if "," not in style:
+            told, delimited = (
+                TEMPLATES[f"{style}, helper section"],
+                f"helper code 1:\n{CONTEXT}\nEnd of helper section.",
+            )
+            assert told(PROBLEM, CONTEXT) == TEMPLATES[style](PROBLEM, delimited)
+            assert told(PROBLEM, "") == TEMPLATES[style](PROBLEM, "")
 
 
 def test_a_wording_that_a_model_has_no_template_for():

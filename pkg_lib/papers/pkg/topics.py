@@ -24,7 +24,7 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
 REFERENCE = HERE / "reference"
-HINT = re.compile(r"\n(Test|Function): .*\Z", re.DOTALL)
+HINT = re.compile(r"\n(Test|Function|\nYour code should pass these tests):\s.*\Z", re.DOTALL)
 NEAREST = "nearest description"
 
 

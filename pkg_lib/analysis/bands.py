@@ -1,0 +1,22 @@
+"""What the wording of a prompt alone changes."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from pkg_lib.analysis.stats import BASELINE, compare
+from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.columns import COLUMNS
+
+
+def wording_band(run: Run, column: str) -> pd.DataFrame:
+    """A row a measured wording of a column, the paper's first: `compare` with None, and `rate`, as fractions.
+
+    Holm's correction is over the wordings; all are on the tasks that have all. Empty without the paper's.
+    """
+    names = [column, *(c.name for c in COLUMNS.values() if c.of == column and c.wording)]
+    verdicts = run.verdicts(list(dict.fromkeys([BASELINE, *names])))
+    verdicts = verdicts.dropna(axis="columns", how="all").dropna()
+    if not {BASELINE, column} <= set(verdicts) or verdicts.empty:
+        return pd.DataFrame()
+    return compare(verdicts).assign(rate=verdicts.astype(float).mean())
