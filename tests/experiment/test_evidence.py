@@ -17,7 +17,7 @@ from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.data.mbpp import SEPARATOR
 from pkg_lib.experiment import evidence
 from pkg_lib.experiment.evidence import (
-    Evidence,
+    Observation,
     asked_of,
     evidence_of,
     gather,
@@ -158,11 +158,11 @@ def test_generated_inputs_are_seeded_and_of_the_same_types():
     assert like_inputs(["assert f(x) == 1"], "f", "seed") == []
 
 
-def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Evidence:
-    return Evidence("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
+def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Observation:
+    return Observation("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
 
 
-def choice(**of: Evidence) -> dict[str, str]:
+def choice(**of: Observation) -> dict[str, str]:
     return {name: choose(of) for name, choose in CHOICES.items()}
 
 
