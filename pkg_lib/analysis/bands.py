@@ -19,4 +19,5 @@ def wording_band(run: Run, column: str) -> pd.DataFrame:
     verdicts = verdicts.dropna(axis="columns", how="all").dropna()
     if not {BASELINE, column} <= set(verdicts) or verdicts.empty:
         return pd.DataFrame()
-    return compare(verdicts).assign(rate=verdicts.astype(float).mean())
+    table = compare(verdicts)
+    return table.assign(rate=verdicts[table.index].astype(float).mean())
