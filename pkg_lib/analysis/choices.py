@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, ORACLE, RESAMPLES, Difference
-from pkg_lib.experiment.evidence import Evidence
+from pkg_lib.experiment.evidence import Known
 from pkg_lib.experiment.prepare import rerank
 from pkg_lib.experiment.run import ideal
 
-Candidates = Mapping[str, Evidence]  # column -> what is known of its solution of one task
+Candidates = Mapping[str, Known]  # column -> what is known of its solution of one task
 
 
 def visible(of: Candidates) -> str:
@@ -52,7 +52,7 @@ BY_EXAMPLES = {"Visible": visible, "Visible, then agreement": visible_then_agree
 CHOICES = BY_LIKENESS | BY_EXAMPLES
 
 
-def chosen(evidence: Mapping[str, Mapping[str, Evidence]], choice: str) -> pd.Series:
+def chosen(evidence: Mapping[str, Mapping[str, Known]], choice: str) -> pd.Series:
     """The column that a choice takes for each task, of those tasks of which every column has evidence."""
     tasks = [i for i in next(iter(evidence.values())) if all(i in of for of in evidence.values())]
     return pd.Series(
@@ -60,7 +60,7 @@ def chosen(evidence: Mapping[str, Mapping[str, Evidence]], choice: str) -> pd.Se
     )
 
 
-def chosen_verdicts(evidence: Mapping[str, Mapping[str, Evidence]], verdicts: pd.DataFrame) -> pd.DataFrame:
+def chosen_verdicts(evidence: Mapping[str, Mapping[str, Known]], verdicts: pd.DataFrame) -> pd.DataFrame:
     """Boolean [task, choice], the candidates' Ideal last; <NA> where a candidate is not measured."""
     frame, encoded = (
         verdicts[list(evidence)],
@@ -92,7 +92,7 @@ Gate = tuple[float, bool]  # ask where None passes a smaller share of its exampl
 
 
 def gated(
-    evidence: Mapping[str, Mapping[str, Evidence]], verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: Gate
+    evidence: Mapping[str, Mapping[str, Known]], verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: Gate
 ) -> pd.DataFrame:
     """[task; asked, taken, passed, spent]: None always answers; the other column only where the gate asks.
 
@@ -116,7 +116,7 @@ def gated(
 
 
 def gated_by_folds(
-    evidence: Mapping[str, Mapping[str, Evidence]],
+    evidence: Mapping[str, Mapping[str, Known]],
     verdicts: pd.DataFrame,
     tokens: pd.DataFrame,
     folds: int = 5,

@@ -17,7 +17,7 @@ from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.data.mbpp import SEPARATOR
 from pkg_lib.experiment import evidence
 from pkg_lib.experiment.evidence import (
-    Evidence,
+    Known,
     asked_of,
     evidence_of,
     gather,
@@ -113,10 +113,13 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
     ]
     for task, of in jobs:
         shown = {(e,) for e in shown_examples(task.prompt, task.entry_point)}
-        assert {job.tests for job in of[2:]} == shown and not any("check(" in "".join(j.tests) for j in of)
+        assert {job.tests for job in of[2:]} == shown and not any(
+            "candidate(" in "".join(j.tests) for j in of
+        )
 
 
 def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(evidence, "SECONDS", 0.2)
     monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
     rules, asked, file = BENCHMARKS["mbpp"], asked_of([INC]), tmp_path / "none.shown.jsonl"
     found = {}
@@ -158,11 +161,11 @@ def test_generated_inputs_are_seeded_and_of_the_same_types():
     assert like_inputs(["assert f(x) == 1"], "f", "seed") == []
 
 
-def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Evidence:
-    return Evidence("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
+def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Known:
+    return Known("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
 
 
-def choice(**of: Evidence) -> dict[str, str]:
+def choice(**of: Known) -> dict[str, str]:
     return {name: choose(of) for name, choose in CHOICES.items()}
 
 
