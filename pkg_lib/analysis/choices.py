@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, ORACLE, RESAMPLES, Difference
-from pkg_lib.experiment.evidence import Observation
+from pkg_lib.experiment.evidence import Known
 from pkg_lib.experiment.prepare import rerank
 from pkg_lib.experiment.run import ideal
 
-Candidates = Mapping[str, Observation]  # column -> what is known of its solution of one task
+Candidates = Mapping[str, Known]  # column -> what is known of its solution of one task
+Evidence = Mapping[str, Mapping[str, Known]]  # column -> task id -> the same
 
 
 def visible(of: Candidates) -> str:
@@ -52,20 +53,17 @@ BY_EXAMPLES = {"Visible": visible, "Visible, then agreement": visible_then_agree
 CHOICES = BY_LIKENESS | BY_EXAMPLES
 
 
-def chosen(evidence: Mapping[str, Mapping[str, Observation]], choice: str) -> pd.Series:
+def chosen(evidence: Evidence, choice: str) -> pd.Series:
     """The column that a choice takes for each task, of those tasks of which every column has evidence."""
     tasks = [i for i in next(iter(evidence.values())) if all(i in of for of in evidence.values())]
-    return pd.Series(
-        {i: CHOICES[choice]({c: of[i] for c, of in evidence.items()}) for i in tasks}, dtype=object
-    )
+    columns = {i: CHOICES[choice]({c: of[i] for c, of in evidence.items()}) for i in tasks}
+    return pd.Series(columns, dtype=object)
 
 
-def chosen_verdicts(evidence: Mapping[str, Mapping[str, Observation]], verdicts: pd.DataFrame) -> pd.DataFrame:
+def chosen_verdicts(evidence: Evidence, verdicts: pd.DataFrame) -> pd.DataFrame:
     """Boolean [task, choice], the candidates' Ideal last; <NA> where a candidate is not measured."""
-    frame, encoded = (
-        verdicts[list(evidence)],
-        all(e.bare is not None for of in evidence.values() for e in of.values()),
-    )
+    frame = verdicts[list(evidence)]
+    encoded = all(e.bare is not None for of in evidence.values() for e in of.values())
     known, chosen_by = frame.dropna(), {}
     for name in CHOICES if encoded else BY_EXAMPLES:
         values = {i: known.at[i, c] for i, c in chosen(evidence, name).items() if i in known.index}
@@ -79,6 +77,8 @@ def gap_closed(choice: pd.Series, candidates: pd.DataFrame) -> Difference | None
     Percentile bootstrap over tasks, the best column found anew in each; None where there is no way to go.
     """
     frame = candidates.assign(choice=choice, ideal=ideal(candidates)).dropna().astype(float)
+    if frame.empty:
+        return None
     draws = np.random.default_rng(0).multinomial(len(frame), np.full(len(frame), 1 / len(frame)), RESAMPLES)
     sums = np.vstack([np.ones(len(frame)), draws]) @ frame.to_numpy()
     best = sums[:, :-2].max(axis=1)
@@ -87,28 +87,23 @@ def gap_closed(choice: pd.Series, candidates: pd.DataFrame) -> Difference | None
     return Difference(len(frame), shares[0], *np.quantile(shares, [0.025, 0.975])) if way[0] > 0 else None
 
 
-GATES = tuple((least, unknown) for least in (0.0, 0.5, 1.0) for unknown in (False, True))
-Gate = tuple[float, bool]  # ask where None passes a smaller share of its examples; ask where none is shown
+# A gate asks where None passes a smaller share than this of its examples; where none is shown nothing could
+# choose between the answers, so it does not ask.
+GATES = (0.0, 0.5, 1.0)
 
 
-def gated(
-    evidence: Mapping[str, Mapping[str, Observation]], verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: Gate
-) -> pd.DataFrame:
+def gated(evidence: Evidence, verdicts: pd.DataFrame, tokens: pd.DataFrame, gate: float) -> pd.DataFrame:
     """[task; asked, taken, passed, spent]: None always answers; the other column only where the gate asks.
 
     `evidence` is of None and one other; `visible` takes one of both where both have answered. `spent` counts
     `tokens` [task, column]. Tasks of which a column is not measured are left out.
     """
     (other,) = set(evidence) - {BASELINE}
-    least, unknown = gate
-    measured = (
-        verdicts[[BASELINE, other]].dropna().index.intersection(tokens[[BASELINE, other]].dropna().index)
-    )
+    measured = {*verdicts[[BASELINE, other]].dropna().index} & {*tokens[[BASELINE, other]].dropna().index}
     rows = {}
     for i, column in chosen(evidence, "Visible").items():
         if i in measured:
-            none = evidence[BASELINE][i]
-            asked = none.passed < least * none.shown if none.shown else unknown
+            asked = evidence[BASELINE][i].passed < gate * evidence[BASELINE][i].shown
             taken = column if asked else BASELINE
             spent = tokens.at[i, BASELINE] + (tokens.at[i, other] if asked else 0)
             rows[i] = (asked, taken != BASELINE, bool(verdicts.at[i, taken]), spent)
@@ -116,17 +111,15 @@ def gated(
 
 
 def gated_by_folds(
-    evidence: Mapping[str, Mapping[str, Observation]],
-    verdicts: pd.DataFrame,
-    tokens: pd.DataFrame,
-    folds: int = 5,
+    evidence: Evidence, verdicts: pd.DataFrame, tokens: pd.DataFrame, folds: int = 5
 ) -> pd.DataFrame:
     """As `gated`, each fold of tasks by the gate that passes most of the other tasks, and spends least."""
     of = {gate: gated(evidence, verdicts, tokens, gate) for gate in GATES}
-    tasks = next(iter(of.values())).index
+    tasks = of[GATES[0]].index
     fold = pd.Series(np.random.default_rng(0).permutation(len(tasks)) % folds, tasks)
-    best = [
-        max(GATES, key=lambda g: (of[g].passed[fold != n].sum(), -of[g].spent[fold != n].sum()))
-        for n in range(folds)
-    ]
-    return pd.concat([of[gate][fold == n] for n, gate in enumerate(best)]).reindex(tasks)
+    parts = []
+    for n in range(folds):
+        others = {gate: frame[fold != n] for gate, frame in of.items()}
+        best = max(GATES, key=lambda g: (others[g]["passed"].sum(), -others[g]["spent"].sum()))
+        parts.append(of[best][fold == n])
+    return pd.concat(parts).reindex(tasks)

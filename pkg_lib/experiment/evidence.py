@@ -1,6 +1,6 @@
 """What may be known of a solution before any hidden test: by this alone the choices among solutions go.
 
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.shown.jsonl      an `Observation` a task
+    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.shown.jsonl      a `Known` a task
     results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.unshown.jsonl    verdicts by the tests no prompt shows
 
 The second is there only where prompts show tests of their tasks. No choice reads it.
@@ -48,7 +48,7 @@ Solutions = Mapping[str, Mapping[str, str]]  # column -> task id -> solution
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class Known:
     """Of a solution: `passed` of the `shown` examples, `behaviour` on generated inputs ("": unknown), and
     what Equation 11 asks; `bare`: cosine without docstring. Cosines are None where not encoded."""
 
@@ -156,10 +156,10 @@ def _bare(program: str, name: str) -> str:
 
 def read_evidence(
     rules: Benchmark, asked: Asked, solutions: Mapping[str, str], file: Path
-) -> dict[str, Observation]:
+) -> dict[str, Known]:
     """task id -> stored evidence on these very solutions and examples; all of it where no prompt is here."""
-    rows = by_task(file, Observation.__slots__)
-    known = {i: Observation(**row) for i, row in rows.items() if i in asked}
+    rows = by_task(file, Known.__slots__)
+    known = {i: Known(**row) for i, row in rows.items() if i in asked}
     if not any(prompt for prompt, _ in asked.values()):
         return known
     jobs = {i: looking_jobs(rules, *asked[i], s) for i, s in solutions.items() if i in known}
@@ -209,7 +209,7 @@ def prepare_evidence(
             judge_unshown(jobs, passed[c].dropna().to_dict(), files[c].with_suffix(UNSHOWN))
 
 
-def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Observation]]:
+def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Known]]:
     """column -> task id -> stored evidence; computes nothing."""
     files = {c: run.file("evaluations", c).with_suffix(SHOWN) for c in columns}
     return {

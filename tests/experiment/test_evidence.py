@@ -8,7 +8,15 @@ import pandas as pd
 import pytest
 from fakes import WordEmbedder
 
-from pkg_lib.analysis.choices import BY_EXAMPLES, CHOICES, chosen, chosen_verdicts, gap_closed
+from pkg_lib.analysis.choices import (
+    BY_EXAMPLES,
+    CHOICES,
+    chosen,
+    chosen_verdicts,
+    gap_closed,
+    gated,
+    gated_by_folds,
+)
 from pkg_lib.analysis.stats import pass_at_k_of
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Task
@@ -17,8 +25,9 @@ from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.data.mbpp import SEPARATOR
 from pkg_lib.experiment import evidence
 from pkg_lib.experiment.evidence import (
-    Observation,
+    Known,
     asked_of,
+    encode,
     evidence_of,
     gather,
     judge_unshown,
@@ -113,24 +122,31 @@ def test_what_is_executed_holds_no_hidden_test(monkeypatch, tmp_path):
     ]
     for task, of in jobs:
         shown = {(e,) for e in shown_examples(task.prompt, task.entry_point)}
-        assert {job.tests for job in of[2:]} == shown and not any("check(" in "".join(j.tests) for j in of)
+        assert {job.tests for job in of[2:]} == shown and not any(
+            "candidate(" in "".join(j.tests) for j in of
+        )
 
 
 def test_solutions_are_looked_at_once_and_a_stale_row_is_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(evidence, "SECONDS", 0.2)
     monkeypatch.setattr(evidence, "Embedder", WordEmbedder)
-    rules, asked, file = BENCHMARKS["mbpp"], asked_of([INC]), tmp_path / "none.shown.jsonl"
-    found = {}
-    for text in (RIGHT, LATE, LOOPS, "def inc(x) return", RIGHT + "\nassert inc(1) == 2\nassert inc(0) == 2"):
-        gather(rules, asked, {"None": {INC.id: text}}, {"None": file})
-        found[text] = read_evidence(rules, asked, {INC.id: text}, file)[INC.id]
-    right, late, loops, broken, own = found.values()
+    rules, asked = BENCHMARKS["mbpp"], asked_of([INC])
+    texts = (RIGHT, LATE, LOOPS, "def inc(x) return", RIGHT + "\nassert inc(1) == 2\nassert inc(0) == 2")
+    files = {text: tmp_path / f"{n}.jsonl" for n, text in enumerate(texts)}
+    solutions = {text: {INC.id: text} for text in texts}
+    gather(rules, asked, solutions, files)
+    right, late, loops, broken, own = (
+        read_evidence(rules, asked, solutions[text], file)[INC.id] for text, file in files.items()
+    )
     assert (right.passed, right.shown, right.parses, right.runs) == (1, 1, True, True)
     assert late.passed == 0 and late.behaviour not in ("", right.behaviour)
     assert (loops.passed, loops.behaviour, loops.runs) == (0, "", True)
     assert (broken.parses, broken.runs) == (False, False) and not own.runs
-    assert read_evidence(rules, asked, {INC.id: RIGHT}, file) == {}  # it was on the last text
+    assert read_evidence(rules, asked, {INC.id: RIGHT}, files[LATE]) == {}  # it is on another text
     monkeypatch.setattr(evidence, "run_jobs", lambda jobs, **_: iter(jobs and pytest.fail("executed")))
-    gather(rules, asked, {"None": {INC.id: [*found][-1]}}, {"None": file})
+    gather(rules, asked, solutions, files)
+    encode(rules, asked, solutions, files)
+    assert all(read_evidence(rules, asked, solutions[t], f)[INC.id].cosine for t, f in files.items())
 
 
 def test_a_copied_example_is_taken_out_before_the_program_is_looked_at():
@@ -158,11 +174,11 @@ def test_generated_inputs_are_seeded_and_of_the_same_types():
     assert like_inputs(["assert f(x) == 1"], "f", "seed") == []
 
 
-def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Observation:
-    return Observation("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
+def known(passed: int, behaviour: str = "", cosine: float = 0.0, runs: bool = True) -> Known:
+    return Known("t", "", passed, 2, behaviour, runs, runs, cosine, -cosine)
 
 
-def choice(**of: Observation) -> dict[str, str]:
+def choice(**of: Known) -> dict[str, str]:
     return {name: choose(of) for name, choose in CHOICES.items()}
 
 
@@ -210,3 +226,21 @@ def test_pass_at_k_of_draws_is_the_unbiased_estimate_over_tasks():
     )  # 1 - C(1,2)/C(3,2) = 1, and 0
     assert pass_at_k_of(draws, 1).value == pytest.approx((2 / 3 + 0 + 0) / 3)
     assert pass_at_k_of(draws, 4) is None
+
+
+def test_a_gate_asks_only_where_none_fails_its_examples():
+    """Of ten tasks None fails the examples of four; asked there, the other column passes two of them."""
+    tasks = [str(n) for n in range(10)]
+    none = {i: known(0 if n < 4 else 2) for n, i in enumerate(tasks)}
+    evidence_ = {"None": none, "B": {i: known(2 if n < 2 else 0) for n, i in enumerate(tasks)}}
+    right = {"None": [n >= 4 for n in range(10)], "B": [n < 2 for n in range(10)]}
+    verdicts = pd.DataFrame(right, tasks, dtype="boolean")
+    tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
+    never, always = (gated(evidence_, verdicts, tokens, gate) for gate in (0.0, 1.0))
+    assert (never.asked.sum(), never.passed.sum(), never.spent.sum()) == (0, 6, 100)
+    assert (always.asked.sum(), always.taken.sum(), always.passed.sum(), always.spent.sum()) == (4, 2, 8, 500)
+    by_folds = gated_by_folds(evidence_, verdicts, tokens)
+    assert list(by_folds.index) == tasks and by_folds.passed.sum() in (6, 7, 8)
+    useless = gated_by_folds(evidence_, verdicts.assign(B=False), tokens)
+    assert useless.spent.sum() == 100  # what asking never helps, it never costs
+    assert len(gated(evidence_, verdicts, tokens.drop("3"), 1.0)) == 9

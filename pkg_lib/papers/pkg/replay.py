@@ -25,7 +25,7 @@ from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.evidence import (
     SHOWN,
     UNSHOWN,
-    Observation,
+    Known,
     prepare_evidence,
     read_evidence,
     read_unshown,
@@ -160,9 +160,7 @@ def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list
     prepare_evidence(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
 
 
-def looked_at(
-    results: Path, name: str, benchmark: str
-) -> tuple[dict[str, dict[str, Observation]], pd.DataFrame]:
+def looked_at(results: Path, name: str, benchmark: str) -> tuple[dict[str, dict[str, Known]], pd.DataFrame]:
     """(column -> task id -> evidence, verdicts [task, column] by unshown tests) of one replayed directory."""
     verdicts = verdict_frame(replayed(results, name, benchmark))[list(CANDIDATES)]
     evidence, asked = {}, dict.fromkeys(verdicts.index, ("", ""))
