@@ -87,8 +87,13 @@ class Assessed:
 
     @property
     def verdict(self) -> str:
-        """`overall` of the evidence; a sentence about every case ("all" in its args) falls with one."""
+        """`overall` of the evidence; a sentence about every case ("all" in its args) falls with one.
+
+        One that says that models differ ("differs") stands with both signs; one sign decides nothing.
+        """
         verdicts = [e.verdict for e in self.evidence]
+        if self.claim.args.get("differs") and {*verdicts} & {REPRODUCED, CONTRADICTED}:
+            return REPRODUCED if {REPRODUCED, CONTRADICTED} <= {*verdicts} else INCONCLUSIVE
         falls = self.claim.args.get("all") and CONTRADICTED in verdicts
         return CONTRADICTED if falls else overall(verdicts)
 
