@@ -57,12 +57,6 @@ def _built_in(name: str, *options: str) -> Make:
     return lambda knowledge: getattr(import_module(module), name)(knowledge, *options)
 
 
-def _pruned(of: str, unit: str) -> list[Column]:
-    """The other ways of pruning as variants of a column, which is guarded (prune.py)."""
-    make = partial(_built_in, of.replace("-", ""))
-    return [Column(f"{of}, {p}", make(p), ("code",), unit, of=of) for p in ("paper-literal", "unpruned")]
-
-
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
@@ -76,8 +70,11 @@ COLUMNS: Registry[Column] = Registry(
         Column("JSON-PKG", _built_in("JsonPKG"), ("text",), "path-value"),
         Column("Reranked", kinds=ANY, needs=EVERY),
         Column("Ideal", kinds=ANY, published_as="Ideal Reranker", needs=EVERY),
-        *_pruned("Func-PKG", "function"),
-        *_pruned("Block-PKG", "block"),
+        *(  # the other ways of pruning; without one it is guarded (prune.py)
+            Column(f"{of}, {way}", _built_in(of.replace("-", ""), way), ("code",), unit, of=of)
+            for of, unit in (("Func-PKG", "function"), ("Block-PKG", "block"))
+            for way in ("paper-literal", "unpruned")
+        ),
     ),
 )
 
