@@ -174,14 +174,10 @@ class Run:
         return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
 
     def stored_columns(self) -> list[str]:
-        """The columns with their variants and draws, those whose completions are stored.
-
-        Of a variant these may all stand in another column's file, where the prompts are the same.
-        """
+        """The columns with their variants and draws, those whose completions or verdicts are stored."""
         named = [c for c in variants() if self.offers(c)]
-        files = {c: [self.file(s, c) for s in ("generations", "evaluations")] for c in named}
-        stored = [c for c in self.retrievers if self.file("generations", c).exists()]
-        stored += [c for c, paths in files.items() if any(path.exists() for path in paths)]
+        stages = ("generations", "evaluations")  # equal prompts may share the completions of another column
+        stored = [c for c in [*self.retrievers, *named] if any(self.file(s, c).exists() for s in stages)]
         return [*stored, *(draw for c in self.retrievers for draw in self.draws(c))]
 
     def draws(self, column: str, decoding: str = "") -> list[str]:

@@ -113,10 +113,7 @@ class PKG:
         return below.start + np.flatnonzero(self.parent[below.start : below.stop] == node)
 
     def branches(self, node: int) -> np.ndarray:
-        """What pruning may remove (Equation 6): the direct children, but never the whole body of a function.
-
-        An IMPL has those of its body; a body that is one statement has those of that statement.
-        """
+        """What pruning may remove (Equation 6): the children, or those of a body or lone statement."""
         children = self.children(node)
         alone = len(children) == 1 and (self.type[node] == IMPL or self.text[children[0]] == self.text[node])
         return self.children(int(children[0])) if alone else children

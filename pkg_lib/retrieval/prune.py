@@ -1,8 +1,4 @@
-"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q.
-
-Three ways: `guarded` lets the whole node compete, as in the authors' code; `paper-literal` is Equation 7 as
-printed, which removes a branch wherever there is one; `unpruned` removes none.
-"""
+"""Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import PKG
 from pkg_lib.retrieval.embed import Embedder
 
+# As the authors do, the whole node competes; Equation 7 as printed, where a branch always goes; none goes.
 GUARDED, LITERAL, UNPRUNED = PRUNINGS = ("guarded", "paper-literal", "unpruned")
 
 

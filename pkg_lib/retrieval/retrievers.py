@@ -19,9 +19,10 @@ from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import FlatIndex
 from pkg_lib.retrieval.prune import GUARDED, PRUNINGS, UNPRUNED, prune
+from pkg_lib.retrieval.rows import rows
 
 log = logging.getLogger(__name__)
-CONTEXT_CHARS = 2000  # rows of source are whole files, far longer than PythonAlpaca's 349 tokens (Table 9)
+CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
 
 
 @dataclass
@@ -95,13 +96,13 @@ class NoRetrieval:
 
 
 class BM25Rows:
-    """BM25 over rows, no preprocessing of the corpus."""
+    """BM25 over rows (rows.py), no preprocessing of the corpus."""
 
     column, unit, best = "BM25", "rows", 1
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self.units = [(d.id, d.text) for d in knowledge.documents if d.unit == "row"]
+        self.units = [u for d in knowledge.documents if d.unit == "row" for u in rows(d, CONTEXT_CHARS)]
 
     def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """(positions, scores) [q, `best`] of the best texts for each query."""

@@ -11,7 +11,8 @@ from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.retrieval.prune import without
-from pkg_lib.retrieval.retrievers import cut, place
+from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, cut, place
+from pkg_lib.retrieval.rows import rows
 
 KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK, "JSON-PKG": PATHVALUE}
 PRUNED = ("Func-PKG", "Block-PKG")
@@ -52,13 +53,14 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
     if kind == PATHVALUE:  # document#path, and both may hold a # themselves
         ends = (source[:i] for i, letter in enumerate(source) if letter == "#")
         name = max((end for end in ends if end in documents), key=len, default=source.partition("#")[0])
-    elif kind is not None:
-        name = source.rpartition(":")[0]
+    elif source not in documents:
+        name = source.rpartition(":")[0] or source
     if name not in documents:
         raise UserError(f"the corpus at hand has no {name}")
     document = [documents[name]]
     if kind is None:
-        candidates = (Traced(text) for text in (document[0].text, cut(document[0].text)[0]))
+        texts = [t for place, t in rows(document[0], CONTEXT_CHARS) if place == source]
+        candidates = (Traced(t) for text in [*texts, document[0].text] for t in (text, cut(text)[0]))
     else:
         graph = build_text(document, structure(document)) if kind == PATHVALUE else build(document)
         candidates = _nodes(context, graph, kind)

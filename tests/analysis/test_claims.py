@@ -204,3 +204,18 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
     (measured,) = StoredRuns([MODEL], ["humaneval"], ["published", "textbook"], tmp_path).runs
     assert measured.family == f"{MODEL}, HumanEval, published"
     assert list(measured.verdicts) == ["None", "Block-PKG"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], NOT_ATTEMPTED),
+        ([CONTRADICTED], INCONCLUSIVE),
+        ([REPRODUCED, INCONCLUSIVE], INCONCLUSIVE),
+        ([REPRODUCED, CONTRADICTED], REPRODUCED),
+        ([INCONCLUSIVE], INCONCLUSIVE),
+    ],
+)
+def test_a_sentence_that_models_differ_needs_both_signs(verdicts, expected):
+    claim = Claim("c", "", "", "", "", "paired", "", {"differs": True})
+    assert claims.Assessed(claim, tuple(Evidence(verdict=v) for v in verdicts)).verdict == expected

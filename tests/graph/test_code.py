@@ -96,7 +96,11 @@ def test_methods_of_classes_and_of_local_classes():
     source = "class A:\n    def m(self):\n        class B:\n            async def n(self): pass\n"
     m, n = functions_of(source)
     assert (m.name, n.name, n.first, n.last) == ("m", "n", 4, 4)
-    assert [(b.first, b.last, b.parent) for b in m.blocks] == [(3, 4, -1), (3, 4, 0), (4, 4, 1)] and not n.blocks
+    assert [(b.first, b.last, b.parent) for b in m.blocks] == [
+        (3, 4, -1),
+        (3, 4, 0),
+        (4, 4, 1),
+    ] and not n.blocks
 
 
 CODE = "def f():\n    pass\n"

@@ -124,7 +124,7 @@ def test_a_local_function_that_pruning_took_away_or_a_block_needs():
     graph = graph_of(source, "def b(x): return 'another'\n")
     whole = impl(graph, "a")
     assert Calls(graph).augment(whole, source, MANY).added == ()
-    loop = int(graph.of_type(BLOCK)[1])
+    loop = int(graph.of_type(BLOCK)[2])
     for node, text in ((whole, rest), (loop, graph.payload(loop))):
         found = Calls(graph).augment(node, text, MANY)
         assert found.added == (impl(graph, "b"),)

@@ -67,5 +67,7 @@ def test_mistakes_are_named(knowledge):
         explain(knowledge, "x", "file")
     with pytest.raises(UserError, match="empty"):
         explain(knowledge, " ", "block")
-    with pytest.raises(UserError, match="unknown pruning 'none'; choose from: guarded, paper-literal, unpruned"):
+    with pytest.raises(
+        UserError, match="unknown pruning 'none'; choose from: guarded, paper-literal, unpruned"
+    ):
         explain(knowledge, "x", pruning="none")

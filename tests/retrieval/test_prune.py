@@ -163,7 +163,7 @@ def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_gua
     """Which branch Equation 7 removes with real vectors, and where the guarded form removes none."""
     graph, prompts = build([Document("d", source)]), {t.id: t.prompt for t in load_benchmark("humaneval")}
     (query,) = minilm.encode([prompts.get(question, question)])
-    pruned = prune(graph, int(graph.of_type(node)[node == BLOCK]), query, minilm, pruning)
+    pruned = prune(graph, int(graph.of_type(node)[int(node == BLOCK)]), query, minilm, pruning)
     if pruning == GUARDED and kept_by_guard:
         assert pruned.branch == -1 and "boring += 1" in pruned.text and "exciting += 1" in pruned.text
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.graph.text.documents import Structured
-from pkg_lib.retrieval.columns import columns_of
+from pkg_lib.retrieval.columns import COLUMNS, columns_of
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, JsonPKG, Knowledge, TextKnowledge, cut
 
 RETRIEVERS = columns_of("textbook")
@@ -70,21 +72,27 @@ BEST = {
     "BM25": (PATHS, ["", "", ""]),
     "Dense": (PATHS, ["", "", ""]),
     "Func-BM25": (FUNCTIONS, ["", "", ""]),
-    "Func-PKG": (FUNCTIONS, ["2-4", "5-6", "5-6"]),
-    "Block-PKG": (["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"], ["3-4", "", ""]),
+    "Func-PKG": (FUNCTIONS, ["", "5-6", ""]),
+    "Func-PKG, paper-literal": (FUNCTIONS, ["2-4", "5-6", "5-6"]),
+    "Func-PKG, unpruned": (FUNCTIONS, ["", "", ""]),
+    "Block-PKG": (["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"], ["", "", ""]),
+    "Block-PKG, paper-literal": (["d/primes:2-4", "d/sorting:7-8", "d/answer:5-6"], ["3-4", "", ""]),
 }
 TEXTS = {
     "BM25": PRIMES,
     "Dense": PRIMES,
     "Func-BM25": PRIMES.rstrip("\n"),
-    "Func-PKG": "def is_prime(number):\n    pass",
-    "Block-PKG": "for divisor in range(2, number):\n    pass",  # dedented, the only branch gone
+    "Func-PKG": PRIMES.rstrip("\n"),
+    "Func-PKG, paper-literal": "def is_prime(number):\n    pass",
+    "Func-PKG, unpruned": PRIMES.rstrip("\n"),
+    "Block-PKG": textwrap.dedent(PRIMES.partition("\n")[2].rstrip("\n")),
+    "Block-PKG, paper-literal": "for divisor in range(2, number):\n    pass",  # the only branch gone
 }
 
 
 @pytest.mark.parametrize("column", BEST)
 def test_the_best_unit_is_found_and_pruned(knowledge, column):
-    contexts = RETRIEVERS[column](knowledge).retrieve(TASKS)
+    contexts = COLUMNS[column].retriever(knowledge).retrieve(TASKS)
     assert ([c.source for c in contexts], [c.pruned for c in contexts]) == BEST[column]
     assert contexts[0].text == TEXTS[column]
     assert all(c.score > 0 and not c.truncated for c in contexts)
@@ -116,7 +124,8 @@ def test_long_contexts_are_cut_and_say_so(embedder):
     knowledge = Knowledge([Document("long", f"def primes():\n    if number: pass\n{body}")], embedder)
     for column in ("BM25", "Dense", "Func-BM25", "Func-PKG"):
         (found,) = RETRIEVERS[column](knowledge).retrieve(TASKS[:1])
-        assert found.truncated and len(found.text) <= CONTEXT_CHARS
+        assert found.truncated == (column not in ("BM25", "Dense"))  # whose rows are cut between statements
+        assert len(found.text) <= CONTEXT_CHARS
         assert found.text.split("\n")[-1].strip().startswith("prime_")
 
 

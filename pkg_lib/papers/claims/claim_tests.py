@@ -164,7 +164,8 @@ def share(runs: StoredRuns, claim: Claim, claimed: Evidence) -> Iterator[Evidenc
     """Share of tasks, or of `among`'s, that all of `passed` and none of `failed` solve (Figure 6)."""
     passed, failed, among = (claim.args.get(k, []) for k in ("passed", "failed", "among"))
     columns = list(dict.fromkeys([*passed, *failed, *among]))
-    for measured in runs.of(claim, columns):
+    replays = runs.replays.get(claim.args["benchmark"], []) if claim.args.get("replayed") else []
+    for measured in [*runs.of(claim, columns), *replays]:
         known = measured.verdicts[columns].dropna().astype(bool)
         known = known[known[among].all(axis=1)]
         hits = int((known[passed].all(axis=1) & ~known[failed].any(axis=1)).sum())

@@ -87,8 +87,10 @@ class Assessed:
 
     @property
     def verdict(self) -> str:
-        """`overall` of the evidence; a sentence about every case ("all" in its args) falls with one."""
+        """`overall`; said of every case ("all") it falls with one; that cases differ takes both signs."""
         verdicts = [e.verdict for e in self.evidence]
+        if self.claim.args.get("differs") and {*verdicts} & {REPRODUCED, CONTRADICTED}:
+            return REPRODUCED if {REPRODUCED, CONTRADICTED} <= {*verdicts} else INCONCLUSIVE
         falls = self.claim.args.get("all") and CONTRADICTED in verdicts
         return CONTRADICTED if falls else overall(verdicts)
 

@@ -1,0 +1,60 @@
+"""Rows of source files: windows of whole definitions within the budget, which tile the file."""
+
+from __future__ import annotations
+
+import pytest
+from graph.source_trees import Expected, bodies, render
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg_lib.core.types import Document
+from pkg_lib.retrieval.rows import rows
+
+TWO = "import os\n\n\n@deco\ndef f():\n    return 1\n\n\n# why\ndef g():\n    return 2"
+METHODS = "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\nx = 1"
+DEEP = "def f(x):\n    if x == 0:\n        y\n"
+DEEP += "".join(f"    elif x == {i}:\n        y\n" for i in range(900))
+
+
+def spans(source: str, limit: int) -> list[tuple[int, int]]:
+    """First and last lines of the windows of a source over the limit."""
+    places = (place.rpartition(":")[2].split("-") for place, _ in rows(Document("d", source), limit))
+    return [(int(first), int(last)) for first, last in places]
+
+
+@given(bodies, st.integers(1, 400))
+def test_windows_tile_any_source_and_keep_the_limit(body, limit):
+    out = Expected()
+    render(body, out)
+    source = "\n".join(out.lines)
+    found = [] if len(source) <= limit else rows(Document("d", source), limit)
+    assert all(len(text) <= limit or "\n" not in text for _, text in found)
+    held = [line for _, text in found for line in text.split("\n") if line]
+    assert held == [line for line in out.lines if line and found]
+
+
+@pytest.mark.parametrize(
+    ("source", "limit", "expected"),
+    [
+        (TWO, 60, [(1, 6), (7, 11)]),  # whole definitions, with what stands above them
+        (TWO, 35, [(1, 1), (2, 6), (7, 11)]),
+        (METHODS, 55, [(1, 3), (4, 6), (7, 7)]),  # a class that does not fit is alone
+        ("x = [\n 1,\n 2,\n]\ny = 1; z = 2", 12, [(1, 2), (3, 4), (5, 5)]),
+        ("def broken(:\n    x\n    y", 20, [(1, 2), (3, 3)]),
+    ],
+)
+def test_windows_end_with_definitions(source, limit, expected):
+    assert spans(source, limit) == expected
+
+
+def test_a_file_nested_too_deep_to_follow_is_cut_too():
+    assert all(len(text) <= 200 for _, text in rows(Document("d", DEEP), 200))
+
+
+def test_only_long_files_of_python_are_cut(textbook):
+    assert rows(Document("a", TWO, kind="answer"), 5) == [("a", TWO)]
+    assert rows(Document("a", TWO), 500) == [("a", TWO)]
+    for document in textbook[0][:60]:
+        found = rows(document, 2000)
+        assert all(len(text) <= 2000 for _, text in found)
+        assert (len(found) > 1) == (len(document.text) > 2000)
