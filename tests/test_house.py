@@ -35,19 +35,19 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 542,
-    "analysis": 959,
+    "analysis": 1118,
     "chunking": 717,
     "core": 668,
-    "data": 1615,
+    "data": 1827,
     "execution": 1451,
-    "experiment": 1607,
-    "generation": 611,
-    "graph": 2283,
+    "experiment": 1905,
+    "generation": 668,
+    "graph": 2298,
     "papers/cast": 879,
-    "papers/claims": 471,
+    "papers/claims": 474,
     "papers/dkb": 960,
-    "papers/pkg": 1513,
-    "retrieval": 1169,
+    "papers/pkg": 1606,
+    "retrieval": 1558,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
