@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis.stats import BASELINE, ORACLE, RESAMPLES, Difference
+from pkg_lib.analysis.stats import BASELINE, ORACLE
 from pkg_lib.experiment.evidence import Known
 from pkg_lib.experiment.prepare import rerank
 from pkg_lib.experiment.run import ideal
@@ -69,22 +69,6 @@ def chosen_verdicts(evidence: Evidence, verdicts: pd.DataFrame) -> pd.DataFrame:
         values = {i: known.at[i, c] for i, c in chosen(evidence, name).items() if i in known.index}
         chosen_by[name] = pd.Series(values, dtype="boolean").reindex(frame.index)
     return pd.DataFrame(chosen_by | {ORACLE: ideal(frame)})
-
-
-def gap_closed(choice: pd.Series, candidates: pd.DataFrame) -> Difference | None:
-    """The share of the way from the best column to Ideal that a choice goes, on tasks that all have.
-
-    Percentile bootstrap over tasks, the best column found anew in each; None where there is no way to go.
-    """
-    frame = candidates.assign(choice=choice, ideal=ideal(candidates)).dropna().astype(float)
-    if frame.empty:
-        return None
-    draws = np.random.default_rng(0).multinomial(len(frame), np.full(len(frame), 1 / len(frame)), RESAMPLES)
-    sums = np.vstack([np.ones(len(frame)), draws]) @ frame.to_numpy()
-    best = sums[:, :-2].max(axis=1)
-    way = sums[:, -1] - best
-    shares = (sums[:, -2] - best)[way > 0] / way[way > 0]
-    return Difference(len(frame), shares[0], *np.quantile(shares, [0.025, 0.975])) if way[0] > 0 else None
 
 
 # A gate asks where None passes a smaller share than this of its examples; where none is shown nothing could

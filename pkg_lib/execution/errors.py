@@ -20,11 +20,6 @@ def classify(names: list[str], forbidden_import: bool = False) -> str:
     return "Others"
 
 
-def table7(error: str) -> str:
-    """The row of Table 7 for an outcome's error: the types beyond the table are counted as Others."""
-    return error if error in TABLE7 else "Others"
-
-
 def join_detail(last_line: str, assertion: str = "") -> str:
     """One line for an outcome's `detail`, cut to LONGEST characters a part."""
     return SEPARATOR.join(p[:LONGEST] for p in (last_line, assertion) if p)

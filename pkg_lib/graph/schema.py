@@ -64,11 +64,6 @@ class PKG:
     def __len__(self) -> int:
         return self.nodes.num_rows
 
-    def equals(self, other: PKG) -> bool:
-        """Whether two graphs are the same in every table, document and reason."""
-        about = (self.documents, self.skipped, self.meta) == (other.documents, other.skipped, other.meta)
-        return about and self.nodes.equals(other.nodes) and self.texts.equals(other.texts)
-
     @cached_property
     def edges(self) -> pa.Table:
         """All edges, sorted by source, then target; HAS_BLOCK links the IMPL to every block (Equation 2)."""

@@ -51,13 +51,6 @@ def explain(
     return Explanation(knowledge.graph, nodes, cosines, without, removed, context, called)
 
 
-def function_of(graph: PKG, node: int) -> str:
-    """The name of the function that a node belongs to."""
-    while graph.parent[node] >= 0:
-        node = int(graph.parent[node])
-    return graph.payload(node)
-
-
 def first_line(graph: PKG, node: int) -> str:
     """The line that names a statement, without decorators; a signature over several lines is joined."""
     lines = [line.strip() for line in graph.payload(node).split("\n")]

@@ -29,7 +29,8 @@ from pkg_lib.papers.claims.claims import (
 MODEL = "qwen2.5-coder-0.5b-instruct"
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
 OPPOSITE = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, INCONCLUSIVE: INCONCLUSIVE}
-findings = definitions("claims")["findings"]
+NOTEBOOK = definitions("claims")
+findings, by_subject = NOTEBOOK["findings"], NOTEBOOK["by_subject"]
 
 
 def claim(test="paired", id="c", **args):
@@ -102,7 +103,7 @@ def test_every_measurement_counts_and_findings_tell_what_is_mixed():
 def test_a_model_keeps_its_own_verdict_and_a_sentence_about_every_case_falls_with_one():
     points = [point("a", 0.3), point("b", -0.3), point("b", -0.2)]
     (one,) = claims.judge([(claim(relation="above", **PAIR), points)])
-    assert one.verdict == MIXED and one.by_subject == {"a": REPRODUCED, "b": CONTRADICTED}
+    assert one.verdict == MIXED and by_subject(one) == {"a": REPRODUCED, "b": CONTRADICTED}
     points = [replace(point("paper", v), exact=True) for v in (1.0, 2.0, -1.0)]
     every, some = claim(relation="positive", all=True), claim(relation="positive")
     assert [a.verdict for a in claims.judge([(every, points), (some, points)])] == [CONTRADICTED, MIXED]

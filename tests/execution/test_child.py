@@ -8,9 +8,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from notebook_code import definitions
 
 from pkg_lib.execution import child, errors, syscalls
-from pkg_lib.execution.errors import BEYOND, TABLE7, classify, join_detail, split_detail, table7
+from pkg_lib.execution.errors import BEYOND, TABLE7, classify, join_detail, split_detail
 
 NONCE = b"n" * child.NONCE
 
@@ -96,6 +97,7 @@ def test_classes_are_named_by_their_nearest_type(error, name):
 
 
 def test_forbidden_import_and_table7():
+    table7 = definitions("error_types")["table7"]
     assert classify(["ModuleNotFoundError"], forbidden_import=True) == "ForbiddenImport"
     assert [table7(e) for e in TABLE7] == list(TABLE7)
     assert {table7(e) for e in BEYOND} == {"Others"}

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from fakes import WordEmbedder
+from notebook_code import definitions
 
 from pkg_lib.analysis.choices import (
     BY_EXAMPLES,
     CHOICES,
     chosen,
     chosen_verdicts,
-    gap_closed,
     gated,
     gated_by_folds,
 )
@@ -210,6 +210,7 @@ def test_a_choice_is_not_measured_where_a_candidate_is_not():
 
 
 def test_the_gap_is_measured_from_the_best_column_to_ideal():
+    gap_closed = definitions("closed_models")["gap_closed"]
     verdicts = pd.DataFrame({"None": [1, 1, 0, 0, 0], "B": [0, 0, 1, 1, 0]}, dtype="boolean")
     half = pd.Series([1, 1, 1, 0, 0], dtype="boolean")
     closed = gap_closed(half, verdicts)

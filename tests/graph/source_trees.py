@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from pkg_lib.graph.schema import PKG
+
 SIMPLE = (
     ["x = 1"],
     ["pass"],
@@ -100,3 +102,9 @@ def _compound(item: tuple, out: Expected, depth: int, blocks: list, parent: int)
         blocks.append((owner, last, first))
     blocks.append((first, last, parent))
     return last
+
+
+def same_graph(a: PKG, b: PKG) -> bool:
+    """Whether two graphs are the same in every table, document and reason."""
+    about = (a.documents, a.skipped, a.meta) == (b.documents, b.skipped, b.meta)
+    return about and a.nodes.equals(b.nodes) and a.texts.equals(b.texts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from notebook_code import definitions
 
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.retrieval.explain import explain, function_of
+from pkg_lib.retrieval.explain import explain
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, BlockPKG, FuncPKG, Knowledge
 
 SOURCE = """def helper(sentence):
@@ -42,7 +43,7 @@ def test_context_is_the_columns_own(knowledge, unit, column, pruning, calls):
 
 def test_nodes_are_ranked_and_the_branch_with_the_highest_score_goes(knowledge):
     explained, graph = explain(knowledge, QUERY, pruning="paper-literal"), knowledge.graph
-    assert function_of(graph, explained.nodes[0]) == "count_sentences"
+    assert definitions("explore")["function_of"](graph, explained.nodes[0]) == "count_sentences"
     assert explained.cosines == sorted(explained.cosines, reverse=True)
     assert explained.without.pop(-1) == pytest.approx(explained.cosines[0])
     assert [graph.first[b] for b in explained.without] == [7, 10]  # the children of the function

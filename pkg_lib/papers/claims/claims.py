@@ -94,12 +94,6 @@ class Assessed:
         falls = self.claim.args.get("all") and CONTRADICTED in verdicts
         return CONTRADICTED if falls else overall(verdicts)
 
-    @property
-    def by_subject(self) -> dict[str, str]:
-        """subject -> the verdict over all that was measured on it."""
-        subjects = dict.fromkeys(e.subject for e in self.evidence)
-        return {s: overall(e.verdict for e in self.evidence if e.subject == s) for s in subjects}
-
 
 def load() -> list[Claim]:
     """The claims in the order of their file."""

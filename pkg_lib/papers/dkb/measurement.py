@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pkg_lib.analysis.stats import RESAMPLES, Difference
 from pkg_lib.core.store import versions, write_json
 from pkg_lib.data.questions import Question, gold
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
@@ -83,21 +82,6 @@ def evidence_of(study: RepositoryStudy) -> dict[str, Any]:
     """The `table` of a study's pipelines ("rows") and variants, with the sizes that they are of."""
     frames = {"rows": table(study, study.pipelines), "variants": table(study, study.variants)}
     return {"repository": study.name, "k": study.k, "depth": study.depth} | frames
-
-
-def paired(a: pd.Series, b: pd.Series) -> Difference:
-    """a - b over the questions where neither is NaN, with a bootstrap interval and the p of a sign-flip test
-    (of 100,000 random changes of sign from 17 differences on)."""
-    d = (a - b).dropna().to_numpy()
-    if not len(d):
-        return Difference(0, *[float("nan")] * 3)
-    rng, changed = np.random.default_rng(0), d[d != 0]
-    interval = np.quantile(d[rng.integers(0, len(d), (RESAMPLES, len(d)))].mean(1), [0.025, 0.975])
-    n = len(changed)
-    signs = list(product((-1, 1), repeat=n)) if n <= 16 else rng.choice((-1, 1), (100_000, n))
-    # scipy's permutation_test doubles the smaller tail, which is not 1 for a mean of almost 0.
-    p = (np.abs(np.array(signs) @ changed) >= abs(changed.sum()) - 1e-12).mean()
-    return Difference(len(d), d.mean().item(), *interval.tolist(), p=p.item())
 
 
 def measure(root: Path, name: str, folder: Path, processes: int = 1) -> None:

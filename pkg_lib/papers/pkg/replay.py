@@ -22,14 +22,7 @@ from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
-from pkg_lib.experiment.evidence import (
-    SHOWN,
-    UNSHOWN,
-    Known,
-    prepare_evidence,
-    read_evidence,
-    read_unshown,
-)
+from pkg_lib.experiment.evidence import prepare_evidence
 from pkg_lib.experiment.run import ideal
 from pkg_lib.papers.pkg.pass_tables import published
 
@@ -158,19 +151,6 @@ def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list
     verdicts = judged[judged["sample"] == 0].set_index("task_id")["status"].map(VERDICTS).astype("boolean")
     rules, file = BENCHMARKS[target.parent.name], target.parent / "shown" / target.name
     prepare_evidence(rules, tasks, {"": first.to_dict()}, {"": verdicts}, {"": file})
-
-
-def looked_at(results: Path, name: str, benchmark: str) -> tuple[dict[str, dict[str, Known]], pd.DataFrame]:
-    """(column -> task id -> evidence, verdicts [task, column] by unshown tests) of one replayed directory."""
-    verdicts = verdict_frame(replayed(results, name, benchmark))[list(CANDIDATES)]
-    evidence, asked = {}, dict.fromkeys(verdicts.index, ("", ""))
-    for column, stem in zip(CANDIDATES, FILES, strict=False):
-        file = results / "replay" / name / benchmark / "shown" / f"{stem}.jsonl"
-        evidence[column] = read_evidence(BENCHMARKS[benchmark], asked, {}, file.with_suffix(SHOWN))
-        if file.with_suffix(UNSHOWN).exists():
-            by_unshown = pd.Series(read_unshown(None, file.with_suffix(UNSHOWN)), dtype="boolean")
-            verdicts[column] = by_unshown.reindex(verdicts.index)
-    return evidence, verdicts
 
 
 def tabulate(outcomes: pd.DataFrame) -> pd.DataFrame:
