@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.generation.prompts import TEMPLATES
+from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 
 # How a solution is judged: as the paper's authors published it, and the benchmark's own way.
 PROTOCOLS = ("pkg-paper", "standard")
@@ -118,10 +118,8 @@ def tasks_digest(tasks: list[Task]) -> str:
 def without_copies(program: str, tests: str) -> str:
     """A program less the assertions that stand in `tests`; as it is without any, or where it is no Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            tree, known = ast.parse(program), ast.parse(tests)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        tree, known = syntax_tree(program), syntax_tree(tests)
+    except UNPARSABLE:
         return program
     copies = {ast.dump(n.test) for n in known.body if isinstance(n, ast.Assert)}
 

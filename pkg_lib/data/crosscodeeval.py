@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from pkg_lib.chunking.languages import parse, parse_errors
-from pkg_lib.core.types import UserError
+from pkg_lib.core.types import Task, UserError
 from pkg_lib.data.code_match import KEYWORDS, match
 from pkg_lib.data.records import DataSet, read_records
 
@@ -21,20 +21,13 @@ DATA = DataSet("CrossCodeEval", "PKG_CCEVAL_DIR", "the archive of github.com/ama
 _END = re.compile(r"[;{}]")
 
 
-class CrossFileTask(NamedTuple):
-    """One statement to complete."""
-
-    id: str
-    prompt: str
-    reference: str
-
-
-def load_crosscodeeval(language: str) -> list[CrossFileTask]:
+def load_crosscodeeval(language: str) -> list[Task]:
     """The tasks of a language. BenchmarkMissing where they are not at hand."""
     KEYWORDS.get_or_fail(language)
 
-    def task(row: dict[str, Any]) -> CrossFileTask:
-        return CrossFileTask(str(row["metadata"]["task_id"]), str(row["prompt"]), str(row["groundtruth"]))
+    def task(row: dict[str, Any]) -> Task:
+        texts = (str(row["prompt"]), "", "", str(row["groundtruth"]))
+        return Task(str(row["metadata"]["task_id"]), "crosscodeeval", *texts)
 
     return DATA.records((f"{language}/line_completion.jsonl",), task)
 
@@ -63,7 +56,7 @@ def report(path: Path, language: str) -> Iterator[str]:
     known = [t for t in tasks if t.id in completions]
     if not known:
         raise UserError(f"{path} holds no completion of a task of {DATA.title}'s {language}")
-    texts = [(first_statement(completions[t.id], language, t.prompt), t.reference) for t in known]
+    texts = [(first_statement(completions[t.id], language, t.prompt), t.solution) for t in known]
     strangers = len(completions) - len(known)
     yield f"{len(known)} of {len(tasks)} tasks measured; {strangers} completions are of no task"
     for name, value in pd.DataFrame([match(*pair, language) for pair in texts]).mean().items():

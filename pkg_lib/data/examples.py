@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import random
 import re
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
+
+from pkg_lib.graph.code import syntax_tree
 
 # What stands between a call and its value: doctest's line break, and the signs and words of prose.
 BETWEEN = re.compile(
@@ -52,15 +53,15 @@ def _ending(text: str, signs: str) -> Iterable[str]:
 def _calls(source: str, name: str) -> list[list[Any] | None]:
     """Arguments of each call of a function in one statement; None where they are no literals by position."""
     try:
-        with warnings.catch_warnings(action="ignore"):
-            (statement,) = ast.parse(source.strip()).body
+        (statement,) = syntax_tree(source.strip()).body
     except BROKEN:
         return []
     calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and ast.unparse(n.func) == name]
     return [None if c.keywords else _literals(c.args) for c in calls]
 
 
-def _literals(nodes: list[ast.expr]) -> list[Any] | None:
+def _literals(nodes: Sequence[ast.expr | str]) -> list[Any] | None:
+    """What expressions or their texts stand for; None where one is no literal."""
     try:
         return [ast.literal_eval(n) for n in nodes]
     except BROKEN:
@@ -77,15 +78,7 @@ def _value(rest: str, doctest: bool) -> str:
     pieces = (line[:end].strip().rstrip(".,;") for end in range(len(line), 0, -1))
     named = [CONSTANTS.get(p.lower(), p) for p in pieces]
     whole = _ending(after, ")]}") if after[:1] in tuple("([{") else ()
-    return next((p for p in (*whole, *named) if _is_literal(p)), "")
-
-
-def _is_literal(text: str) -> bool:
-    try:
-        ast.literal_eval(text)
-    except BROKEN:
-        return False
-    return True
+    return next((p for p in (*whole, *named) if _literals([p]) is not None), "")
 
 
 def like_inputs(examples: Iterable[str], name: str, seed: str, count: int = 10) -> list[list[Any]]:

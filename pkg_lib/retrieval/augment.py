@@ -11,11 +11,12 @@ from __future__ import annotations
 import ast
 import builtins
 import textwrap
-import warnings
 from collections import defaultdict, deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 from pkg_lib.graph.schema import NAME, PKG
 
 AMBIGUOUS, TOO_LONG, UNKNOWN = "ambiguous", "over the budget", "not in the graph"
@@ -156,12 +157,8 @@ def parsed(text: str) -> ast.Module | None:
     # A block may start in the middle of an "if" chain; a string in column 0 keeps dedent from working.
     text = text.removeprefix("el") if text.startswith("elif") else text
     for source in (text, f"if 1:\n{text}") if text[:1].isspace() else (text,):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)
-                return ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
+        with suppress(*UNPARSABLE):
+            return syntax_tree(source)
     return None
 
 

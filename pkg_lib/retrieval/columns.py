@@ -89,8 +89,10 @@ COLUMNS: Registry[Column] = Registry(
             for of, unit in GRAPH_UNITS.items()
             for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
         ),
-        Column("Func-PKG, top 3", _built_in("TopFuncPKG", "joined"), ("code",), "function", of="Func-PKG"),
-        Column("Block-PKG, top 3", _built_in("TopBlockPKG", "joined"), ("code",), "block", of="Block-PKG"),
+        *(
+            Column(f"{of}, top 3", _built_in("TopNodes", "joined", of=of), ("code",), unit, of=of)
+            for of, unit in GRAPH_UNITS.items()
+        ),
         Column("Func-BM25, top 5", _built_in("TopFuncBM25", "joined"), ("code",), "function", of="Func-BM25"),
     ),
 )

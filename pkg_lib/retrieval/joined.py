@@ -5,33 +5,24 @@ Each unit is cut and pruned as it is alone. A node says how near it is to the ta
 
 from __future__ import annotations
 
+from typing import Any
+
 from pkg_lib.core.types import Context, Task
-from pkg_lib.retrieval.retrievers import BlockPKG, FuncBM25, FuncPKG, GraphNodes, Knowledge
+from pkg_lib.retrieval.columns import base
+from pkg_lib.retrieval.retrievers import FuncBM25
 
 
-class TopFuncPKG:
-    """The three nearest functions."""
+class TopNodes:
+    """A graph column's three nearest nodes."""
 
-    column = "Func-PKG, top 3"
-    retriever: type[GraphNodes] = FuncPKG
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self.one = self.retriever(knowledge)
+    def __init__(self, knowledge: Any, of: str) -> None:
+        self.one, self.column = base(of, knowledge), f"{of}, top 3"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such nodes."""
-        queries = self.one.knowledge.embedder.encode([t.prompt for t in tasks])
-        contexts = []
-        for task, query, *found in zip(tasks, queries, *self.one.nearest(queries, 3), strict=True):
-            units = [self.one._context(task, query, *unit) for unit in zip(*found, strict=True)]
-            contexts.append(joined(task, self.column, units, "# Relevance: {score:.3f}\n{text}"))
-        return contexts
-
-
-class TopBlockPKG(TopFuncPKG):
-    """The three nearest blocks."""
-
-    column, retriever = "Block-PKG, top 3", BlockPKG
+        units = ([c for _, c in ranked] for ranked in self.one.ranked(tasks, 3))
+        form = "# Relevance: {score:.3f}\n{text}"
+        return [joined(task, self.column, of, form) for task, of in zip(tasks, units, strict=True)]
 
 
 class TopFuncBM25(FuncBM25):

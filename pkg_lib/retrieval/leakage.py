@@ -68,9 +68,7 @@ def judge(pairs: Sequence[tuple[Task, str]], control: bool = False) -> list[Leak
                 places.append(place)
     outcomes = run_jobs(jobs, rules.limits(task) if jobs else None)
     passing = {place for place, o in zip(places, outcomes, strict=True) if o.status == "passed"}
-    seen = {*places}
-    about = enumerate(pairs)
-    return [Leak(i in seen, i in passing, *likeness(t, text), statements(text)) for i, (t, text) in about]
+    return [Leak(i in places, i in passing, *likeness(t, x), statements(x)) for i, (t, x) in enumerate(pairs)]
 
 
 @lru_cache(maxsize=4096)
@@ -156,9 +154,8 @@ def likeness(task: Task, text: str) -> tuple[float, float]:
     wanted = tokens(own.body)
     units = [tokens(n.body) for n in body if isinstance(n, ast.FunctionDef)] or [tokens(body)]
     jaccard = max(hashed(wanted).jaccard(hashed(words)) for words in units)
-    return round(float(jaccard), 3), round(
-        max(Levenshtein.normalized_similarity(wanted, u) for u in units), 3
-    )
+    edit = max(Levenshtein.normalized_similarity(wanted, words) for words in units)
+    return round(float(jaccard), 3), round(edit, 3)
 
 
 def _is_text(node: ast.stmt) -> bool:
