@@ -213,7 +213,7 @@ def test_committed_keys_are_as_they_were(committed, model):
     (context,) = experiment.contexts("None")
     request = experiment.request(experiment.tasks[0], context, "None")
     assert experiment.generator.key(request.text) == FROZEN[model]
-    assert FROZEN[model] in experiment.generator.cache
+    assert FROZEN[model] in experiment.generator.cache.rows
 
 
 def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monkeypatch):

@@ -6,7 +6,6 @@ copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revis
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.registry import Registry
-from pkg_lib.core.store import read_json, write_json, write_text
+from pkg_lib.core.store import read_json, sha256_of, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 
 # Suffixes of weights, configuration, tokenizer and chat template.
@@ -102,7 +101,7 @@ def directory_digest(folder: Path) -> str:
     seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
-        write_text(known, digest(*(part for p in files for part in (p.name, _sha256(p)))))
+        write_text(known, digest(*(part for p in files for part in (p.name, sha256_of(p)))))
     return known.read_text("utf8")
 
 
@@ -141,17 +140,12 @@ def _gguf_file(spec: ModelSpec) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.stat().st_size != spec.size:
         _from_hub(spec, path) or _from_parts(spec, path)
-    if (sha256 := _sha256(path)) != spec.sha256:
+    if (sha256 := sha256_of(path)) != spec.sha256:
         bad = path.with_suffix(".bad")
         path.replace(bad)
         hashes = f"{sha256[:16]}…, not {spec.sha256[:16]}…"
         raise UserError(f"{spec.gguf} has SHA-256 {hashes}: set aside as {bad}; run fetch again")
     return path
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def _from_hub(spec: ModelSpec, path: Path) -> bool:

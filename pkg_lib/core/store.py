@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -58,6 +59,12 @@ def shown(path: str) -> str:
 def first_few(names: Sequence[str], most: int = 5) -> str:
     """The first `most` names, with dots where there are more."""
     return ", ".join([*map(shown, names[:most]), *(["..."] if len(names) > most else [])])
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 in hex of a file's bytes."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

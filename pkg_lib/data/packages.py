@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from urllib.parse import urljoin
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry
-from pkg_lib.core.store import write_bytes
+from pkg_lib.core.store import sha256_of, write_bytes
 from pkg_lib.core.types import UserError
 from pkg_lib.data.records import read_tree
 
@@ -87,7 +86,7 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
         home.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             _download(file, project, npm_path)
-        actual = hashlib.sha256(file.read_bytes()).hexdigest()
+        actual = sha256_of(file)
         if actual != sha256:
             file.unlink()
             other = f"SHA-256 {actual[:16]}…, not {sha256[:16]}…"

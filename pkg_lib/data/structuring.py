@@ -124,7 +124,7 @@ class Structurer(Generator):
             requests = [Request(document, text, "", attempt) for document, text in waiting.items()]
             asked += self.complete((Prompt(r, file, {"attempt": attempt}) for r in requests), "structuring")
             for r in requests:
-                answers.append(self.cache[self.key(r.text, attempt)])
+                answers.append(self.cache.rows[self.key(r.text, attempt)])
                 last[r.task_id] = read_answer(r.task_id, answers[-1].raw, answers[-1].finish, attempt)
             rejected = {i: last[i].reason for i in waiting if last[i].value is None}
             invalid += rejected.items()

@@ -5,14 +5,13 @@ results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below resu
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.registry import plugins
-from pkg_lib.core.store import ROOT, slug, write_json
+from pkg_lib.core.store import ROOT, sha256_of, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
@@ -36,16 +35,12 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
     return folders + [f for p in places for f in (Path("contexts", p), Path("evaluations", model, p))]
 
 
-def digest_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @cache
 def program() -> str:
     """Digest of pkg_lib, of plug-ins and of the pinned versions."""
     sources = {p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    files = [f"{p.relative_to(ROOT).as_posix()} {digest_of(p)}" for p in sorted(sources)]
-    return digest(*files, digest_of(ROOT / "requirements.txt"), *map(digest_of, plugins()))
+    files = [f"{p.relative_to(ROOT).as_posix()} {sha256_of(p)}" for p in sorted(sources)]
+    return digest(*files, sha256_of(ROOT / "requirements.txt"), *map(sha256_of, plugins()))
 
 
 class Records:
@@ -65,13 +60,13 @@ class Records:
         if any(corpora.own(v) for n, v in texts.items() if n.endswith("corpus")):
             return ""
         paths = {n: Path(v) for n, v in texts.items() if len(Path(v).name) <= LONGEST}
-        given = [f"{n} {digest_of(p)}" for n, p in paths.items() if p.is_absolute() and p.is_file()]
+        given = [f"{n} {sha256_of(p)}" for n, p in paths.items() if p.is_absolute() and p.is_file()]
         named = json.dumps(job.parameters, sort_keys=True)
         stored = {p for f in inputs(job.parameters) for p in (self.results / f).rglob("*") if p.is_file()}
         kept = sorted(p for p in stored if p.suffix not in TEMPORARY and p.name[0] != ".")
-        self._digests |= {p: digest_of(p) for p in kept if p not in self._digests}
+        self._digests |= {p: sha256_of(p) for p in kept if p not in self._digests}
         files = [f"{p.relative_to(self.results).as_posix()} {self._digests[p]}" for p in kept]
-        return digest(program(), digest_of(job.source), named, *given, *files)
+        return digest(program(), sha256_of(job.source), named, *given, *files)
 
     def unchanged(self, job: NotebookJob) -> bool:
         """Whether the notebook was made from just this, and what it left is still there as it was."""
@@ -99,4 +94,4 @@ class Records:
         patterns = (f"tables/{job.stem}.*", f"figures/{job.stem}.*", f"notebooks/{job.stem}.ipynb")
         left = sorted(p for pattern in patterns for p in self.results.glob(pattern))
         kept = [p for p in left if p.suffix not in TEMPORARY]
-        return {p.relative_to(self.results).as_posix(): digest_of(p) for p in kept}
+        return {p.relative_to(self.results).as_posix(): sha256_of(p) for p in kept}

@@ -183,9 +183,7 @@ class Run:
     def draws(self, column: str, decoding: str = "") -> list[str]:
         """The columns of a column's stored draws, in order; of one `decoding` such as T0.8, or all."""
         file = self.file("generations", column)
-        stems = (
-            path.name[len(file.stem) + 1 : -len(file.suffix)] for path in file.parent.glob(f"{file.stem}.t*")
-        )
+        stems = (p.stem.removeprefix(f"{file.stem}.") for p in file.parent.glob(f"{file.stem}.t*"))
         parts = filter(None, (re.fullmatch(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)", stem) for stem in stems))
         numbers = sorted((float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts)
         names = [draw_name(column, *n) for n in numbers]
@@ -259,7 +257,8 @@ class Run:
         completions = {}
         for c in contexts:
             if c.task_id in tasks and c.text is not None:
-                answer = generator.answer(self.request(tasks[c.task_id], c, column))
+                request = self.request(tasks[c.task_id], c, column)
+                answer = generator.stored(request.text, request.sample)
             else:
                 answer = by_context.get((c.task_id, c.sha256))
             if answer is None and c.task_id in solutions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import results_dir
@@ -17,12 +17,7 @@ TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
 UNEXPLAINED = "more than rounding: other weights, other library versions or a damaged line"
 
 
-class Cached(NamedTuple):
-    """A stored completion with its prompt, and how that was asked."""
-
-    generator: Generator
-    request: Request
-    answer: Generation
+Cached = tuple[Generator, Request, Generation]  # how it was asked, its prompt, the stored completion
 
 
 def cached_prompts(model: str, results: Path) -> list[Cached]:
@@ -40,7 +35,7 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
             completions, contexts = run.completions(column), {c.task_id: c for c in run.contexts(column)}
             for task in (t for t in run.tasks if t.id in completions and contexts[t.id].text is not None):
                 request, answer = run.request(task, contexts[task.id], column), completions[task.id]
-                by_key[answer.key] = Cached(run.generator_of(column), request, answer)
+                by_key[answer.key] = run.generator_of(column), request, answer
     return [by_key[key] for key in sorted(by_key)]
 
 
@@ -53,15 +48,15 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
         raise UserError(f"{known}, asked for {sample}; choose --sample within that")
     by_decoding: dict[str, list[Cached]] = {}
     for cached in random.Random(seed).sample(stored, sample):
-        by_decoding.setdefault(cached.generator.key(""), []).append(cached)
+        by_decoding.setdefault(cached[0].key(""), []).append(cached)
     live: dict[Request, list[int]] = {}
     different = []
     for group in by_decoding.values():
-        backend = group[0].generator.loaded()
-        asked, sampling = [c.request for c in group], group[0].generator.decoding.sampling
-        backend.generate(asked, lambda row, *_: live.update({row.request: row.tokens}), **sampling)
-        changed = [c for c in group if live[c.request] != c.answer.tokens]
-        different += [_explain(backend, c.request, c.answer.tokens, live[c.request]) for c in changed]
+        generator, asked = group[0][0], {request: answer.tokens for _, request, answer in group}
+        backend, sampling = generator.loaded(), generator.decoding.sampling
+        backend.generate([*asked], lambda row, *_: live.update({row.request: row.tokens}), **sampling)
+        changed = [(r, tokens) for r, tokens in asked.items() if live[r] != tokens]
+        different += [_explain(backend, r, tokens, live[r]) for r, tokens in changed]
     return sample - len(different), different
 
 

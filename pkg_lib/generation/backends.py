@@ -64,10 +64,6 @@ def _drawn(probabilities: torch.Tensor, draws: torch.Tensor, top_p: float) -> to
     return order.gather(-1, torch.minimum(place, (before < top_p).sum(-1, keepdim=True) - 1))[:, 0]
 
 
-def _greedy(logits: torch.Tensor, _: list[Row]) -> list[int]:
-    return logits.argmax(-1).tolist()
-
-
 class TransformersBackend:
     """A causal language model on a GPU when one is visible; `slots` rows are decoded together.
 
@@ -125,7 +121,8 @@ class TransformersBackend:
         ids = self._ids([r.text for r in requests])
         rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
         encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
-        choose = partial(self._choose, temperature, top_p) if temperature else _greedy
+        drawn = partial(self._choose, temperature, top_p)
+        choose = drawn if temperature else lambda logits, _: logits.argmax(-1).tolist()
         batch = _Batch(self.model, self.device, choose)
         while encoded or batch.rows:
             free = self.slots - len(batch.rows)

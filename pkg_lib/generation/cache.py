@@ -63,12 +63,6 @@ class GenerationCache:
                 self.rows[generation.key] = generation
                 self.folders[generation.key] = path.relative_to(self.root).parts[0]
 
-    def __contains__(self, key: str) -> bool:
-        return key in self.rows
-
-    def __getitem__(self, key: str) -> Generation:
-        return self.rows[key]
-
     def append(self, name: str, generation: Generation) -> None:
         """Writes one line to `root/name` and hands it to the operating system before returning."""
         append_line(self.root / name, {k: getattr(generation, k) for k in Generation.__slots__})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -84,9 +84,6 @@ class Generator:
         """The answer in the cache; None where there is none."""
         return self.cache.rows.get(self.key(text, sample))
 
-    def answer(self, request: Request) -> Generation | None:
-        return self.stored(request.text, request.sample)
-
     def weights(self) -> Path:
         """The model's directory; from here on keys name the revision that is loaded."""
         self.revision = revision_of(self.spec, self.results, resolve=True)
@@ -125,11 +122,6 @@ class Generator:
 
             backend.generate([prompt.request for prompt in asked.values()], done, **self.decoding.sampling)
         return len(asked)
-
-    def ask(self, texts: Mapping[str, str], file: str, description: str) -> dict[str, Generation]:
-        """name -> answer for name -> prompt; asks what the cache does not hold."""
-        self.complete((Prompt(Request(name, text, ""), file) for name, text in texts.items()), description)
-        return {name: self.cache[self.key(text)] for name, text in texts.items()}
 
     def loaded(self) -> Backend:
         """The model itself."""

@@ -43,7 +43,7 @@ def test_round_trip(cache):
     cache.append("other/corpus/bm25.jsonl", generation("d"))
     again = GenerationCache(cache.root)
     assert again.rows == cache.rows and again.damaged == []
-    assert again["b"].raw == "raw b\n\u2028é\ud800" and "d" in again and "z" not in again
+    assert again.rows["b"].raw == "raw b\n\u2028é\ud800" and "d" in again.rows and "z" not in again.rows
 
 
 @pytest.mark.parametrize("cut", [1, 2, 30])

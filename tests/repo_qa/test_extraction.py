@@ -9,8 +9,9 @@ from fakes import FakeBackend
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pkg_lib.core.types import Request
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Decoding, Generator
+from pkg_lib.generation.generator import Decoding, Generator, Prompt
 from pkg_lib.papers.dkb.llm_kb import Extraction, extraction_of, prompt_of
 
 BATCH = ("src/a/Cart.java", "src/b/Order.java")
@@ -134,7 +135,8 @@ def asked(tmp_path):
         backend, cache = FakeBackend(answer), GenerationCache(tmp_path)
         generator = Generator("qwen2.5-coder-1.5b-instruct", Decoding({}), cache, tmp_path, backend)
         while prompts := extraction_of(texts, generator, **options).missing:
-            generator.ask(prompts, "extraction.jsonl", "")
+            requests = (Request(name, text, "") for name, text in prompts.items())
+            generator.complete((Prompt(r, "extraction.jsonl") for r in requests), "")
         return extraction_of(texts, generator, **options), list(map(names, backend.asked))
 
     return of

@@ -218,15 +218,11 @@ def _of_functions(name: str, tasks: Sequence[Any]) -> Iterator[Repository]:
     return ((repository, BENCHMARKS[name].files(repository), of) for repository, of in queries.items())
 
 
-def _of_swebench() -> Iterator[Repository]:
-    for issue in swebench.load_swebench():  # each problem's repository is of a commit of its own
-        yield issue.id, swebench.DATA.repository(issue.id), [issue]
-
-
 REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
     "packages": lambda: _of_functions("packages", BENCHMARKS["packages"].tasks()),
     "repoeval": lambda: _of_functions("repoeval", load_repoeval()),
-    "swebench-lite": _of_swebench,
+    # Each problem's repository is of a commit of its own.
+    "swebench-lite": lambda: ((i.id, swebench.DATA.repository(i.id), [i]) for i in swebench.load_swebench()),
 }
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pkg_lib.core.types import Context, Outcome, Retriever, Task, digest
+from pkg_lib.core.types import Context, Outcome, Task, digest
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import JAVA
@@ -106,10 +106,6 @@ class PipelineRetriever:
         return [Context(t.id, self.column, prompts[t.id], sources[t.id], defines_task=False) for t in tasks]
 
 
-def _retriever(knowledge: Any, column: str) -> Retriever:
-    return PipelineRetriever(knowledge, column)
-
-
 def ask(study: RepositoryStudy) -> int:
     """Asks the study's model what is not stored; returns how many questions that were."""
     from pkg_lib.experiment.prepare import Preparer
@@ -129,4 +125,4 @@ BENCHMARKS.register(
     )
 )
 for _name in (BASE, SAME_SIZE, OURS, LLM_KB):
-    COLUMNS.register(Column(_name, partial(_retriever, column=_name), (JAVA,), "chunk"))
+    COLUMNS.register(Column(_name, partial(PipelineRetriever, column=_name), (JAVA,), "chunk"))

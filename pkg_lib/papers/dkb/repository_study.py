@@ -19,10 +19,10 @@ import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
-from pkg_lib.core.types import Generation, UserError, digest
+from pkg_lib.core.types import Generation, Request, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.generator import Backend, Generator
+from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.types.build import BuiltGraph, build, in_mode
 from pkg_lib.graph.types.scan import SUFFIX, scan, texts
 from pkg_lib.graph.types.typegraph import TypeGraph
@@ -213,7 +213,8 @@ class RepositoryStudy:
     def extract(self) -> None:
         """Asks the model for LLM-KB's records, as far as they are not stored."""
         while prompts := self.extraction(self.retries).missing:
-            self.extractor.ask(prompts, "extraction.jsonl", "extraction")
+            asked = (Request(name, text, "") for name, text in prompts.items())
+            self.extractor.complete((Prompt(r, "extraction.jsonl") for r in asked), "extraction")
         for known in ("extracted", "pipelines"):  # made without these records
             self.__dict__.pop(known, None)
 
