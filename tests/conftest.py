@@ -28,6 +28,7 @@ SLOW = {
     "benchmarks/test_benchmarks.py",
     "execution/test_attacks.py",
     "execution/test_official.py",
+    "execution/test_official_evalplus.py",
     "execution/test_replay.py",
     "execution/test_sandbox.py",
     "experiment/test_batch.py",

@@ -35,7 +35,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 542,
-    "analysis": 1118,
+    "analysis": 1120,
     "chunking": 717,
     "core": 668,
     "data": 1827,

@@ -24,6 +24,7 @@ from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
 
+ANSWER = "what_helps"  # the notebook whose first finding leads the first page
 FAILED = "<!-- stopped with an error -->"
 T = TypeVar("T")
 # Writes the pages of tasks below site/tasks/: (page's name -> its grid of verdicts, the files that belong).
@@ -71,6 +72,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     first = {
         "root": "",
         "here": None,
+        "answers": [(p, s.findings[0]) for p in site for s in p.sections if s.stem == ANSWER and s.findings],
         "rates": rates,
         "columns": [c for c in COLUMNS if any(c in s.summary for _, s in rates)],
         "against": against,

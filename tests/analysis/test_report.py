@@ -205,7 +205,7 @@ def test_experiments_have_a_page_each_and_studies_too(tmp_path):
         ("a.humaneval.stdlib", "HumanEval, a", ["a.humaneval.stdlib.rq1"]),
         ("b.humaneval.stdlib", "HumanEval, b", ["b.humaneval.stdlib.rq1", "b.humaneval.stdlib.errors"]),
         ("b.humaneval.stdlib.first5", "HumanEval, b", ["b.humaneval.stdlib.first5.rq1"]),
-        ("b.mbpp.stdlib", "MBPP, b", ["b.mbpp.stdlib.rq1"]),
+        ("b.mbpp.stdlib", "MBPP (first test shown), b", ["b.mbpp.stdlib.rq1"]),
         ("a.mbpp.graphs.build", "Studies", ["a.mbpp.graphs.build"]),
     ]
     for part in sections:
@@ -214,7 +214,7 @@ def test_experiments_have_a_page_each_and_studies_too(tmp_path):
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in text.split("</tr>")[:-1]]
     cells = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
     first, second, third = ["stdlib", "1.0", "2.0n"], ["stdlib", "50.0", ""], ["stdlib", "50.0", ""]
-    assert cells == [["HumanEval, a"], first, ["HumanEval, b"], second, ["MBPP, b"], third]
+    assert cells == [["HumanEval, a"], first, ["HumanEval, b"], second, ["MBPP (first test shown), b"], third]
 
 
 def test_the_headline_stands_on_the_stored_differences_and_counts_no_choice_among_columns(results, verdicts):
