@@ -1,7 +1,5 @@
 """What the wording of a prompt alone changes."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, compare

@@ -1,7 +1,5 @@
 """Choices among the solutions of several columns. A choice sees what is known without any hidden test."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What the report shows, in order: sections, a page an experiment or a study, the items of the papers."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Figures for a column of 8.5 cm, in one style (style.mplstyle), as PDF and PNG, each run the same bytes."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable, Sequence

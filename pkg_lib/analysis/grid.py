@@ -1,7 +1,5 @@
 """A table of text with named rows, in the markups of a paper: CSV, Markdown, LaTeX, HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -3,8 +3,6 @@
 Built from stored sections and rows alone; opens from disk without a network. Same results, same bytes.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -1,7 +1,5 @@
 """The one grammar of computed sentences: a head with its parts, lists, counts, and differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict

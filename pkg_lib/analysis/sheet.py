@@ -1,7 +1,5 @@
 """What every notebook repeats: what it shows is saved, and collected for the report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

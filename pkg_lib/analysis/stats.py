@@ -4,8 +4,6 @@ A verdict is True (passed), False or <NA> (not measured), in a "boolean" Series 
 not measured enters no rate; every result says how many tasks it rests on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """How numbers are printed: formats, colours, templates; verdicts in order. Not measured is a dash, not 0."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Iterable

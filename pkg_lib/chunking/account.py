@@ -1,7 +1,5 @@
 """What chunking keeps: of every file, how many bytes are in chunks, and why the others are not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Windows of nodes -> texts, by mode; and what the ledger has to say of them."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence

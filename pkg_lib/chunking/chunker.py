@@ -6,8 +6,6 @@ the fourth design goal: the chunks concatenated are the file; sizes in character
 cut at line ends, a line between characters. Sizes never count white space.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Grammars by language, languages by file suffix: tree-sitter's own wheels for the paper's four languages."""
 
-from __future__ import annotations
-
 import importlib
 import tomllib
 from collections.abc import Iterator

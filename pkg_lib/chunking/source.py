@@ -1,7 +1,5 @@
 """The bytes of one file with what chunking asks of them in constant time: sizes, lines, columns."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from bisect import bisect_left

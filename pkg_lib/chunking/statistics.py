@@ -1,7 +1,5 @@
 """Chunk statistics by language and chunker: how many, how large, how full, which cut a function."""
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable

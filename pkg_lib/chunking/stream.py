@@ -1,7 +1,5 @@
 """A tree's source files and their chunks, as JSON lines and back; what is not UTF-8 is escaped (PEP 383)."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

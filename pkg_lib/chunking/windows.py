@@ -5,8 +5,6 @@ window instead, as in Figure 2 and in the authors' `astchunk`. That also merges 
 with their neighbours inside it where both fit (`merge`). The stack is explicit: depth costs no recursion.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

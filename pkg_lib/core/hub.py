@@ -1,7 +1,5 @@
 """The Hugging Face hub. What is loaded is always one commit's snapshot, since names like "main" move on."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

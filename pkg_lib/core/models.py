@@ -4,8 +4,6 @@ A GGUF file comes from the cache directory, else the hub, else PyPI; once its SH
 copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revision.json names one commit.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What can be chosen by name. PAPERS and the user's Python files that PKG_PLUGINS names (a:b) add entries."""
 
-from __future__ import annotations
-
 import os
 import runpy
 from collections.abc import Iterable, Mapping

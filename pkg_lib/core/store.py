@@ -1,7 +1,5 @@
 """Where results lie, how their files are written (replaced whole, never half), and how files are named."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

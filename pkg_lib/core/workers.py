@@ -1,7 +1,5 @@
 """A function over many inputs in worker processes, answers in the order of the inputs."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a benchmark is: tasks, prompts, how a model is asked, the solution in its text, and what judges it."""
 
-from __future__ import annotations
-
 import ast
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Benchmarks by name."""
 
-from __future__ import annotations
-
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data.benchmark import Benchmark

@@ -4,8 +4,6 @@ Comments up to a line's end are left out first. The authors' scorer cuts at ever
 language; here a mark counts only in its own and outside strings.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

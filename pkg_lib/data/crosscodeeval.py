@@ -3,8 +3,6 @@
 From PKG_CCEVAL_DIR, as the authors' archive holds it: DIR/<language>/line_completion.jsonl.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

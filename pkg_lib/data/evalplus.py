@@ -5,8 +5,6 @@ Of MBPP+'s 378 tasks 224 lie in MBPP's test split; 28 of these were changed (ano
 answer), so that MBPP's own prompt asks for what MBPP+ refuses: they are left out. One process a task.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

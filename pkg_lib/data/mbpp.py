@@ -4,8 +4,6 @@ Protocol pkg-paper: each assertion in a fresh process, on the generation and tha
 setup code. Protocol standard: setup code, then all assertions together in one process. 20 s a process.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from operator import itemgetter

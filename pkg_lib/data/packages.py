@@ -1,7 +1,5 @@
 """Python packages with tests: archives of public registries, pinned by SHA-256, or the user's directory."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -8,8 +8,6 @@ Func-BM25 here, and BM25 over rows was not published. Of MBPP's 352 published to
 (8 of 162 of HumanEval's), and no published block does by itself: blocks are cut out with their indentation.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

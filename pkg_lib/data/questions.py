@@ -8,8 +8,6 @@ questions:
     needs: [CartController, com.example.shop.model.Cart]  # full names where simple ones are not enough
 """
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Other people's data sets, read where they are and never committed: records, and trees of source files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -9,8 +9,6 @@ paper's structurer: a model is asked for JSON of a fixed shape ("constrained pro
 reason where its answer is none, at most RETRIES times. The paper prints no prompt for it; this is ours.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

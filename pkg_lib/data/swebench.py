@@ -4,8 +4,6 @@ From PKG_SWEBENCH_DIR: test.jsonl (princeton-nlp/SWE-bench_Lite on the Hugging F
 repository at its commit as repositories/INSTANCE_ID. Retrieval is measured; no patch is executed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple

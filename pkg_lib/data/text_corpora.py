@@ -4,8 +4,6 @@ A document is one row to a retriever. The paper's are web pages of about 5,700 c
 thirty times as long are cut into sections.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import logging

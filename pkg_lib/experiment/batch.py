@@ -1,7 +1,5 @@
 """A plan carried out: runs are prepared one after the other, notebooks execute in parallel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@
 The second is there only where prompts show tests of their tasks. No choice reads it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

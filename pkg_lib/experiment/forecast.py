@@ -1,7 +1,5 @@
 """What a run would cost: completions that are stored or missing; tokens, hours and dollars of the latter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below results/: SHA-256}}
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -3,8 +3,6 @@
 A kernel ends with this process, however that happens: ipykernel itself looks after its parent.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Every stage resumes from its files; a stored verdict stands for the very same solution, tests and protocol.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace

@@ -11,8 +11,6 @@ None needs no corpus; its files stand under CORPUS = "none" and serve every corp
 model's tokens stand one folder deeper, in MODEL. `Preparer` makes what is missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress

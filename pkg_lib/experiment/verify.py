@@ -1,7 +1,5 @@
 """Does the cache hold what the model writes? Cached prompts are completed again, live, and compared."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A torn last line (a kill, a full disk) is cut off before the next append; a damaged one is generated again.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

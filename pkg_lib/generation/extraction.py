@@ -8,8 +8,6 @@
 A text is *settled* once a closed block defines the entry point: what follows cannot change the extraction.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

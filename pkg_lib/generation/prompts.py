@@ -4,8 +4,6 @@ The odd "\\n." before "If they are useful" (DeepSeek) and the two spaces (StarCo
 the paper's wording stand others, "STYLE, WORDING": what a column loses may be the wording's fault.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -11,8 +11,6 @@ its body, as in the authors' code, and below that every compound statement, of t
 Lines are exact and inclusive; a text is these lines of the source, unchanged.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

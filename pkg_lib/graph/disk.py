@@ -4,8 +4,6 @@ The file ends in the SHA-256 of what stands before, and gets its name when it is
 of a search lies beside it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ the hole; a small model then often leaves it empty, so in the "open" form it wri
 Without its docstring the syntax tree must be the old one. The graph is not touched.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

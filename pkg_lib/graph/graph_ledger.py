@@ -4,8 +4,6 @@ Functions and blocks are counted a second time, a block being whatever statement
 of its own; text that does not parse is counted by its `def` lines; every text is compared with its lines.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

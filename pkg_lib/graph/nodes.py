@@ -3,8 +3,6 @@
 This module loads neither numpy nor Arrow, so that a worker process is up in a tenth of a second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import accumulate, groupby
 

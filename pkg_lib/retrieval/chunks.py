@@ -1,7 +1,5 @@
 """Chunks ranked for queries, by BM25 or an embedder, and the paper's way to fill a context with them."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The columns of Tables 1 to 4, and which of them a corpus offers. A new column is one entry of COLUMNS."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Embeddings by name, cached by the digest of the text (Equation 4)."""
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """One query, step by step: the ranked nodes, what pruning weighed, the context of the model (Section 3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each unit is cut and pruned as it is alone. A node says how near it is to the task.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pkg_lib.core.types import Context, Task

@@ -1,7 +1,5 @@
 """Branch pruning (Equations 6 and 7): drop the branch whose removal brings the rest closest to q."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import dataclass, replace
 

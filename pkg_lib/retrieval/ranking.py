@@ -4,8 +4,6 @@ Appendix A.2 of cAST: every line inherits the score of its chunk, and a baseline
 from its lines. The paper does not say how: mean or max.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 

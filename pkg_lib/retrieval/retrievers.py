@@ -1,7 +1,5 @@
 """The columns of Tables 1 to 4, each a Retriever over one corpus (Section 5)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

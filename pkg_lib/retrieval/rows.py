@@ -1,7 +1,5 @@
 """Rows of a corpus of source files: windows of whole definitions, so that a row has a function's budget."""
 
-from __future__ import annotations
-
 import ast
 from itertools import accumulate, pairwise
 

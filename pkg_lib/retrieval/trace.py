@@ -1,7 +1,5 @@
 """From a stored context back to its node; only its document becomes a graph, the stored digest decides."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

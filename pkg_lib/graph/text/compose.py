@@ -7,8 +7,6 @@
 Absent parts have no key, and a key that is taken gets a number behind it. A paragraph stands once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain, count
 from typing import Any

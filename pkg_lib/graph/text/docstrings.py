@@ -7,8 +7,6 @@
 A section whose title is not known is prose, that is reStructuredText; nothing is left out.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from typing import Any

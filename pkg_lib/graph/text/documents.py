@@ -5,8 +5,6 @@ An object or array is a PATH node, its payload its path; a primitive, null or em
 6901), the empty key is ~4; a string that would read as another value (`true`, `12`, `"a`) is a JSON string.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

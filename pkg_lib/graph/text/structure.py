@@ -6,8 +6,6 @@ docstrings  the sections of numpydoc, Google and Sphinx docstrings
 The paper's way, a model that writes the JSON, is in data/structuring.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise

@@ -3,8 +3,6 @@
 With a `store`, each file's facts are kept with its SHA-256: only changed files are parsed again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

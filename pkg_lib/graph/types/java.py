@@ -3,8 +3,6 @@
 No file needs another one. tree-sitter goes on after a syntax error, so most broken files give their types.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ imports; the file's package; imports on demand with java.lang. A name of no type
 one that two imports on demand have is ambiguous: it gets no edge and is reported.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 No symbolic link is followed, so a type belongs to the file that holds it, and loops end.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import zipfile

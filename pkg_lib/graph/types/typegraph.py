@@ -1,7 +1,5 @@
 """The type graph (Section C.1): types, and edges from the type that refers to another one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -4,8 +4,6 @@ The prompt is CodeRAG-Bench's (Wang et al., 2024), which cAST follows: retrieved
 the code that precedes the body, for the model to go on; a second form asks the same in a chat turn.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

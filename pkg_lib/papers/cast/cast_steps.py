@@ -6,8 +6,6 @@ measured on its chunks through scores of lines (Appendix A.2, ranking.py), by th
 and on their own chunks ("own"). Completions and verdicts are made by `run`, as of any benchmark.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

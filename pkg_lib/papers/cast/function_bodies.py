@@ -4,8 +4,6 @@ A package travels with a job: nothing is read from the disk. Not covered, beyond
 sample could alter unittest as it could alter math.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """What measures a claim, from stored runs alone: (runs, claim, what it names) -> evidence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The claim ledger: every checkable claim of the PKG paper (reference/claims.toml), a verdict by one rule."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Iterable

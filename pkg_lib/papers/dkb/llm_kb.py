@@ -4,8 +4,6 @@ A file is processed when the answer names it, by path or else by file name; the 
 LLM" (Listing 3). A processed file without a class has no record; records make the graph.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -6,8 +6,6 @@ an answer needs reach the context. Three readings, from strict to lenient:
     named   its simple name stands in the context as a word, wherever
 """
 
-from __future__ import annotations
-
 import os
 import re
 import statistics

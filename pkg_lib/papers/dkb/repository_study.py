@@ -5,8 +5,6 @@ chunks, seconds of a query), evidence.json (recall and precision) and answers/MO
 Another repository of the name is kept as NAME-DIGEST, other questions as ranking-DIGEST.json.
 """
 
-from __future__ import annotations
-
 import os
 import zipfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What DKB's study and its benchmark share: the columns by name, and how a model is asked."""
 
-from __future__ import annotations
-
 from pkg_lib.generation.generator import Decoding
 
 MODEL = "qwen2.5-coder-1.5b-instruct"

@@ -3,8 +3,6 @@
 Text is cut at blank lines, else line ends, spaces, anywhere. Spans are kept, so each chunk's lines are known.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

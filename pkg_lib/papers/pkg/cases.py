@@ -1,7 +1,5 @@
 """Single tasks without retrieval and with a column (Appendix B.5); `public` pages hold only free texts."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Tables 8 and 9 (Section 6.4): what the graph takes, the tokens of a context, and prices of tokens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ results/enhanced/MODEL/CORPUS.log.json                asked, accepted, rejected 
 results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change in Func-PKG's retrieval
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection
 from functools import partial

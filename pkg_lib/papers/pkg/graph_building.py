@@ -1,7 +1,5 @@
 """Builds the graph of a corpus by name, code or text: what `graph` prints and build_graphs shows."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

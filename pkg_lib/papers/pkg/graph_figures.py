@@ -1,7 +1,5 @@
 """One tree of a graph, drawn with its nodes' texts: a function, a document, what was retrieved and pruned."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Collection

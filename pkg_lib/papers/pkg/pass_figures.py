@@ -1,7 +1,5 @@
 """Figures of Tables 1 to 4: the columns' rates, and the tasks that each helped and hurt."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

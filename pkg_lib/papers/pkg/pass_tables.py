@@ -1,7 +1,5 @@
 """Tables 1 to 6 (Section 5): pass@1 beside the published rows, coloured against None; in words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` (
 11), `completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

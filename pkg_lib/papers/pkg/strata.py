@@ -6,8 +6,6 @@ unrelated  it has none: no function, or one of another number of arguments
 none       nothing was retrieved
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, wilson

@@ -1,7 +1,5 @@
 """One page a task and benchmark, from the stored rows alone; texts only where they may be copied."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile

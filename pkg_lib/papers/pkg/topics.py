@@ -3,8 +3,6 @@
 The paper's 134 categories are not published. It names nine topics; Bit Manipulation is the tenth here.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import re
