@@ -1,7 +1,7 @@
 """The one grammar of computed sentences: a head with its parts, lists, counts, and differences."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import pandas as pd
@@ -46,9 +46,7 @@ def compared(subject: object, result: Difference | pd.Series, versus: str = "", 
     return f"{subject} " + (text.replace(" points", f" points against {versus}", 1) if versus else text)
 
 
-def decided(
-    rows: pd.DataFrame, heads: Sequence[str], say: Callable[[object, pd.Series], str] = compared
-) -> list[str]:
+def decided(rows: pd.DataFrame, heads: Sequence[str]) -> list[str]:
     """The tested rows of `stats.compare` in three sentences, by corrected p; `heads`: above, below, none."""
     tested = rows[rows["p_holm"].notna()]
     clear, above = tested["p_holm"] < ALPHA, tested["difference"] > 0
@@ -57,5 +55,5 @@ def decided(
     return [
         sentence
         for head, end, group in zip(heads, ends, groups, strict=True)
-        for sentence in finding(head + end, (say(name, row) for name, row in group.iterrows()))
+        for sentence in finding(head + end, (compared(name, row) for name, row in group.iterrows()))
     ]

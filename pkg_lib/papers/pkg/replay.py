@@ -21,7 +21,7 @@ from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.evidence import prepare_evidence
-from pkg_lib.experiment.run import ideal
+from pkg_lib.experiment.run import ideal, verdict_series
 from pkg_lib.papers.pkg.pass_tables import published
 
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
@@ -207,8 +207,8 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
 def verdict_frame(outcomes: Mapping[str, Mapping[str, Outcome]], limit: int | None = None) -> pd.DataFrame:
     """Boolean frame [task, CLOSED] of `replayed`: <NA> where not measured."""
     tasks = list(dict.fromkeys(t for by_task in outcomes.values() for t in by_task))[:limit]
-    passed = {c: {t: VERDICTS.get(o.status) for t, o in rows.items()} for c, rows in outcomes.items()}
-    frame = pd.DataFrame(passed, dtype="boolean").reindex(index=tasks, columns=CLOSED).astype("boolean")
+    frame = pd.DataFrame({c: verdict_series(rows) for c, rows in outcomes.items()})
+    frame = frame.reindex(index=tasks, columns=CLOSED).astype("boolean")
     frame[ORACLE] = ideal(frame[list(CANDIDATES)])
     return frame
 

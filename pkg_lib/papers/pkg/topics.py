@@ -96,12 +96,6 @@ def statement(task: Task) -> str:
     return re.split(r"\n\s*(?:>>>|Examples?\b|For example)", texts[-1])[0] if texts else task.prompt
 
 
-def by_rules(text: str, solution: str = "") -> Any | None:
-    """The first rule that fits, or None."""
-    parts = {"text": text, "solution": solution}
-    return next((r for r in rules() if r.pattern.search(parts[r.where])), None)
-
-
 def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray) -> pd.DataFrame:
     """Index task id; category, topic, by ("rule" or "embedding"), nearest (what the embedding would say).
 
@@ -109,7 +103,8 @@ def assign(tasks: Sequence[Task], vectors: np.ndarray, descriptions: np.ndarray)
     """
     rows = {}
     for task, best in zip(tasks, (vectors @ descriptions.T).argmax(axis=1), strict=True):
-        rule, near = by_rules(statement(task), task.solution), topics().index[best]
+        parts, near = {"text": statement(task), "solution": task.solution}, topics().index[best]
+        rule = next((r for r in rules() if r.pattern.search(parts[r.where])), None)  # the first that fits
         decided = (rule.category, rule.topic, "rule") if rule else (NEAREST, near, "embedding")
         rows[task.id] = (*decided, near)
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=["category", "topic", "by", "nearest"])
