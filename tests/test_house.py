@@ -35,19 +35,19 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 542,
-    "analysis": 1120,
-    "chunking": 717,
-    "core": 668,
-    "data": 1827,
-    "execution": 1451,
-    "experiment": 1905,
-    "generation": 668,
-    "graph": 2298,
-    "papers/cast": 879,
-    "papers/claims": 474,
-    "papers/dkb": 960,
-    "papers/pkg": 1606,
-    "retrieval": 1558,
+    "analysis": 1082,
+    "chunking": 701,
+    "core": 659,
+    "data": 1778,
+    "execution": 1446,
+    "experiment": 1878,
+    "generation": 645,
+    "graph": 2265,
+    "papers/cast": 869,
+    "papers/claims": 464,
+    "papers/dkb": 931,
+    "papers/pkg": 1559,
+    "retrieval": 1516,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
