@@ -42,7 +42,7 @@ BUDGETS = {
     "execution": 1446,
     "experiment": 1878,
     "generation": 645,
-    "graph": 2265,
+    "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,

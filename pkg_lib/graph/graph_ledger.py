@@ -1,7 +1,8 @@
 """The conservation ledger: every function of the corpus is an IMPL node or skipped, by reason.
 
 Functions and blocks are counted a second time, a block being whatever statement of a function has statements
-of its own; text that does not parse is counted by its `def` lines; every text is compared with its lines.
+of its own, or a body that begins a line; text that does not parse is counted by its `def` lines; every text is
+compared with its lines.
 """
 
 import ast
@@ -15,7 +16,7 @@ import numpy as np
 
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import paused_collector
-from pkg_lib.graph.code import UNPARSABLE, sources_of, syntax_tree
+from pkg_lib.graph.code import UNPARSABLE, sources_of, split_lines, syntax_tree
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG
 
 _DEF = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.M)
@@ -94,7 +95,10 @@ def _count(source: str) -> Counter[int]:
     functions = [node for node in ast.walk(syntax_tree(source)) if isinstance(node, _FUNCTION)]
     inside = {node for f in functions for node in ast.walk(f) if isinstance(node, ast.stmt) and node is not f}
     blocks = [node for node in inside if hasattr(node, "body") or hasattr(node, "cases")]
-    return Counter({IMPL: len(functions), BLOCK: len(blocks)})
+    lines = [line.encode() for line in split_lines(source)]
+    own = [f.body[ast.get_docstring(f, clean=False) is not None :] for f in functions]
+    bodies = [any(not lines[s.lineno - 1][: s.col_offset].strip() for s in body) for body in own]
+    return Counter({IMPL: len(functions), BLOCK: len(blocks) + sum(bodies)})
 
 
 def _other_texts(sources: list[tuple[int, str]], graph: PKG, nodes: list[int]) -> Iterator[str]:
