@@ -145,7 +145,7 @@ def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(call, results)
 
 @pytest.fixture
 def source(tmp_path):
-    """A corpus with two functions, one block, and a file that is no Python."""
+    """A corpus with two functions, their bodies and one block inside, and a file that is no Python."""
     folder = tmp_path / "src"
     folder.mkdir()
     (folder / "a.py").write_text("def f(x):\n    if x:\n        return 1\n\n\ndef g():\n    return 2\n")
@@ -155,7 +155,7 @@ def source(tmp_path):
 
 def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
     code, shown, _ = call("graph", source, "--output", tmp_path / "graph")
-    assert "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown and "3 edges: HAS_IMPL 2, HAS_BLOCK 1" in shown
+    assert "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
     assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
     kept = disk.load(tmp_path / "graph")
     assert code == 0 and len(kept) == 5 and kept.meta["corpus"] == source
