@@ -184,7 +184,8 @@ def judge_unshown(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pat
     ran = zip(todo, run_jobs(todo.values()), strict=True)
     known |= {i: o.status == "passed" for i, o in ran if o.status != "not_measured"}
     rows = {i: {"task_id": i, "sha256": _mark([jobs[i]]), "passed": known[i]} for i in jobs if i in known}
-    write_jsonl(file, (by_task(file) | rows).values())
+    if rows:
+        write_jsonl(file, (by_task(file) | rows).values())
 
 
 def read_unshown(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:

@@ -28,7 +28,7 @@ EVIL = "<script>alert('x')</script>"
 
 def traced_of(source, name="d"):
     graph = build([Document(name, source)])
-    return Traced("sel = 1", graph, int(graph.of_type(IMPL)[0]), int(graph.of_type(BLOCK)[0]))
+    return Traced("sel = 1", graph, int(graph.of_type(IMPL)[0]), int(graph.of_type(BLOCK)[1]))
 
 
 SIDES = (
