@@ -155,7 +155,9 @@ def source(tmp_path):
 
 def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
     code, shown, _ = call("graph", source, "--output", tmp_path / "graph")
-    assert "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
+    assert (
+        "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
+    )
     assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
     kept = disk.load(tmp_path / "graph")
     assert code == 0 and len(kept) == 7 and kept.meta["corpus"] == source

@@ -40,7 +40,7 @@ BUDGETS = {
     "core": 659,
     "data": 1778,
     "execution": 1446,
-    "experiment": 1878,
+    "experiment": 1879,
     "generation": 645,
     "graph": 2269,
     "papers/cast": 869,

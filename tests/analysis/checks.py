@@ -5,7 +5,9 @@ from matplotlib.text import Text
 
 from pkg_lib.retrieval.columns import COLUMNS
 
-CODE, TEXT = (tuple(c.name for c in COLUMNS.values() if kind in c.kinds and not c.of) for kind in ("code", "text"))
+CODE, TEXT = (
+    tuple(c.name for c in COLUMNS.values() if kind in c.kinds and not c.of) for kind in ("code", "text")
+)
 
 
 def legible(figure, centimetres=8.5):

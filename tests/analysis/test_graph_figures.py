@@ -34,7 +34,7 @@ def text():
 
 def test_depths_by_hand(code, text):
     depth, root = GRAPHS["depths"](code)
-    assert depth.tolist() == [0, 1, 2, 3, 2, 0, 1] and root.tolist() == [0] * 5 + [5] * 2
+    assert depth.tolist() == [0, 1, 2, 3, 4, 3, 0, 1, 2] and root.tolist() == [0] * 6 + [6] * 3
     assert GRAPHS["depths"](text)[0][text.of_type(PATHVALUE)].tolist() == [1, 3, 2, 1]
 
 
@@ -47,13 +47,13 @@ def test_trees_are_legible_and_hold_every_node_and_edge(which, request):
     assert len(figure.axes[0].get_lines()) == view.number_of_nodes() + view.number_of_edges()
     assert {"HAS_BLOCK", "PARENT"} <= set(shown) if which == "code" else {"JSON_CHILD"} <= set(shown)
     if which == "code":  # children stand one level right of their nearest parent
-        places = [line.get_xydata()[0] for line in figure.axes[0].get_lines()[:5]]
-        assert [(x / draw.STEP, y) for x, y in places] == [(0, 0), (1, 1), (2, 2), (3, 3), (2, 4)]
+        places = [line.get_xydata()[0] for line in figure.axes[0].get_lines()[:6]]
+        assert [(x / draw.STEP, y) for x, y in places] == [*zip(range(5), range(5), strict=True), (3, 5)]
 
 
 def test_labels_name_the_statement_or_the_step(code, text):
-    names = [draw.label(code, v) for v in range(5)]
-    assert names == ["outer", "def outer(a, b):", "for x in a:", "if x < '<b>':", "while b:"]
+    names = [draw.label(code, v) for v in range(6)]  # a body is called by its first line
+    assert names == ["outer", "def outer(a, b):", "for x in a:", "for x in a:", "if x < '<b>':", "while b:"]
     names = [draw.label(text, v) for v in range(5)]
     assert names[0] == "(document)" and names[2:] == ["parts", "[0]", "code = a b"]
 
@@ -89,6 +89,6 @@ def test_drawing_takes_control_characters_and_very_large_nodes():
     figure = draw.subgraph(Traced("", graph, int(graph.of_type(IMPL)[0])))
     ElementTree.fromstring(svg(figure))
     shown = legible(figure)
-    assert any("40 of 91 nodes" in t for t in shown) and sum(t.startswith("if x ==") for t in shown) == 39
+    assert any("40 of 92 nodes" in t for t in shown) and sum(t.startswith("if x ==") for t in shown) == 39
     with pytest.raises(ValueError, match="no subgraph"):
         draw.subgraph(Traced("a row"))

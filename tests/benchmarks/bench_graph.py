@@ -28,6 +28,8 @@ from sklearn.feature_extraction.text import HashingVectorizer
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
+from graph.source_trees import same_graph
+
 from benchmarks.clock import rounded, timed
 from pkg_lib.core.store import ROOT, results_dir, versions, write_json
 from pkg_lib.core.types import Document
@@ -79,7 +81,7 @@ def building(documents: list[Document], folder: Path) -> tuple[dict, PKG]:
     for ratio, floor in (("ratio", "parse"), ("ratio_paused", "parse_paused")):
         figures[ratio] = figures["one"]["cpu_s"] / figures[floor]["cpu_s"]
     digests = {(folder / name / disk.GRAPH).read_bytes()[-32:] for name in ("one", "two")}
-    return figures | {"same_graph": graphs[0].equals(graphs[1]) and len(digests) == 1}, graphs[0]
+    return figures | {"same_graph": same_graph(*graphs) and len(digests) == 1}, graphs[0]
 
 
 LOAD = """

@@ -40,8 +40,8 @@ def drop(results, column, keep):
 
 
 def test_missing_completions_cost_the_mean_of_the_stored_ones(nothing_else):
-    rows = drop(nothing_else, "bm25", 100)
-    (column,) = forecast.forecast(Preparer(Run(study.MODEL, corpus=FIRST.corpus)), ["BM25"], set())
+    rows = drop(nothing_else, "func-bm25", 100)
+    (column,) = forecast.forecast(Preparer(Run(study.MODEL, corpus=FIRST.corpus)), ["Func-BM25"], set())
     assert (column.cached, column.missing, column.stored) == (100, 64, 100)
     assert column.new_tokens == pytest.approx(column.todo * sum(len(r["tokens"]) for r in rows) / 100)
     assert column.prompt_tokens == pytest.approx(column.todo * sum(r["prompt_tokens"] for r in rows) / 100)
