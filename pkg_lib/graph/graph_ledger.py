@@ -1,8 +1,8 @@
 """The conservation ledger: every function of the corpus is an IMPL node or skipped, by reason.
 
 Functions and blocks are counted a second time, a block being whatever statement of a function has statements
-of its own, or a body that begins a line; text that does not parse is counted by its `def` lines; every text is
-compared with its lines.
+of its own, or a body that begins a line; text that does not parse is counted by its `def` lines; every text
+is compared with its lines.
 """
 
 import ast
