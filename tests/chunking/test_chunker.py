@@ -109,13 +109,14 @@ def test_lossless_for_2000_installed_files():
 
 @pytest.mark.slow
 def test_as_published_is_what_astchunk_writes_for_installed_files():
-    """Every 40th of them; those that are not UTF-8 cannot be given to astchunk."""
+    """Every 40th of them, and one whose leaf is over the limit; what is not UTF-8 astchunk cannot be given."""
+    files = {path: path.read_bytes() for path in installed()[::40]}
     over = 0
-    for path in installed()[::40]:
-        made = Chunker(mode="as-published").chunk(path.read_bytes(), path.name)
+    for path, data in (files | {Path("long.py"): b"s = '%s'\n" % (b"x" * 3000)}).items():
+        made = Chunker(mode="as-published").chunk(data, path.name)
         over += made.account.leaves_over
         if made.account.utf8:
-            assert [c.text for c in made.chunks] == theirs(path.read_bytes().decode(), "python", 2000), path
+            assert [c.text for c in made.chunks] == theirs(data.decode(), "python", 2000), path
     assert over
 
 
