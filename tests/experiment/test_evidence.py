@@ -245,3 +245,16 @@ def test_a_gate_asks_only_where_none_fails_its_examples():
     useless = gated_by_folds(evidence_, verdicts.assign(B=False), tokens)
     assert useless.spent.sum() == 100  # what asking never helps, it never costs
     assert len(gated(evidence_, verdicts, tokens.drop("3"), 1.0)) == 9
+
+
+def test_a_gate_is_chosen_on_other_tasks_alone():
+    """None fails one task of ten, where the other column would help: no other task could have told so."""
+    tasks = [str(n) for n in range(10)]
+    evidence_ = {
+        "None": {i: known(2 * (i != "0")) for i in tasks},
+        "B": dict.fromkeys(tasks, known(2)),
+    }
+    verdicts = pd.DataFrame({"None": [i != "0" for i in tasks], "B": True}, tasks, dtype="boolean")
+    tokens = pd.DataFrame({"None": 10.0, "B": 100.0}, tasks)
+    assert gated(evidence_, verdicts, tokens, 1.0).passed.all()
+    assert not gated_by_folds(evidence_, verdicts, tokens, folds=10).passed["0"]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from fakes import FakeBackend, WordEmbedder
 
-from pkg_lib.core.store import read_rows, write_jsonl
+from pkg_lib.core.store import ROOT, read_rows, write_jsonl
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -366,3 +366,8 @@ def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
         Run("codellama-7b-instruct", FIRST.benchmark, FIRST.corpus)
     with pytest.raises(BenchmarkMissing, match="not at hand"):
         Preparer(Run(MODEL, FIRST.benchmark, FIRST.corpus), fresh=True)
+
+
+def test_no_committed_record_is_empty():
+    """An empty file would name a column, a corpus or a choice of which nothing is known."""
+    assert [p for p in (ROOT / "results").rglob("*.jsonl") if not p.stat().st_size] == []

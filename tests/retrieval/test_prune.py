@@ -13,6 +13,7 @@ from pkg_lib.core.types import Document
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.graph.code import parses
 from pkg_lib.graph.schema import BLOCK, IMPL, build
+from pkg_lib.retrieval.columns import COLUMNS
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.prune import GUARDED, LITERAL, PRUNINGS, UNPRUNED, prune, without
 
@@ -169,3 +170,9 @@ def test_figure_3_with_minilm(minilm, source, node, question, paper, kept_by_gua
     else:
         assert f"{paper} += 1" in graph.payload(pruned.branch) and f"{paper} += 1" not in pruned.text
         assert ("exciting" if paper == "boring" else "boring") + " += 1" in pruned.text
+
+
+@pytest.mark.parametrize("column", ["Func-PKG", "Block-PKG"])
+def test_a_column_is_guarded_unless_its_name_says_otherwise(column):
+    ways = {"": "guarded", ", paper-literal": "paper-literal", ", unpruned": "unpruned"}
+    assert {name: COLUMNS[f"{column}{name}"].retriever(None).pruning for name in ways} == ways
