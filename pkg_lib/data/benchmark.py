@@ -115,6 +115,8 @@ def tasks_digest(tasks: list[Task]) -> str:
 
 def without_copies(program: str, tests: str) -> str:
     """A program less the assertions that stand in `tests`; as it is without any, or where it is no Python."""
+    if "assert" not in program:  # parsing takes longer than all else here
+        return program
     try:
         tree, known = syntax_tree(program), syntax_tree(tests)
     except UNPARSABLE:

@@ -270,15 +270,20 @@ class Run:
 
         Benchmarks share task ids but not prompts; tasks of one prompt share a completion.
         """
-        cache, by_prompt = self.generator.cache, dict[str, list[str]]()
-        for t in [] if self.tasks_absent else load_benchmark(self.benchmark):
-            by_prompt.setdefault(t.prompt, []).append(t.id)
-        twins = {i: ids for ids in by_prompt.values() for i in ids}
+        cache = self.generator.cache
         folders = {b.name for b in BENCHMARKS.values() if b.prompts == self.rules.prompts}
         rows = [g for key, g in cache.rows.items() if cache.folders[key] in folders]
         same = [g for g in rows if g.meta.get("settings") == settings]
-        of_tasks = ((i, g) for g in same for i in twins.get(g.task_id, (g.task_id,)))
+        of_tasks = ((i, g) for g in same for i in self._twins.get(g.task_id, (g.task_id,)))
         return {(i, g.meta.get("context_sha256", "")): g for i, g in of_tasks}
+
+    @cached_property
+    def _twins(self) -> dict[str, list[str]]:
+        """task id -> the tasks of its prompt, itself among them."""
+        by_prompt = dict[str, list[str]]()
+        for t in [] if self.tasks_absent else load_benchmark(self.benchmark):
+            by_prompt.setdefault(t.prompt, []).append(t.id)
+        return {i: ids for ids in by_prompt.values() for i in ids}
 
     def solutions(self, column: str) -> dict[str, str]:
         """task id -> solution extracted from the completion."""

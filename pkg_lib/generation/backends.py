@@ -183,12 +183,19 @@ class _Batch:
         self.cache: DynamicCache | None = None
 
     def admit(self, group: list[tuple[Row, list[int]]]) -> None:
-        """Prefills new rows together and joins them; their first token comes from the prefill."""
-        width, cache = max(len(ids) for _, ids in group), DynamicCache()
-        ids = torch.tensor([[0] * (width - len(i)) + i for _, i in group], device=self.device)
-        mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for _, i in group], device=self.device)
+        """Prefills new rows together and joins them; their first token comes from the prefill.
+
+        Samples of one prompt share its prefill, which is half of the work.
+        """
+        prompts = {tuple(ids): None for _, ids in group}
+        width, cache = max(map(len, prompts)), DynamicCache()
+        ids = torch.tensor([[0] * (width - len(i)) + [*i] for i in prompts], device=self.device)
+        mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in prompts], device=self.device)
         logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
-        rows = [row for row, _ in group]
+        rows, places = [row for row, _ in group], {ids: i for i, ids in enumerate(prompts)}
+        of_row = torch.tensor([places[tuple(ids)] for _, ids in group], device=self.device)
+        logits, mask = logits[of_row], mask[of_row]
+        cache.batch_select_indices(of_row)
         for row, token in zip(rows, self.choose(logits, rows), strict=True):
             row.tokens.append(token)
         if self.cache is None:
