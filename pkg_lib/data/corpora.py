@@ -23,7 +23,7 @@ from pkg_lib.data.text_corpora import docstrings, package_files
 DEFAULT = "textbook"
 PUBLISHED = "published"
 # Each task brings the documents of these itself.
-REPOSITORY, JAVA = OF_TASKS = "repository", "java-repository"
+REPOSITORY, JAVA, LIBRARY = OF_TASKS = "repository", "java-repository", "library-documents"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
 # Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
@@ -41,7 +41,7 @@ class Corpus:
     name: str
     documents: Callable[..., Iterable[Document]]
     source: str
-    kind: Literal["code", "text", "published", "repository", "java-repository"] = "code"
+    kind: Literal["code", "text", "published", "repository", "java-repository", "library-documents"] = "code"
     redistributable: bool = False
     replaced: Callable[[], bool] = lambda: False
     check: Callable[..., Any] = lambda *value: None
@@ -118,7 +118,7 @@ _ROWS = (
     Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA)),
     Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
     Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
-    *(Corpus(kind, _no_documents, "each task's own repository", kind) for kind in OF_TASKS),
+    *(Corpus(kind, _no_documents, "what each benchmark brings", kind) for kind in OF_TASKS),
     Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_files),
     Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
