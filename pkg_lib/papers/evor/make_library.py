@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from textwrap import indent
 from typing import Any
 
 from pkg_lib.core.registry import Registry
@@ -137,7 +138,7 @@ class Library:
         top, spec = self.spec["module"], self.spec
         own = [row["name"] for row in (*spec.get("merged", ()), spec.get("gathered", {})) if row]
         given = {self.module: top} | spec["alias"] | spec["parameters"]
-        private = {old: f"_{old}_" for old in (*self.joined, *self.gathered)}
+        private = {old: f"{old}_" for old in (*self.joined, *self.gathered)}
         wanted = [*given.values(), *own, *private.values()]
         if taken := sorted({n for n in wanted if n in self.used or wanted.count(n) > 1}):
             raise UserError(f"{self.name}: names that collide: {', '.join(taken)}; mend libraries.toml")
@@ -187,8 +188,8 @@ class Library:
                 argument=row["argument"],
                 signature=ast.unparse(a),
                 mark="r" if "\\" in str(heads) else "",
-                about=_indented("\n\n".join(about)),
-                rest=_indented(rest),
+                about=indent("\n\n".join(about), "    ").strip(),
+                rest=indent(rest, "    ").strip(),
                 values=" or ".join(f'"{case}"' for case in cases),
                 choices="{" + ", ".join(f'"{case}": {n.name}' for case, n in cases.items()) + "}",
                 call=", ".join(call),
@@ -205,6 +206,7 @@ class Rewriter:
 
     def __init__(self, library: Library) -> None:
         self.names, self.joined, self.gathered = library.names, library.joined, library.gathered
+        self.given = {library.module, *library.spec["alias"], *library.spec["parameters"]}
         shown = {old: new for old, (new, _) in self.joined.items()} | self.gathered
         self.shown = self.names | shown  # in prose: what stands for a function that is private now
         self.classes = {o for o, kind in library.public.items() if kind == "class"} | {library.module}
@@ -262,7 +264,8 @@ class Rewriter:
         elif docstring:
             text = self._docstring(text)
         elif text.isidentifier():
-            text = self.names.get(text, text) if listed or "_" in text else text
+            sure = listed or "_" in text or text in self.given  # else it may be a key of data
+            text = self.names.get(text, text) if sure else text
         elif re.fullmatch(r"[\w/]+\.py", text):
             text = self.path(text)
         else:
@@ -328,7 +331,7 @@ class Rewriter:
         def replaced(match: re.Match[str]) -> str:
             if match["name"]:
                 name = match["name"]
-                code = "_" in name or match["call"] or re.search(r"[a-z][A-Z]", name)
+                code = "_" in name or match["call"] or name in self.given or re.search(r"[a-z][A-Z]", name)
                 return (self.shown.get(name, name) if code else name) + (match["call"] or "")
             code = match["ticked"] or match["dotted"]
             new = NAME.sub(lambda m: self.shown.get(m[0], m[0]), code)
@@ -355,10 +358,6 @@ def _braces(text: str, start: int) -> tuple[int, int]:
         elif depth == 1 and not stop and (c == ":" or (c == "!" and text[i + 1] != "=")):
             stop = i
         i += 1
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n    ").strip()
 
 
 def _modules(names: Iterable[str]) -> Iterator[Any]:
