@@ -29,6 +29,7 @@ RANKS = {
     "papers/pkg": 6,
     "papers/cast": 6,
     "papers/dkb": 6,
+    "papers/evor": 6,
     "papers/claims": 7,
     "": 8,
 }

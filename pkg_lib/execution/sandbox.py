@@ -84,6 +84,7 @@ class Limits:
     preload: tuple[
         str, ...
     ] = ()  # what the fork server imports once; nothing else that is installed is found
+    folder: str = ""  # where modules of `brought` lie, else in the job's text
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:
@@ -221,6 +222,7 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
         paths, allowed = [str(Path(spec.origin).parents[1])], ["numpy"]
     elif limits.packages == "all":
         paths = [p for p in sys.path if "-packages" in p]
+    paths += [limits.folder] if limits.folder else []
     deny = [d for d in os.environ.get(DENY, "").split(",") if d]
     if not set(deny) <= {"namespaces", "filter", "landlock"}:
         raise UserError(f"{DENY} knows namespaces,filter,landlock, not {','.join(deny)}")

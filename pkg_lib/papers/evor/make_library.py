@@ -19,7 +19,7 @@ import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from textwrap import indent
@@ -206,12 +206,12 @@ class Rewriter:
 
     def __init__(self, library: Library) -> None:
         self.names, self.joined, self.gathered = library.names, library.joined, library.gathered
-        self.given = {library.module, *library.spec["alias"], *library.spec["parameters"]}
+        self.tops = {library.module, *library.spec["alias"]}
+        self.given = self.tops | library.spec["parameters"].keys()
         shown = {old: new for old, (new, _) in self.joined.items()} | self.gathered
         self.shown = self.names | shown  # in prose: what stands for a function that is private now
         self.classes = {o for o, kind in library.public.items() if kind == "class"} | {library.module}
-        tops = "|".join(map(re.escape, (library.module, *library.spec["alias"])))
-        dotted = rf"(?P<dotted>\b(?:{tops})(?:\.\w+)+)"
+        dotted = rf"(?P<dotted>\b(?:{'|'.join(sorted(self.tops))})(?:\.\w+)+)"
         ticked = r"(?<!:math:)(?P<tick>`+)(?P<ticked>[^`\n]+)(?P=tick)"
         self.places = re.compile(rf"{ticked}|{dotted}|(?P<name>\b[A-Za-z]\w*\b)(?P<call>\()?")
 
@@ -232,7 +232,7 @@ class Rewriter:
             head = token.string if fresh and token.type not in BREAKS else head
             new = token.string
             if token.type == tokenize.NAME:
-                reached = after.string == "(" and (before is not None and before.string == "." or bare)
+                reached = after.string == "(" and ((before is not None and before.string == ".") or bare)
                 new, opened = self._name(token.string, before.string if before else "", reached, bare)
             elif opened:
                 new, opened = token.string + opened, ""
@@ -263,8 +263,10 @@ class Rewriter:
             text = self._formatted(text)
         elif docstring:
             text = self._docstring(text)
+        elif listed and re.fullmatch(r"[\w, ]+", text):
+            text = NAME.sub(lambda m: self.names.get(m[0], m[0]), text)
         elif text.isidentifier():
-            sure = listed or "_" in text or text in self.given  # else it may be a key of data
+            sure = "_" in text or text in self.given  # else it may be a key of data
             text = self.names.get(text, text) if sure else text
         elif re.fullmatch(r"[\w/]+\.py", text):
             text = self.path(text)
@@ -331,7 +333,7 @@ class Rewriter:
         def replaced(match: re.Match[str]) -> str:
             if match["name"]:
                 name = match["name"]
-                code = "_" in name or match["call"] or name in self.given or re.search(r"[a-z][A-Z]", name)
+                code = "_" in name or match["call"] or name in self.tops or re.search(r"[a-z][A-Z]", name)
                 return (self.shown.get(name, name) if code else name) + (match["call"] or "")
             code = match["ticked"] or match["dotted"]
             new = NAME.sub(lambda m: self.shown.get(m[0], m[0]), code)
