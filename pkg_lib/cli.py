@@ -384,6 +384,19 @@ def repo_qa(
     say(measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record))
 
 
+@app.command("make-library")
+def make_library(
+    library: Annotated[str, arg("networkx or more-itertools.")],
+    output: Annotated[Path, opt("The directory to write, which is not there yet.")],
+) -> None:
+    """Writes a library under names that no model knows, with its tests."""
+    from pkg_lib.papers.evor import make_library as making
+
+    typer.echo(f"writing {library} anew ...")
+    made = making.make(library, output)
+    typer.echo(f"{output}: {len(made.files)} files, {len(made.names)} names changed")
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
     """Starts JupyterLab in notebooks/; what follows are its own options."""
