@@ -1,7 +1,7 @@
-"""EVOR's benchmarks on libraries that no model knows (make_library.py), and their tasks on the library as it is.
+"""EVOR's benchmarks on libraries that no model knows (make_library.py), and the same on the libraries as they are.
 
-A task's statement has two wordings: `named` in the field's terms, `plain` without them. Its expected values are
-those of the original library (tests/benchmarks/fill_library_tasks.py), its solution goes through the rewriter.
+A task's statement has two wordings: `named` in the field's terms, `plain` without them. Its expected values
+are the original library's (tests/benchmarks/fill_library_tasks.py), its solution goes through the rewriter.
 A solution passes when its output is right and it called one of the functions that the task accepts.
 """
 
@@ -14,9 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pkg_lib.core.models import cache_dir
@@ -27,9 +25,10 @@ from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.papers.evor import make_library
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
-FIELDS = ("id", "apis", "made_apis", "named", "plain", "signature", "inputs", "expected", "solution", "made_solution")
+FIELDS = "id apis made_apis named plain signature inputs expected solution made_solution".split()
 NOT_CALLED = "right output, but no accepted function was called"  # in the detail of such a failure
 SECONDS, MEMORY_MB = 10.0, 2048
+HERE = Path(__file__).parent
 # Stands before the program: marks the calls of the accepted functions, under whatever name they are reached.
 WATCH = '''\
 import functools as _functools, sys as _sys, {module} as _library
@@ -66,7 +65,7 @@ def _same(a, b):
 if not called_functions:
     raise RuntimeError({not_called!r})
 '''
-# Prints path -> text of each public function, class and method of a library that lies in the working directory.
+# Prints path -> text of each public function, class and method of the library in the working directory.
 DOCUMENTS = '''\
 import importlib, inspect, json, re, sys, types
 sys.path.insert(0, ".")
@@ -94,17 +93,17 @@ for path, module in todo:
             put(f"{path}.{name}", value, inspect.getdoc(value))
             members = sorted(vars(value).items()) if isinstance(value, type) else ()
             for name, member in members:
-                doc = inspect.getdoc(getattr(value, name))
-                if name[0] != "_" and doc and (callable(getattr(value, name)) or isinstance(member, property)):
-                    put(f"{path}.{value.__name__}.{name}", getattr(value, name), doc)
+                own = getattr(value, name)
+                if name[0] != "_" and inspect.getdoc(own) and not isinstance(own, (int, str, dict)):
+                    put(f"{path}.{value.__name__}.{name}", own, inspect.getdoc(own))
 print(json.dumps(found))
 '''
 
 
 def built(name: str, public: bool) -> Path:
-    """The directory of a library with its documents.json, made once. BenchmarkMissing where it cannot be had."""
+    """The directory of a library with documents.json, made once. BenchmarkMissing where it cannot be had."""
     module = make_library.SPECS[name]["module"]
-    sources = (Path(make_library.__file__), Path(make_library.__file__).with_name("libraries.toml"), Path(__file__))
+    sources = [HERE / file for file in ("make_library.py", "libraries.toml", "library_tasks.py")]
     key = digest(make_library.LIBRARIES[name].sha256, *(p.read_text("utf8") for p in sources))
     folder = cache_dir() / "libraries" / f"{name if public else module}-{key[:12]}"
     if (folder / ".complete").exists():
@@ -174,8 +173,7 @@ class LibraryTasks(Unfamiliar):
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Task id -> the task as it is stored."""
-        path = Path(__file__).with_name(f"{self.library}.jsonl")
-        return {row["id"]: row for row in read_rows(path, FIELDS)}
+        return {row["id"]: row for row in read_rows(HERE / f"{self.library}.jsonl", FIELDS)}
 
     def tasks(self) -> list[Task]:
         return [self._task(row) for row in self.rows().values()]
@@ -188,7 +186,8 @@ class LibraryTasks(Unfamiliar):
         cases = zip(row["inputs"], row["expected"], strict=True)
         calls = "\n".join(f"assert _same(solve({given}), {wanted})" for given, wanted in cases)
         test = TEST.format(cases=calls, not_called=NOT_CALLED)
-        return Task(row["id"], self.name, f'{head}    """{lines.strip()}\n    """\n', "solve", test, row[kind + "solution"])
+        prompt = f'{head}    """{lines.strip()}\n    """\n'
+        return Task(row["id"], self.name, prompt, "solve", test, row[kind + "solution"])
 
     def program(self, task: Task, solution: str) -> str:
         return task.prompt + solution
@@ -218,7 +217,7 @@ class LibraryTasks(Unfamiliar):
     def needed(self, task: Task) -> frozenset[str]:
         """Those of the names in the solution; not the graph classes, which keep their names."""
         documents, alias = self.documents(), self._alias
-        nodes = [n for n in ast.walk(ast.parse("def solve():\n" + task.solution))]
+        nodes = list(ast.walk(ast.parse("def solve():\n" + task.solution)))
         used = {ast.unparse(n) for n in nodes if isinstance(n, ast.Attribute | ast.Name)}
         used |= {f"{alias}.{name}" for name in used}
         classes = {u for u in used if any(d.startswith(f"{u}.") for d in documents)}
@@ -237,9 +236,16 @@ class LibraryTasks(Unfamiliar):
         if not stored.exists():
             imports = self._spec["imports" if self.public else "made_imports"]
             parsed = map(doctest.DocTestParser().get_examples, self.documents().values())
-            programs = [imports + "\n" + "".join(e.source for e in examples) for examples in parsed if examples]
+            programs = ["\n".join([imports, *(e.source for e in found)]) for found in parsed if found]
             jobs = [Job(str(i), program, seconds=5.0) for i, program in enumerate(programs)]
             outcomes = run_jobs(jobs, self.limits(self.tasks()[0]))
             ran = [p for p, o in zip(programs, outcomes, strict=True) if o.status == "passed"]
             write_json(stored, {"programs": ran})
         return read_json(stored)["programs"]
+
+
+BENCHMARKS.register(LibraryTasks("networkx-m", "networkx-M", "networkx"))
+BENCHMARKS.register(LibraryTasks("networkx-m-plain", "networkx-M (described)", "networkx", "plain"))
+BENCHMARKS.register(LibraryTasks("networkx-public", "networkx", "networkx", public=True))
+BENCHMARKS.register(LibraryTasks("more-itertools-m", "more-itertools-M", "more-itertools"))
+BENCHMARKS.register(LibraryTasks("more-itertools-public", "more-itertools", "more-itertools", public=True))

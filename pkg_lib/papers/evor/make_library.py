@@ -37,6 +37,10 @@ WORD = re.compile(r"NetworkX|[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|.")
 NAME = re.compile(r"[A-Za-z_]\w*")
 PLAIN = (tokenize.NL, tokenize.COMMENT)
 BREAKS = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+STRING_OR_COMMENT = re.compile(
+    r'("""|\'\'\').*?(?<!\\)\1|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL
+)
+IMPORTED = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 NUMPY = ("numpy", "numpy.linalg", "numpy.random")
 MERGED = '''
 
@@ -96,23 +100,19 @@ class Library:
         return dict(sorted(found.items()))
 
     @cached_property
+    def bare(self) -> list[str]:
+        """The files, tests included, without strings and comments."""
+        return [STRING_OR_COMMENT.sub("", text) for text in self.files.values()]
+
+    @cached_property
     def used(self) -> set[str]:
-        """Every identifier in the files' code, tests included."""
-        fields = ("id", "attr", "arg", "name", "asname")
-        nodes = (n for text in self.files.values() for n in ast.walk(ast.parse(text)))
-        found = {part for n in nodes for f in fields for part in str(getattr(n, f, "")).split(".")}
-        return found | {part.removesuffix(".py") for path in self.files for part in path.split("/")}
+        """Every identifier in the files and their paths."""
+        return {name for text in (*self.bare, *self.files) for name in NAME.findall(text)}
 
     @cached_property
     def foreign(self) -> set[str]:
         """Attributes of Python's own objects, of the modules that the files import, and of numpy."""
-        imported: set[str] = set(NUMPY)
-        for tree in map(ast.parse, self.files.values()):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Import):
-                    imported |= {a.name for a in node.names}
-                elif isinstance(node, ast.ImportFrom) and not node.level:
-                    imported.add(str(node.module))
+        imported = {name for text in self.bare for name in IMPORTED.findall(text)} | set(NUMPY)
         known = {*sys.stdlib_module_names, "numpy"}
         found: set[str] = set()
         for module in [builtins, *_modules(sorted(m for m in imported if m.split(".")[0] in known))]:
