@@ -1,4 +1,4 @@
-"""EVOR's benchmarks on libraries that no model knows (make_library.py), and the same on the libraries as they are.
+"""EVOR's benchmarks on libraries that no model knows (make_library.py), and on the same libraries as they are.
 
 A task's statement has two wordings: `named` in the field's terms, `plain` without them. Its expected values
 are the original library's (tests/benchmarks/fill_library_tasks.py), its solution goes through the rewriter.
@@ -23,87 +23,18 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, diges
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.papers.evor import make_library
+from pkg_lib.papers.evor.make_library import PROGRAMS
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
 FIELDS = "id apis made_apis named plain signature inputs expected solution made_solution".split()
 NOT_CALLED = "right output, but no accepted function was called"  # in the detail of such a failure
 SECONDS, MEMORY_MB = 10.0, 2048
-HERE = Path(__file__).parent
-# Stands before the program: marks the calls of the accepted functions, under whatever name they are reached.
-WATCH = '''\
-import functools as _functools, sys as _sys, {module} as _library
-called_functions = []
-def _watch(path, *parts):
-    *owners, name = parts
-    owner = _functools.reduce(getattr, owners, _library)
-    value = getattr(owner, name)
-    if isinstance(value, type):
-        owner, name, value = value, "__init__", value.__init__
-    @_functools.wraps(value)
-    def call(*args, **kwargs):
-        called_functions.append(path)
-        return value(*args, **kwargs)
-    if isinstance(owner, type):
-        setattr(owner, name, staticmethod(call) if isinstance(vars(owner).get(name), staticmethod) else call)
-        return
-    for module in [m for n, m in _sys.modules.items() if n.partition(".")[0] == {module!r}]:
-        for at in [at for at, v in vars(module).items() if v is value]:
-            setattr(module, at, call)
-for _path in {apis!r}:
-    _watch(_path, *_path.split(".")[1:])
-'''
-TEST = '''\
-def _same(a, b):
-    if isinstance(b, (list, tuple)):
-        return isinstance(a, (list, tuple)) and len(a) == len(b) and all(map(_same, a, b))
-    if isinstance(b, dict):
-        return isinstance(a, dict) and a.keys() == b.keys() and all(_same(a[k], b[k]) for k in b)
-    if isinstance(b, bool) or not isinstance(b, (int, float)):
-        return type(a) is type(b) and a == b
-    return isinstance(a, (int, float)) and not isinstance(a, bool) and abs(a - b) <= 1e-6 * max(1, abs(b))
-{cases}
-if not called_functions:
-    raise RuntimeError({not_called!r})
-'''
-# Prints path -> text of each public function, class and method of the library in the working directory.
-DOCUMENTS = '''\
-import importlib, inspect, json, re, sys, types
-sys.path.insert(0, ".")
-top = importlib.import_module(sys.argv[1])
-seen, found, todo = set(), {}, [(sys.argv[2], top)]
-def put(path, value, doc):
-    try:
-        signature = inspect.signature(value)
-        own = [p for n, p in signature.parameters.items() if n not in ("backend", "backend_kwargs")]
-        head = path + str(signature.replace(parameters=own))
-    except (TypeError, ValueError):
-        head = path
-    found[path] = re.sub(r" at 0x[0-9a-f]+", "", f"{head}\\n\\n{doc}")
-for path, module in todo:
-    for name, value in sorted(vars(module).items()):
-        home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-        if name[0] == "_" or name[-1] == "_" or id(value) in seen or str(home).split(".")[0] != sys.argv[1]:
-            continue
-        if isinstance(value, types.ModuleType):
-            if name not in ("drawing", "tests", "utils", "conftest"):
-                seen.add(id(value))
-                todo.append((f"{path}.{name}", value))
-        elif callable(value) and inspect.getdoc(value) and ".utils." not in home:
-            seen.add(id(value))
-            put(f"{path}.{name}", value, inspect.getdoc(value))
-            members = sorted(vars(value).items()) if isinstance(value, type) else ()
-            for name, member in members:
-                own = getattr(value, name)
-                if name[0] != "_" and inspect.getdoc(own) and not isinstance(own, (int, str, dict)):
-                    put(f"{path}.{value.__name__}.{name}", own, inspect.getdoc(own))
-print(json.dumps(found))
-'''
 
 
 def built(name: str, public: bool) -> Path:
     """The directory of a library with documents.json, made once. BenchmarkMissing where it cannot be had."""
     module = make_library.SPECS[name]["module"]
-    sources = [HERE / file for file in ("make_library.py", "libraries.toml", "library_tasks.py")]
+    sources = [make_library.HERE / file for file in ("make_library.py", "libraries.toml", "programs.toml")]
     key = digest(make_library.LIBRARIES[name].sha256, *(p.read_text("utf8") for p in sources))
     folder = cache_dir() / "libraries" / f"{name if public else module}-{key[:12]}"
     if (folder / ".complete").exists():
@@ -120,7 +51,7 @@ def built(name: str, public: bool) -> Path:
     else:
         make_library.make(name, partly)
     alias = next(iter(make_library.SPECS[name]["alias"].items()))[0 if public else 1]
-    command = [sys.executable, "-c", DOCUMENTS, module, alias]
+    command = [sys.executable, "-c", PROGRAMS["documents"], module, alias]
     documents = subprocess.run(command, cwd=partly, capture_output=True, check=True, text=True).stdout
     write_json(partly / "documents.json", json.loads(documents))
     (partly / ".complete").write_text(key)
@@ -173,7 +104,7 @@ class LibraryTasks(Unfamiliar):
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Task id -> the task as it is stored."""
-        return {row["id"]: row for row in read_rows(HERE / f"{self.library}.jsonl", FIELDS)}
+        return {row["id"]: row for row in read_rows(make_library.HERE / f"{self.library}.jsonl", FIELDS)}
 
     def tasks(self) -> list[Task]:
         return [self._task(row) for row in self.rows().values()]
@@ -185,7 +116,7 @@ class LibraryTasks(Unfamiliar):
         lines = "\n".join(f"    {line}".rstrip() for line in about.split("\n"))
         cases = zip(row["inputs"], row["expected"], strict=True)
         calls = "\n".join(f"assert _same(solve({given}), {wanted})" for given, wanted in cases)
-        test = TEST.format(cases=calls, not_called=NOT_CALLED)
+        test = PROGRAMS["test"].format(cases=calls, not_called=NOT_CALLED)
         prompt = f'{head}    """{lines.strip()}\n    """\n'
         return Task(row["id"], self.name, prompt, "solve", test, row[kind + "solution"])
 
@@ -201,7 +132,7 @@ class LibraryTasks(Unfamiliar):
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         apis = self.rows()[task.id]["apis" if self.public else "made_apis"]
-        program = WATCH.format(module=self.module, apis=apis) + self.program(task, solution)
+        program = PROGRAMS["watch"].format(module=self.module, apis=apis) + self.program(task, solution)
         return Job(task.id, program, self.tests(task, protocol), task.entry_point, self.seconds)
 
     def control(self, task: Task, name: str) -> str:

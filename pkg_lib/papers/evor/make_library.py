@@ -1,11 +1,11 @@
 """Makes a library that no model knows: a pinned pure-Python library under other names, by rule.
 
-Every identifier that is a public name gets a synonym for each of its words (libraries.toml), in every file and
-file name at once, so that the program stays the same program. Left as they are: a name whose synonym the
+Every identifier that is a public name gets a synonym for each of its words (libraries.toml), in every file
+and file name at once, so that the program stays the same program. Left as they are: a name whose synonym the
 library uses already, one that is an attribute of Python's or numpy's own objects, and one function in KEPT,
 chosen by hash. Some functions are joined into one with a further first argument, and some into a class.
 Docstrings change in code alone: examples, what stands in backticks, names of parameters, See Also. Not made
-anew: comments, type stubs (.pyi) and data files.
+anew: comments, type stubs (.pyi, left out) and data files.
 """
 
 import ast
@@ -13,7 +13,6 @@ import builtins
 import importlib
 import io
 import re
-import shutil
 import sys
 import tokenize
 import tomllib
@@ -26,10 +25,13 @@ from textwrap import indent
 from typing import Any
 
 from pkg_lib.core.registry import Registry
+from pkg_lib.core.store import write_bytes
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.packages import PACKAGES, PINNED, Package
 
-SPECS: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("libraries.toml").read_text("utf8"))
+HERE = Path(__file__).parent
+SPECS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "libraries.toml").read_text("utf8"))
+PROGRAMS: dict[str, str] = tomllib.loads((HERE / "programs.toml").read_text("utf8"))
 _NETWORKX = {k: tuple(v) if isinstance(v, list) else v for k, v in PINNED["library"][0].items()}
 LIBRARIES: Registry[Package] = Registry("library", (Package(**_NETWORKX), PACKAGES["more-itertools"]))
 KEPT = 5  # one of so many functions keeps its name
@@ -41,34 +43,8 @@ STRING_OR_COMMENT = re.compile(
     r'("""|\'\'\').*?(?<!\\)\1|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL
 )
 IMPORTED = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+LISTED = ("@", "__all__", "__slots__")  # what begins a statement whose strings are names
 NUMPY = ("numpy", "numpy.linalg", "numpy.random")
-MERGED = '''
-
-def {name}({argument}, {signature}):
-    {mark}"""{about}
-
-    Parameters
-    ----------
-    {argument} : {values}
-    {rest}
-    """
-    if {argument} not in {choices}:
-        raise ValueError(f'{argument} must be {values}, not {{{argument}!r}}')
-    return {choices}[{argument}]({call})
-
-
-__all__ += ["{name}"]
-'''
-GATHERED = '''
-
-class {name}:
-    """{about}"""
-
-{methods}
-
-
-__all__ += ["{name}"]
-'''
 
 
 @dataclass(frozen=True)
@@ -163,7 +139,8 @@ class Library:
 
     def rewritten(self) -> dict[str, str]:
         """New path -> new text. UserError for a library without doctests."""
-        if not any(">>> " in ast.get_docstring(n, False) for t in self.trees.values() for n in _documented(t)):
+        strings = (n.value for t in self.trees.values() for n in ast.walk(t) if isinstance(n, ast.Constant))
+        if not any(isinstance(text, str) and ">>> " in text for text in strings):
             raise UserError(f"{self.name} has no doctests: nothing would show that its new names work")
         rewriter = Rewriter(self)
         added = self._added()
@@ -171,7 +148,8 @@ class Library:
 
     def _added(self) -> dict[str, str]:
         """Path -> what is added at its end, under the old names."""
-        place = {n.name: (p, n) for p, t in self.trees.items() for n in t.body if isinstance(n, ast.FunctionDef)}
+        nodes = ((p, n) for p, t in self.trees.items() for n in t.body)
+        place = {n.name: (p, n) for p, n in nodes if isinstance(n, ast.FunctionDef)}
         added: dict[str, str] = {}
         for row in self.spec.get("merged", ()):
             cases = {case: place[old][1] for case, old in row["apis"].items()}
@@ -183,7 +161,7 @@ class Library:
             a = first.args
             call = [x.arg for x in (*a.posonlyargs, *a.args)] + ([f"*{a.vararg.arg}"] if a.vararg else [])
             call += [f"{x.arg}={x.arg}" for x in a.kwonlyargs]
-            added[path] = added.get(path, "") + MERGED.format(
+            added[path] = added.get(path, "") + PROGRAMS["merged"].format(
                 name=row["name"],
                 argument=row["argument"],
                 signature=ast.unparse(a),
@@ -197,7 +175,7 @@ class Library:
         if row := self.spec.get("gathered"):
             path, _ = place[next(iter(row["apis"].values()))]
             methods = "\n".join(f"    {method} = staticmethod({old})" for method, old in row["apis"].items())
-            added[path] = added.get(path, "") + GATHERED.format(**row | {"methods": methods})
+            added[path] = added.get(path, "") + PROGRAMS["gathered"].format(**row | {"methods": methods})
         return added
 
 
@@ -212,12 +190,12 @@ class Rewriter:
         self.shown = self.names | shown  # in prose: what stands for a function that is private now
         self.classes = {o for o, kind in library.public.items() if kind == "class"} | {library.module}
         dotted = rf"(?P<dotted>\b(?:{'|'.join(sorted(self.tops))})(?:\.\w+)+)"
-        ticked = r"(?<!:math:)(?P<tick>`+)(?P<ticked>[^`\n]+)(?P=tick)"
+        ticked = r"(?<!:math:)(?P<tick>`+|(?<!\*)\*(?=\w+\*))(?P<ticked>[^`\n]+?)(?P=tick)"
         self.places = re.compile(rf"{ticked}|{dotted}|(?P<name>\b[A-Za-z]\w*\b)(?P<call>\()?")
 
     def path(self, path: str) -> str:
-        return "/".join(self.names.get(p.removesuffix(".py"), p.removesuffix(".py")) + ".py" * p.endswith(".py")
-                        for p in path.split("/"))
+        stem, dot, suffix = path.partition(".")
+        return "/".join(self.names.get(part, part) for part in stem.split("/")) + dot + suffix
 
     def code(self, text: str, bare: bool = False) -> str:
         """Python under the new names; `bare`: the public functions are called without their module."""
@@ -238,7 +216,7 @@ class Rewriter:
                 new, opened = token.string + opened, ""
             elif token.type == tokenize.STRING:
                 alone = fresh and after.type == tokenize.NEWLINE
-                new = self._string(token.string, alone, head in ("@", "__all__"))
+                new = self._string(token.string, alone, head in LISTED)
             if new != token.string:
                 start, end = (starts[row - 1] + column for row, column in (token.start, token.end))
                 pieces += [text[last:start], new]
@@ -368,11 +346,6 @@ def _modules(names: Iterable[str]) -> Iterator[Any]:
             yield importlib.import_module(name)
 
 
-def _documented(tree: ast.Module) -> Iterator[Any]:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    return (n for n in ast.walk(tree) if isinstance(n, kinds) and ast.get_docstring(n, False))
-
-
 def is_test(path: str) -> bool:
     return "tests" in PurePosixPath(path).parts or path.endswith("conftest.py")
 
@@ -387,19 +360,14 @@ def library_of(name: str) -> Library:
 
 def make(name: str, output: Path) -> Library:
     """Writes a library under its new names. UserError where `output` exists."""
+    package = LIBRARIES.get_or_fail(name)
     if output.exists():
         raise UserError(f"{output} exists; name a directory that does not")
     library = library_of(name)
-    texts, tree, rewriter = library.rewritten(), LIBRARIES[name].tree, Rewriter(library)
-    output.mkdir(parents=True)
-    for path, text in texts.items():
-        place = output / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf8")
-    tops = {p.split("/")[0] for p in library.files}
-    for file in sorted(f for top in tops for f in (tree / top).rglob("*") if f.is_file()):
-        if file.suffix not in (".py", ".pyi", ".pyc"):
-            place = output / rewriter.path(file.relative_to(tree).as_posix())
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, place)
+    texts, path = library.rewritten(), Rewriter(library).path
+    for top in sorted({p.split("/")[0] for p in library.files}):
+        for file in sorted((package.tree / top).rglob("*")):
+            if file.is_file() and file.suffix not in (".pyi", ".pyc"):
+                new = path(file.relative_to(package.tree).as_posix())
+                write_bytes(output / new, texts[new].encode() if new in texts else file.read_bytes())
     return library
