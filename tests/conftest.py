@@ -38,6 +38,7 @@ SLOW = {
     "graph/test_ledger.py",
     "papers/cast/test_cast_steps.py",
     "papers/cast/test_repository_functions.py",
+    "papers/evor/test_library_tasks.py",
     "retrieval/test_embed.py",
     "retrieval/test_prune.py",
     "test_benchmarks.py",

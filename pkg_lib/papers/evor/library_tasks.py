@@ -88,10 +88,6 @@ class LibraryTasks(Unfamiliar):
 
     @property
     def subject(self) -> str:  # type: ignore[override]
-        return self.module
-
-    @property
-    def module(self) -> str:
         return make_library.LIBRARIES[self.library].sources[0] if self.public else self._spec["module"]
 
     @property
@@ -112,11 +108,12 @@ class LibraryTasks(Unfamiliar):
     def _task(self, row: dict[str, Any]) -> Task:
         kind = "" if self.public else "made_"
         head = f"{self._spec[kind + 'imports']}\n\n\ndef {row['signature']}:\n"
-        about = f"{row[self.wording]}\n\nUse the library {self.module}."
+        about = f"{row[self.wording]}\n\nUse the library {self.subject}."
         lines = "\n".join(f"    {line}".rstrip() for line in about.split("\n"))
         cases = zip(row["inputs"], row["expected"], strict=True)
         calls = "\n".join(f"assert _same(solve({given}), {wanted})" for given, wanted in cases)
-        test = PROGRAMS["test"].format(cases=calls, not_called=NOT_CALLED)
+        apis = row[kind + "apis"]  # they decide, too, and a verdict is known by its test
+        test = PROGRAMS["test"].format(cases=calls, not_called=NOT_CALLED, apis=", ".join(apis))
         prompt = f'{head}    """{lines.strip()}\n    """\n'
         return Task(row["id"], self.name, prompt, "solve", test, row[kind + "solution"])
 
@@ -127,12 +124,12 @@ class LibraryTasks(Unfamiliar):
         return (task.test,)
 
     def limits(self, task: Task) -> Limits:
-        brought = (self.module,)
+        brought = (self.subject,)
         return Limits(SECONDS, MEMORY_MB, "stdlib", brought, brought, str(self.folder))
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         apis = self.rows()[task.id]["apis" if self.public else "made_apis"]
-        program = PROGRAMS["watch"].format(module=self.module, apis=apis) + self.program(task, solution)
+        program = PROGRAMS["watch"].format(module=self.subject, apis=apis) + self.program(task, solution)
         return Job(task.id, program, self.tests(task, protocol), task.entry_point, self.seconds)
 
     def control(self, task: Task, name: str) -> str:

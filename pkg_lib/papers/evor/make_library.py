@@ -43,6 +43,7 @@ STRING_OR_COMMENT = re.compile(
     r'("""|\'\'\').*?(?<!\\)\1|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|#[^\n]*', re.DOTALL
 )
 IMPORTED = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+FIELD = re.compile(r"\{\{|\}\}|\{((?:[^{}]|\{[^{}]*\})*)\}")  # of an f-string
 LISTED = ("@", "__all__", "__slots__")  # what begins a statement whose strings are names
 NUMPY = ("numpy", "numpy.linalg", "numpy.random")
 
@@ -253,18 +254,13 @@ class Rewriter:
         return f"{prefix}{quote}{text}{quote}"
 
     def _formatted(self, text: str) -> str:
-        """The text of an f-string: expressions are code, also those in a format."""
-        out, literal, i = [], "", 0
-        while i < len(text):
-            if text[i] != "{" or text[i : i + 2] == "{{":
-                step = 2 if text[i : i + 2] in ("{{", "}}") else 1
-                literal, i = literal + text[i : i + step], i + step
-                continue
-            end, stop = _braces(text, i)
-            expression = self.code(f"({text[i + 1 : stop]})")[1:-1]
-            out += [self._prose(literal), "{", expression, self._formatted(text[stop:end]), "}"]
-            literal, i = "", end + 1
-        return "".join(out) + self._prose(literal)
+        """The text of an f-string: what stands in braces is code."""
+        pieces, last = [], 0
+        for field in FIELD.finditer(text):
+            code = field[0] if field[1] is None else "{" + self.code(f"({field[1]})")[1:-1] + "}"
+            pieces += [self._prose(text[last : field.start()]), code]
+            last = field.end()
+        return "".join(pieces) + self._prose(text[last:])
 
     def _docstring(self, text: str) -> str:
         lines, out, i, section, depth = text.split("\n"), [], 0, "", 0
@@ -318,26 +314,6 @@ class Rewriter:
             return f"{match['tick'] or ''}{new}{match['tick'] or ''}"
 
         return self.places.sub(replaced, text)
-
-
-def _braces(text: str, start: int) -> tuple[int, int]:
-    """(where the brace at `start` closes, where its expression ends: at a conversion, a format or there)."""
-    depth, stop, quote, i = 0, 0, "", start
-    while True:
-        c = text[i]
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"" and not stop:
-            quote = c
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-            if not depth:
-                return i, stop or i
-        elif depth == 1 and not stop and (c == ":" or (c == "!" and text[i + 1] != "=")):
-            stop = i
-        i += 1
 
 
 def _modules(names: Iterable[str]) -> Iterator[Any]:
