@@ -310,7 +310,8 @@ class Rewriter:
                 code = "_" in name or match["call"] or name in self.tops or re.search(r"[a-z][A-Z]", name)
                 return (self.shown.get(name, name) if code else name) + (match["call"] or "")
             code = match["ticked"] or match["dotted"]
-            new = NAME.sub(lambda m: self.shown.get(m[0], m[0]), code)
+            emphasis = match["tick"] == "*" and code not in self.given  # but a parameter's name may stand so
+            new = code if emphasis else NAME.sub(lambda m: self.shown.get(m[0], m[0]), code)
             return f"{match['tick'] or ''}{new}{match['tick'] or ''}"
 
         return self.places.sub(replaced, text)

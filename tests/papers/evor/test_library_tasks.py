@@ -88,7 +88,9 @@ def test_documents_hold_what_each_task_needs():
     benchmark = BENCHMARKS["more-itertools-m"]
     documents = benchmark.documents()
     assert len(documents) > 150
-    assert documents["sk.batched_up"].startswith("sk.batched_up(inflow, n, strict=False)\n\nBreak *inflow* into lists")
+    assert documents["sk.batched_up"].startswith(
+        "sk.batched_up(inflow, n, strict=False)\n\nBreak *inflow* into lists"
+    )
     assert not any("more_itertools" in text for text in documents.values())
     needed = [benchmark.needed(t) for t in benchmark.tasks()]
     assert all(needed) and set().union(*needed) <= documents.keys()
