@@ -1,4 +1,4 @@
-"""EVOR's benchmarks on libraries that no model knows (make_library.py), and on the same libraries as they are.
+"""EVOR's benchmarks on libraries that no model knows (make_library.py), and on the libraries as they are.
 
 A task's statement has two wordings: `named` in the field's terms, `plain` without them. Its expected values
 are the original library's (tests/benchmarks/fill_library_tasks.py), its solution goes through the rewriter.
