@@ -38,17 +38,18 @@ BUDGETS = {
     "": 542,
     "analysis": 1082,
     "chunking": 701,
-    "core": 659,
-    "data": 1778,
+    "core": 664,
+    "data": 1780,
     "execution": 1446,
-    "experiment": 1879,
-    "generation": 645,
+    "experiment": 1886,
+    "generation": 652,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
+    "papers/evor": 1055,
     "papers/pkg": 1559,
-    "retrieval": 1516,
+    "retrieval": 1528,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

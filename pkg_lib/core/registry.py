@@ -16,6 +16,8 @@ PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
     "pkg_lib.papers.dkb.question_tasks",
     "pkg_lib.papers.evor.library_tasks",
+    "pkg_lib.papers.evor.private_eval",
+    "pkg_lib.papers.evor.rounds",
 )
 
 

@@ -32,7 +32,7 @@ from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval import embed
-from pkg_lib.retrieval.columns import contexts_of
+from pkg_lib.retrieval.columns import contexts_of, stages
 from pkg_lib.retrieval.leakage import judge, reference_renamed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
@@ -109,12 +109,14 @@ class Preparer:
             return 0
         if self.run.generator.backend is None:
             self.run.generator.weights()  # before retrieval, which takes minutes: they may not be at hand
-        by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
-        for column in columns:
-            generator = self.run.generator_of(column)
-            by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(self.prompts(column))
-        counts = [g.complete(prompts, f"on {self.run.benchmark}") for g, prompts in by_decoding.values()]
-        return sum(counts)
+        count = 0
+        for together in stages(columns):
+            by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
+            for column in together:
+                generator = self.run.generator_of(column)
+                by_decoding.setdefault(generator.key(""), (generator, []))[1].extend(self.prompts(column))
+            count += sum(g.complete(p, f"on {self.run.benchmark}") for g, p in by_decoding.values())
+        return count
 
     def prompts(self, column: str) -> list[Prompt]:
         """The column's prompts that have no completion; retrieves what is not retrieved yet."""
@@ -151,7 +153,7 @@ class Preparer:
         for task, context in zip(run.tasks, retriever.retrieve(run.tasks), strict=True):
             if context.defines_task is None:
                 context = replace(context, defines_task=defines(context.text, task.entry_point))
-            if run.rules.in_tokens:
+            if run.rules.in_tokens and context.text is not None:
                 tokens, asked = run.generator.measure(context.text), run.request(task, context, column)
                 context = replace(context, tokens=tokens, prompt_sha256=digest(asked.text))
             contexts.append(context)

@@ -1,7 +1,7 @@
 """The columns of Tables 1 to 4, and which of them a corpus offers. A new column is one entry of COLUMNS."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -18,6 +18,8 @@ Make = Callable[[Any], Retriever]  # from a Knowledge, whose module is loaded la
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of the tables; without a retriever it chooses among the solutions of those that it `needs`.
+
+    With one it retrieves only after these are completed.
 
     A variant `of` another column is offered where that is, and stands in a table only where it is asked for;
     without a retriever of its own it takes that column's contexts. It may have another `wording` of the
@@ -63,7 +65,7 @@ ROWS, ANY = ("code", "text"), ("code", "text", "published")
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
-        Column("None", _built_in("NoRetrieval"), (*ANY, "repository")),
+        Column("None", _built_in("NoRetrieval"), (*ANY, "repository", "library-documents")),
         Column("BM25", _built_in("BM25Rows"), ROWS, "row"),
         Column("Dense", _built_in("DenseRows"), ANY, "row", published_as="VoyageEmb"),
         Column("Func-BM25", _built_in("FuncBM25"), unit="function"),
@@ -119,6 +121,16 @@ def column_of(name: str) -> Column:
 def contexts_of(name: str) -> str:
     """The column whose contexts a column takes; `name` itself where it is none, as a file's may be."""
     return column_of(name).contexts if name in COLUMNS or DRAW.fullmatch(name) else name
+
+
+def stages(names: Iterable[str]) -> list[list[str]]:
+    """Columns in their order, those together that can be completed together."""
+    stages: list[list[str]] = [[]]
+    for name in names:
+        if {*column_of(name).needs} & {*stages[-1]}:
+            stages.append([])
+        stages[-1].append(name)
+    return stages
 
 
 def retrieved() -> list[str]:

@@ -1,36 +1,52 @@
-"""What EVOR asks of a benchmark beside its tasks: a library or language that the model does not know, with its
-documentation, and a way to run a draft that sees no hidden test (Section 2 of seed 002)."""
+"""What EVOR asks of a benchmark beside its tasks: a library or language that no model knows, its documents,
+and a way to run a draft that sees no hidden test (Section 2 of seed 002)."""
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from pkg_lib.core.types import Outcome, Task
 from pkg_lib.data import corpora
-from pkg_lib.data.benchmark import Benchmark
+from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
+from pkg_lib.generation.extraction import blocks
+from pkg_lib.generation.generator import Decoding, Generator
 
-LONGEST = 300  # characters of an error that are kept: a program may raise a megabyte
+LONGEST = 240  # characters of an error that are kept: a program may raise a megabyte
 SAID = "ValueError: draft: "
-# Runs a draft and then each call, and says where it failed: the error and the draft's own line.
+# Runs `run`, and says where the draft failed: the error and the draft's own line.
 LOOK = """\
 import json as _json, traceback as _traceback
 _program = {program!r}
-_space = {{"__name__": "__main__"}}
 try:
-    exec(compile(_program, "<draft>", "exec"), _space)
-    for _call in {calls!r}:
-        eval(compile(_call, "<call>", "eval"), _space)
+    exec(compile({run!r}, "<run>", "exec"), {{"__name__": "__main__"}})
 except Exception as _error:
     _lines = [s.lineno for s in _traceback.extract_tb(_error.__traceback__) if s.filename == "<draft>"]
-    if isinstance(_error, SyntaxError):
-        _lines = [_error.lineno]
-    _line = (_program.splitlines()[_lines[-1] - 1 : _lines[-1]] if _lines and _lines[-1] else [""]) or [""]
-    _said = [(type(_error).__name__ + ": " + str(_error))[:{longest}], _line[0].strip()[:120]]
+    _lines += [_error.lineno] if isinstance(_error, SyntaxError) and not _lines else []
+    _line = (_program.split("\\n")[(_lines[-1] or 1) - 1 :] or [""])[0] if _lines else ""
+    _said = [(type(_error).__name__ + ": " + str(_error))[:{longest}], _line.strip()[:120]]
     raise ValueError("draft: " + _json.dumps(_said)) from None
 """
+RUN = """\
+_space = {{"__name__": "__main__"}}
+exec(compile({program!r}, "<draft>", "exec"), _space)
+for _call in {calls!r}:
+    exec(compile(_call, "<call>", "exec"), _space)
+"""
+
+
+def looking(program: str, run: str) -> str:
+    """A test that runs a draft by the text `run`, where its lines are of the file "<draft>"."""
+    return LOOK.format(program=program, run=run, longest=LONGEST)
+
+
+def head(document: str) -> str:
+    """A document's signature and the first paragraph below it."""
+    first, _, rest = document.partition("\n")
+    return f"{first}\n    {' '.join(rest.strip().partition(chr(10) * 2)[0].split())}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,11 @@ class Feedback:
     ok: bool
     error: str = ""
     line: str = ""
+
+
+def closed(text: str) -> bool:
+    """Whether the first code block with text in it is closed."""
+    return any(b.closed and b.code.strip() for b in blocks(text))
 
 
 class Unfamiliar(Benchmark):
@@ -59,9 +80,40 @@ class Unfamiliar(Benchmark):
     def needed(self, task: Task) -> frozenset[str]:
         """The documents that the reference solution needs (the oracle documentation)."""
 
+    def alternatives(self, task: Task) -> list[frozenset[str]]:
+        """The needed documents; of each set one will do."""
+        return [frozenset((i,)) for i in sorted(self.needed(task))]
+
+    def oracle(self, task: Task) -> str:
+        """The needed documentation as a prompt shows it."""
+        return "\n".join(head(self.documents()[min(found)]) for found in self.alternatives(task))
+
     def examples(self) -> Iterable[str]:
         """Programs of the documentation that run without an error: the first code snippets of the soup."""
         return ()
+
+    def knowledge(self, generator: Generator) -> Any:
+        from pkg_lib.papers.evor.rounds import Evolution
+
+        return Evolution(self, generator)
+
+    def decoding(self, style: str) -> Decoding:
+        about = {"max_new_tokens": self.budgets["answer"], "stop": "first block closed", "style": style}
+        return Decoding(DECODING | about, closed, 16)
+
+    def fenced(self, program: str) -> str:
+        return f"```{self.language}\n{program.strip()}\n```"
+
+    def prompt(self, task: Task, context: str, style: str, measure: Callable[[str], int] = len) -> str:
+        """The task with what was retrieved before it."""
+        about = f"You write {self.language} with {self.subject}."
+        about += f"\n\n{context}\n\n" if context else " "
+        return f"{about}{self.asked(task)}"
+
+    def asked(self, task: Task) -> str:
+        """The task as a prompt words it."""
+        said = "Solve this task. Answer with the complete program, in one code block."
+        return f"{said}\n{self.fenced(task.prompt)}"
 
     def calls(self, raw: str, task: Task) -> tuple[str, ...]:
         """The inputs of a model's answer to the question for test inputs, as calls of the entry point."""
@@ -70,8 +122,9 @@ class Unfamiliar(Benchmark):
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
         """The job that runs a draft on generated inputs alone; `task.test` is no part of it."""
-        text = LOOK.format(program=self.program(task, solution), calls=calls, longest=LONGEST)
-        return Job(task.id, "", (text,), "", self.seconds)
+        program = self.program(task, solution)
+        run = RUN.format(program=program, calls=calls)
+        return Job(task.id, "", (looking(program, run),), "", self.seconds)
 
     def feedback(self, outcome: Outcome) -> Feedback | None:
         """What the outcome of `look` says; None where the sandbox had a fault."""
@@ -79,7 +132,7 @@ class Unfamiliar(Benchmark):
             return None
         _, _, said = outcome.detail.partition(SAID)
         try:
-            error, line = json.loads(said)
+            (error, line), _ = json.JSONDecoder().raw_decode(said)
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
         return Feedback(outcome.status == "passed", error, line)
