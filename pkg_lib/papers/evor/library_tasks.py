@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ def built(name: str, public: bool) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     partly.rename(folder)
     return folder
+
+
+@cache
+def _documents(folder: Path) -> dict[str, str]:
+    return read_json(folder / "documents.json")
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ class LibraryTasks(Unfamiliar):
         return self.solution(task, f"```python\n{imports}\n{row['solution']}```")
 
     def documents(self) -> dict[str, str]:
-        return read_json(self.folder / "documents.json")
+        return _documents(self.folder)
 
     def needed(self, task: Task) -> frozenset[str]:
         """Those of the names in the solution; not the graph classes, which keep their names."""
