@@ -107,7 +107,7 @@ def test_the_same_tasks_on_the_library_as_it_is():
 
 @pytest.mark.parametrize("name", ["networkx-m", "networkx-public"])
 def test_networkx_tasks_pass_with_their_solutions(name):
-    """A sample; results/evor/networkx-m.json has all."""
+    """A sample of the tasks."""
     benchmark = BENCHMARKS[name]
     tasks = benchmark.tasks()[3::12]
     verdicts = outcomes(benchmark, [(t, benchmark.control(t, "canonical solution")) for t in tasks])

@@ -188,7 +188,7 @@ def test_twice_made_has_the_same_bytes(streamkit, tmp_path):
 
 
 def test_its_own_tests_pass_under_the_new_names(streamkit):
-    """A sample: results/evor/more-itertools-m.json has the count of all."""
+    """A sample; networkx-m.json in results/evor counts all of networkx."""
     cases = "ChunkedTests SplitBeforeTest SplitAfterTest LocateTests ZipOffsetTest InterleaveTests".split()
     command = [sys.executable, "-B", "-m", "unittest", *(f"tests.test_more.{c}" for c in cases)]
     done = subprocess.run(command, cwd=streamkit, capture_output=True, text=True)
