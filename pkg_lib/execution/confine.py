@@ -53,7 +53,9 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Confinement:
+def enter(
+    work: str, deny: list[str], shown: filesystem.Trees, folders: list[str], started: str
+) -> Confinement:
     """The layers but those in `deny`, and a plan for samples, which read `shown` and list `folders`."""
     plan = Confinement(work)
     user = _spare_user() if os.geteuid() == 0 else 0
@@ -72,7 +74,7 @@ def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str
         plan.layers[f"{name} namespace"] = reason
     try:
         _refuse_denied("landlock", deny)
-        plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces)
+        plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces, started)
         plan.layers["Landlock"] = True
     except OSError as e:
         plan.layers["Landlock"] = e.strerror or str(e)
