@@ -12,7 +12,11 @@ from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
 # By name: nothing here imports what stands above it.
-PAPERS = ("pkg_lib.papers.cast.function_bodies", "pkg_lib.papers.dkb.question_tasks")
+PAPERS = (
+    "pkg_lib.papers.cast.function_bodies",
+    "pkg_lib.papers.dkb.question_tasks",
+    "pkg_lib.papers.evor.newlisp",
+)
 
 
 def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:

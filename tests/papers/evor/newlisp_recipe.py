@@ -1,6 +1,6 @@
 """How the inputs of newlisp_problems.jsonl were made (Appendix A.3), from its hand-written fields:
 
-    python tests/papers/evor/newlisp_recipe.py     # rewrites `inputs` and `expected`
+    python tests/papers/evor/newlisp_recipe.py     # rewrites `calls` and `expected`
 
 Hand-written seeds are mutated by type until there are 200 valid inputs: the validation expression holds, the
 Python solution raises nothing and ends within its steps. Faulty copies of the solution (an operator, a
@@ -23,7 +23,14 @@ from typing import Any
 PROBLEMS = Path(__file__).parents[3] / "pkg_lib/papers/evor/newlisp_problems.jsonl"
 WANTED, FILLED, MOST, STEPS = 200, 12, 20, 20_000
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv}
-SWAPS |= {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+SWAPS |= {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
 SWAPS |= {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And, ast.BitXor: ast.BitOr}
 PLAIN = {"int": 0, "str": "", "[int]": [], "[str]": [], "[[int]]": [], "[pair]": []}
 Solve = Callable[..., Any]
@@ -49,7 +56,7 @@ def run(code: Any, name: str, values: list[Any], most: int = STEPS) -> tuple[Any
     sys.settrace(trace)
     try:
         result = json.dumps(space["solve"](*copy.deepcopy(values)))
-    except (Exception, RecursionError) as e:
+    except Exception as e:  # noqa: BLE001  whatever a faulty copy raises
         result = type(e)
     finally:
         sys.settrace(before)
@@ -173,12 +180,22 @@ def reduced(row: dict[str, Any], inputs: list[list[Any]]) -> list[list[Any]]:
     return [inputs[i] for i in sorted(kept)]
 
 
+def literal(value: Any) -> str:
+    """Plain data as newLISP writes it; false is nil."""
+    if isinstance(value, list):
+        return f"({' '.join(map(literal, value))})"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return {"None": "nil", "False": "nil", "True": "true"}.get(repr(value), repr(value))
+
+
 def made(row: dict[str, Any]) -> dict[str, Any]:
-    """The problem with `inputs` and `expected` made anew."""
+    """The problem with `calls` and `expected`, in newLISP, made anew."""
     inputs = reduced(row, pool(row)[1:])
     code = compile(row["python"], row["name"], "exec")
-    expected = [json.loads(run(code, row["name"], values)[0]) for values in inputs]
-    return row | {"inputs": inputs, "expected": expected}
+    expected = [literal(json.loads(run(code, row["name"], values)[0])) for values in inputs]
+    texts = [[("'" if isinstance(v, list) else "") + literal(v) for v in values] for values in inputs]
+    return row | {"calls": [f"({' '.join([row['name'], *t])})" for t in texts], "expected": expected}
 
 
 def main() -> None:
