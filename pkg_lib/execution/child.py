@@ -54,6 +54,7 @@ class Server:
         shown |= {path: [] for path in setup["command"][:1]}
         started = filesystem.loader() if setup["command"] else ""
         self.command = [started, *setup["command"]] if started else []
+        self.printed = os.memfd_create("printed")  # by the interpreter of the current job
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths, started)
         home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
         self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
@@ -116,7 +117,8 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
     secret = [os.urandom(NONCE)]
     reader, writer = os.pipe()
-    printed = os.memfd_create("printed") if server.command else -1
+    os.truncate(server.printed, 0)
+    os.lseek(server.printed, 0, os.SEEK_SET)
     started = time.monotonic()
     try:
         pid = confine.fork(server.plan)
@@ -125,7 +127,7 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
         os.close(writer)
         return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
     if pid == 0:
-        sample(server, request, test, writer, secret, printed)
+        sample(server, request, test, writer, secret)
     os.close(writer)
     data, late = wait(server, pid, reader, started, request["seconds"])
     seconds = time.monotonic() - started
@@ -134,30 +136,29 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
     _, status, usage = os.wait4(pid, 0)
     late = late or usage.ru_utime + usage.ru_stime >= request["seconds"]
     verdict = read_verdict(data, secret[0], late, status, request["seconds"])
-    if server.command:
-        with open(printed, "rb") as f:
-            f.seek(0)
-            text = f.read(PRINTED + 1)
-        if len(text) > PRINTED:
-            verdict = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
-        elif not (data or late) and os.WIFEXITED(status):
-            verdict = {"kind": "O", "text": text.decode("utf8", "replace")}
+    if server.command and not (data or late) and os.WIFEXITED(status):
+        verdict = what_was_printed(server)
     left = sweep(server)
     if left:
         verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
     return verdict | {"seconds": seconds}
 
 
-def sample(
-    server: Server, request: dict[str, Any], test: str | None, out: int, secret: list[bytes], printed: int
-) -> None:
+def what_was_printed(server: Server) -> dict[str, Any]:
+    text = os.pread(server.printed, PRINTED + 1, 0)
+    if len(text) > PRINTED:
+        return {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
+    return {"kind": "O", "text": text.decode("utf8", "replace")}
+
+
+def sample(server: Server, request: dict[str, Any], test: str | None, out: int, secret: list[bytes]) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
     nonce = secret[0]
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
-        for fd, other in ((0, null), (1, printed), (2, printed)):
-            os.dup2(other if other >= 0 else null, fd)
+        for fd in (0, 1, 2):
+            os.dup2(server.printed if server.command and fd else null, fd)
         active = confine.lock(server.plan, request["seconds"], server.filter())
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
@@ -168,7 +169,7 @@ def sample(
             os._exit(1)
         if server.command:
             os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
-            texts = {b"SOLUTION": request["solution"], b"TEST": test or ""}
+            texts = {"SOLUTION": request["solution"], "TEST": test or ""}
             plain = {k: v.encode("utf8", "replace").replace(b"\0", b"") for k, v in texts.items()}
             os.execve(server.command[0], server.command, plain)
     except OSError as e:

@@ -137,9 +137,7 @@ def make_work(work: str) -> str:
 
 def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, started: str) -> int:
     """Landlock's descriptor: `shown` is read, of `folders` names are listed, `work` may be written.
-
-    No program can be started but `started` ("": none).
-    """
+    Of all programs `started` alone can be started ("": none)."""
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
     # The structure has grown with the versions: a kernel refuses fields that it does not know.

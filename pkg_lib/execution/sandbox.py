@@ -33,6 +33,9 @@ Not covered:
   that, reach the network, signal that user's processes and look into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
 
+With a `command` a process becomes another language's interpreter before the sample is read, under the same
+layers; without Landlock it may start any program that it may read. Nothing that decides the verdict is in it.
+
 A busy machine flips no verdict (child.remaining); one hash seed keeps the order of sets at every run.
 """
 

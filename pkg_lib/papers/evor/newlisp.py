@@ -41,7 +41,7 @@ BEGIN, END = "\2", "\3"
 MAIN = f'(begin (print "{BEGIN}{END}") (eval-string (env "SOLUTION")) (eval-string (env "TEST") MAIN) (exit))'
 TOKEN = re.compile(r'[()\']|;.*|"(?:\\.|[^"\\])*"|[^\s()"\';]+|"')
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
-ERROR = re.compile(r"^ERR: (.*?)(?: in function (\S+))?(?: : \(?(\S*?)\)?(?: .*)?)?$", re.M)
+ERROR = re.compile(r"^ERR: (.*?)(?: in function (\S+))?(?: : (?:\((\S+?)[)\s])?.*)?$", re.M)
 KINDS = {"parenthesis": "SyntaxError", "token": "SyntaxError", "invalid function": "NameError"}
 
 
@@ -81,6 +81,7 @@ def judged(solution: str, calls: tuple[str, ...], expected: list[str] | None, pr
     if [number for number, _ in found] != [str(i) for i in range(len(calls))]:
         error = ERROR.search(printed)
         message = error[0] if error else "the program ended, or printed marks, before its calls"
+        message = re.sub(r"(?<=invalid function) in function \S+", "", message)  # the judge's own call
         kind = next((k for word, k in KINDS.items() if error and word in error[1]), "Others")
         line = calling_line(solution, error, printed) if error else ""
         return Outcome("failed", kind, SAID + json.dumps([message[:LONGEST], line]))
