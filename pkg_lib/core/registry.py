@@ -15,6 +15,7 @@ Entry = TypeVar("Entry")
 PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
     "pkg_lib.papers.dkb.question_tasks",
+    "pkg_lib.papers.evor.evor_bench",
     "pkg_lib.papers.evor.newlisp",
 )
 

@@ -137,18 +137,13 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
     late = late or usage.ru_utime + usage.ru_stime >= request["seconds"]
     verdict = read_verdict(data, secret[0], late, status, request["seconds"])
     if server.command and not (data or late) and os.WIFEXITED(status):
-        verdict = what_was_printed(server)
+        text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
+        much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
+        verdict = {"kind": "O", "text": text} if len(text) <= PRINTED else much
     left = sweep(server)
     if left:
         verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
     return verdict | {"seconds": seconds}
-
-
-def what_was_printed(server: Server) -> dict[str, Any]:
-    text = os.pread(server.printed, PRINTED + 1, 0)
-    if len(text) > PRINTED:
-        return {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
-    return {"kind": "O", "text": text.decode("utf8", "replace")}
 
 
 def sample(server: Server, request: dict[str, Any], test: str | None, out: int, secret: list[bytes]) -> None:
@@ -169,9 +164,10 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
             os._exit(1)
         if server.command:
             os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
-            texts = {"SOLUTION": request["solution"], "TEST": test or ""}
-            plain = {k: v.encode("utf8", "replace").replace(b"\0", b"") for k, v in texts.items()}
-            os.execve(server.command[0], server.command, plain)
+            texts = {"SOLUTION": request["solution"].replace("\0", ""), "TEST": test or ""}
+            os.execve(
+                server.command[0], server.command, {k: v.encode("utf8", "replace") for k, v in texts.items()}
+            )
     except OSError as e:
         os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
         os._exit(0)

@@ -56,19 +56,16 @@ def _other_packages(folder: str) -> list[str]:
     return [os.path.join(folder, n) for n in names if os.path.isdir(os.path.join(folder, n))]
 
 
-def _mapped() -> set[str]:
-    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
-        return {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
-
-
 def _library_folders() -> set[str]:
-    libraries = (p for p in _mapped() if ".so" in os.path.basename(p) and "-packages/" not in p)
-    return {os.path.dirname(p) for p in libraries}
+    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
+        mapped = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
+    return {os.path.dirname(p) for p in mapped if ".so" in os.path.basename(p) and "-packages/" not in p}
 
 
 def loader() -> str:
-    """The dynamic loader of this Python: whoever may execute it alone starts programs that it may read."""
-    return next(p for p in _mapped() if os.path.basename(p).startswith("ld-"))
+    """The dynamic loader of this Python: who may execute it alone starts the programs that it may read."""
+    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
+        return next(p for line in f if os.path.basename(p := line.split()[-1]).startswith("ld-"))
 
 
 def _below(path: str, folder: str) -> bool:
@@ -135,9 +132,8 @@ def make_work(work: str) -> str:
     return work + "/sample/work"
 
 
-def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, started: str) -> int:
-    """Landlock's descriptor: `shown` is read, of `folders` names are listed, `work` may be written.
-    Of all programs `started` alone can be started ("": none)."""
+def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, run: str) -> int:
+    """Landlock's descriptor: `shown` is read, `folders` are listed, `work` may be written, `run` started."""
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
     # The structure has grown with the versions: a kernel refuses fields that it does not know.
@@ -152,8 +148,8 @@ def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, sta
     for path in DEVICES:
         _allow(rules, path, READ_FILE | WRITE_FILE)
     _allow(rules, work, every if writable else READ_FILE | READ_DIR)
-    if started:
-        _allow(rules, started, READ_FILE | EXECUTE)
+    if run:
+        _allow(rules, run, READ_FILE | EXECUTE)
     return rules
 
 

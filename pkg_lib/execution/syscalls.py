@@ -81,10 +81,9 @@ def _own_priority(own_pid: int) -> bytes:
 
 
 def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
-    """The filter for a process whose id, as it sees it, is `own_pid`: 8 bytes an instruction.
+    """The filter for a process whose id, as it sees it, is `own_pid`, 8 bytes an instruction.
 
-    `starts`: it may become another program, under the same filter; Landlock says which.
-    """
+    `starts`: it may become another program, which keeps the filter; Landlock says which."""
     parts = [_op(LOAD, 4), _op(EQUAL, ARCHITECTURE, 1, 0), _op(RETURN, KILL), _op(LOAD, 0)]
     parts += [_op(AT_LEAST, X32, 0, 1), _op(RETURN, DENY)]
     for group in ("processes", "signals", "shared", "kernel"):

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from html import unescape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +29,28 @@ from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.papers.evor.unfamiliar import LONGEST, SAID, Unfamiliar
 
-PROBLEMS = Path(__file__).with_name(
-    "newlisp_problems.jsonl"
-)  # made as tests/papers/evor/newlisp_recipe.py says
+# Made as tests/papers/evor/newlisp_recipe.py says.
+PROBLEMS = Path(__file__).with_name("newlisp_problems.jsonl")
 MANUAL = "share/doc/newlisp/newlisp_manual.html"  # beside bin/newlisp
 ADVICE = (
-    "install Debian's package newlisp, or set PKG_NEWLISP to its usr/bin/newlisp, unpacked by dpkg-deb -x"
+    "install Debian's package newlisp, or unpack it (dpkg-deb -x) and set PKG_NEWLISP to its usr/bin/newlisp"
 )
 FETCH = "apt-get download newlisp && dpkg-deb -x newlisp_*.deb new && new/usr/bin/newlisp -v"
 # Characters around what the judge reads; a program that prints them itself spoils the order.
 BEGIN, END = "\2", "\3"
 MAIN = f'(begin (print "{BEGIN}{END}") (eval-string (env "SOLUTION")) (eval-string (env "TEST") MAIN) (exit))'
 TOKEN = re.compile(r'[()\']|;.*|"(?:\\.|[^"\\])*"|[^\s()"\';]+|"')
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)? -?\d+\.\d+(e[+-]?\d+)?")  # any, and a float
 ERROR = re.compile(r"^ERR: (.*?)(?: in function (\S+))?(?: : (?:\((\S+?)[)\s])?.*)?$", re.M)
-KINDS = {"parenthesis": "SyntaxError", "token": "SyntaxError", "invalid function": "NameError"}
 
 
 def same(printed: str, expected: str) -> bool:
     """Whether two texts are the same data: equal tokens, a float that is expected equal to six digits."""
-    tokens, wanted = TOKEN.findall(printed), TOKEN.findall(expected)
-    return len(tokens) == len(wanted) and all(map(_equal, tokens, wanted))
-
-
-def _equal(token: str, want: str) -> bool:
-    if not ("." in want and NUMBER.fullmatch(want) and NUMBER.fullmatch(token)):
-        return token == want
-    return math.isclose(float(token), float(want), rel_tol=1e-6, abs_tol=1e-9)
+    pairs = zip_longest(TOKEN.findall(printed), TOKEN.findall(expected), fillvalue="")
+    return all(
+        a == b or (NUMBERS.fullmatch(f"{a} {b}") and math.isclose(float(a), float(b), rel_tol=1e-6))
+        for a, b in pairs
+    )
 
 
 def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
@@ -62,9 +58,8 @@ def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
     found: dict[str, tuple[str, frozenset[str]]] = {}
     for name, html in re.findall(r'<a name="([^"]+)"></a>(.*?)(?=<a name="|\Z)', manual, re.S):
         parts = re.split(r"<pre>(.*?)</pre>", re.sub(r"<!--.*?-->", "", html, flags=re.S), flags=re.S)
-        parts[::2] = [
-            re.sub(r"<(?:br|p|/h\d|/tr|/li)\b", r"\n\g<0>", " ".join(p.split())) for p in parts[::2]
-        ]
+        flat = (re.sub(r"(?=<(?:br|p|/h\d|/tr|/li)\b)", "\n", " ".join(p.split())) for p in parts[::2])
+        parts[::2] = flat
         plain = unescape(re.sub(r"</?[a-zA-Z][^>]*>", "", "\n".join(parts))).replace("\xa0", " ")
         text = re.sub(r"\n{3,}", "\n\n", re.sub(r" *\n", "\n", plain)).strip()
         titles = unescape(" ".join(re.findall(r'<span class="function">(.*?)</span>', html)))
@@ -82,9 +77,8 @@ def judged(solution: str, calls: tuple[str, ...], expected: list[str] | None, pr
         error = ERROR.search(printed)
         message = error[0] if error else "the program ended, or printed marks, before its calls"
         message = re.sub(r"(?<=invalid function) in function \S+", "", message)  # the judge's own call
-        kind = next((k for word, k in KINDS.items() if error and word in error[1]), "Others")
         line = calling_line(solution, error, printed) if error else ""
-        return Outcome("failed", kind, SAID + json.dumps([message[:LONGEST], line]))
+        return Outcome("failed", "Others", SAID + json.dumps([message[:LONGEST], line]))
     for call, (_, text), want in zip(calls, found, expected or [], strict=expected is not None):
         if not same(text, f"({want})"):
             return Outcome("failed", "AssertionError", f"{call} is {text[1:-1][:LONGEST]}")
