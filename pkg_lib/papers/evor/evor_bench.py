@@ -11,13 +11,14 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pkg_lib.core import hub
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError
+from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.papers.evor.unfamiliar import LONGEST, LOOK, Unfamiliar
+from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
 VARIABLE, ON_HUB, INSERT = "PKG_EVOR_DIR", "xlangai/EVOR_data", "[insert]"
 EQUAL = "def test(result, answer):\n    return result == answer\n"
@@ -29,6 +30,7 @@ for _name in ("input", "result"):
 with open("input/input{number}.pkl", "wb") as _file:
     _file.write(_decode({given!r}))
 sys.argv = ["program.py", "--test_case", "{number}"]
+_program = {context!r}.replace("[insert]", _solution)
 exec(compile(_program, "program.py", "exec"), {{"__name__": "__main__"}})
 with open("result/result_{number}.pkl", "rb") as _file:
     _written = _file.read()
@@ -77,10 +79,9 @@ class EvorBench(Unfamiliar):
         try:
             example = json.loads((folder / "example.json").read_text("utf8"))
             context, tests = (folder / "code_context.txt").read_text("utf8"), folder / "test_code.py"
-            pairs = [
-                (p, folder / f"ans/ans{p.stem[5:]}.pkl") for p in sorted(folder.glob("input/input*.pkl"))
-            ]
-            cases = [[p.stem[5:], *(b64encode(x.read_bytes()).decode() for x in (p, a))] for p, a in pairs]
+            numbers = sorted(p.stem[5:] for p in folder.glob("input/input*.pkl"))
+            pairs = [(folder / f"input/input{n}.pkl", folder / f"ans/ans{n}.pkl") for n in numbers]
+            cases = [[n, *(b64encode(p.read_bytes()).decode() for p in c)] for n, c in zip(numbers, pairs)]
             if context.count(INSERT) != 1 or not cases:
                 raise ValueError(f"one {INSERT} in code_context.txt and an input/input1.pkl are needed")
             hidden = json.dumps([context, tests.read_text("utf8") if tests.is_file() else EQUAL, cases])
@@ -101,19 +102,25 @@ class EvorBench(Unfamiliar):
         return Limits(self.seconds, 4096, "all")
 
     def program(self, task: Task, solution: str) -> str:
-        whole = json.loads(task.test)[0].replace(INSERT, solution)
-        return f"_program = {whole!r}\n_solution = {solution!r}\n"
+        return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        _, tests, cases = json.loads(task.test)
-        return tuple(CASE.format(number=n, given=g, answer=a, tests=tests) for n, g, a in cases)
+        context, tests, cases = json.loads(task.test)
+        return tuple(
+            CASE.format(context=context, tests=tests, given=g, answer=a, number=n) for n, g, a in cases
+        )
+
+    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+        return replace(super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n")
+
+    def asked(self, task: Task) -> str:
+        return f"{task.prompt}\nAnswer with the missing code alone, in one code block."
 
     def calls(self, raw: str, task: Task) -> tuple[str, ...]:
         return tuple(re.findall(r"^\s*(\w+ = .+)", raw, re.M))[:5]
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
-        text = LOOK.format(program="\n".join((*calls, solution)), calls=(), longest=LONGEST)
-        return Job(task.id, "", (text,), "", self.seconds)
+        return super().look(task, "\n".join((*calls, solution)), ())
 
 
 BENCHMARKS.register(EvorBench("ScipyM", "the library ScipyM, a renamed SciPy"))

@@ -19,7 +19,6 @@ from functools import cached_property, partial
 from html import unescape
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
@@ -137,11 +136,9 @@ class NewLisp(Unfamiliar):
         return sections((fetched().parents[1] / MANUAL).read_text("utf8"))
 
     def tasks(self) -> list[Task]:
-        def task(row: dict[str, Any]) -> Task:
-            test, name = json.dumps([row["calls"], row["expected"]]), row["name"]
-            return Task(f"newLISP/{name}", self.name, row["statement"], name, test, row["newlisp"])
-
-        return read_records(PROBLEMS, self.title, task)
+        rows = read_records(PROBLEMS, self.title, lambda r: (r, json.dumps([r["calls"], r["expected"]])))
+        about = ((self.name, r["statement"], r["name"], test, r["newlisp"]) for r, test in rows)
+        return [Task(f"newLISP/{row[2]}", *row) for row in about]
 
     def documents(self) -> Mapping[str, str]:
         return {name: text for name, (text, _) in self.manual.items()}
@@ -163,6 +160,9 @@ class NewLisp(Unfamiliar):
 
     def limits(self, task: Task) -> Limits:
         return Limits(packages="stdlib", command=(str(interpreter()), "-n", "-e", MAIN))
+
+    def asked(self, task: Task) -> str:
+        return f"{task.prompt}\n\nAnswer with the complete program, in one code block."
 
     def calls(self, raw: str, task: Task) -> tuple[str, ...]:
         lines = dict.fromkeys(line.strip() for line in raw.splitlines())

@@ -79,7 +79,7 @@ class Unfamiliar(Benchmark):
             return None
         _, _, said = outcome.detail.partition(SAID)
         try:
-            error, line = json.loads(said)
+            (error, line), _ = json.JSONDecoder().raw_decode(said)
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
         return Feedback(outcome.status == "passed", error, line)
