@@ -9,7 +9,6 @@ alone, where what a hostile one does fails its task. The form names neither solu
 import json
 import os
 import re
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,21 +22,21 @@ from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 VARIABLE, ON_HUB, INSERT = "PKG_EVOR_DIR", "xlangai/EVOR_data", "[insert]"
 EQUAL = "def test(result, answer):\n    return result == answer\n"
 CASE = """\
-import base64, os, pickle, sys
-_decode, _loads = base64.b64decode, pickle.loads
+import os, pickle, sys
+_bytes, _loads = bytes.fromhex, pickle.loads
 for _name in ("input", "result"):
     os.makedirs(_name)
-with open("input/input{number}.pkl", "wb") as _file:
-    _file.write(_decode({given!r}))
-sys.argv = ["program.py", "--test_case", "{number}"]
+with open("input/input{n}.pkl", "wb") as _file:
+    _file.write(_bytes({given!r}))
+sys.argv = ["program.py", "--test_case", "{n}"]
 _program = {context!r}.replace("[insert]", _solution)
 exec(compile(_program, "program.py", "exec"), {{"__name__": "__main__"}})
-with open("result/result_{number}.pkl", "rb") as _file:
+with open("result/result_{n}.pkl", "rb") as _file:
     _written = _file.read()
 _space = {{}}
 exec({tests!r}, _space)
 assert "stringTest" not in _space or _space["stringTest"](_solution)
-assert _space["test"](_loads(_written), _loads(_decode({answer!r}))) == 1
+assert _space["test"](_loads(_written), _loads(_bytes({answer!r}))) == 1
 """
 
 
@@ -80,8 +79,10 @@ class EvorBench(Unfamiliar):
             example = json.loads((folder / "example.json").read_text("utf8"))
             context, tests = (folder / "code_context.txt").read_text("utf8"), folder / "test_code.py"
             numbers = sorted(p.stem[5:] for p in folder.glob("input/input*.pkl"))
-            pairs = [(folder / f"input/input{n}.pkl", folder / f"ans/ans{n}.pkl") for n in numbers]
-            cases = [[n, *(b64encode(p.read_bytes()).decode() for p in c)] for n, c in zip(numbers, pairs)]
+            read = {"given": "input/input{}.pkl", "answer": "ans/ans{}.pkl"}.items()
+            cases = [
+                {k: (folder / f.format(n)).read_bytes().hex() for k, f in read} | {"n": n} for n in numbers
+            ]
             if context.count(INSERT) != 1 or not cases:
                 raise ValueError(f"one {INSERT} in code_context.txt and an input/input1.pkl are needed")
             hidden = json.dumps([context, tests.read_text("utf8") if tests.is_file() else EQUAL, cases])
@@ -106,9 +107,7 @@ class EvorBench(Unfamiliar):
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         context, tests, cases = json.loads(task.test)
-        return tuple(
-            CASE.format(context=context, tests=tests, given=g, answer=a, number=n) for n, g, a in cases
-        )
+        return tuple(CASE.format(context=context, tests=tests, **case) for case in cases)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         return replace(super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n")
