@@ -58,7 +58,7 @@ def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
     for name, html in re.findall(r'<a name="([^"]+)"></a>(.*?)(?=<a name="|\Z)', manual, re.S):
         parts = re.split(r"<pre>(.*?)</pre>", re.sub(r"<!--.*?-->", "", html, flags=re.S), flags=re.S)
         ends = re.compile(r" ?<(?:br|p|/h\d|/tr|/li)\b[^>]*> ?")
-        parts[::2] = [ends.sub("\n", " ".join(p.split())) for p in parts[::2]]
+        parts[::2] = [ends.sub("\n", " ".join(p.replace("</td>", " ").split())) for p in parts[::2]]
         plain = unescape(re.sub(r"</?[a-zA-Z][^>]*>", "", "\n".join(parts))).replace("\xa0", " ")
         text = re.sub(r"\n{3,}", "\n\n", re.sub(r" *\n", "\n", plain)).strip()
         titles = unescape(" ".join(re.findall(r'<span class="function">(.*?)</span>', html)))
