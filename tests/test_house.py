@@ -35,19 +35,19 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 542,
+    "": 555,
     "analysis": 1082,
     "chunking": 701,
-    "core": 664,
+    "core": 667,
     "data": 1780,
-    "execution": 1446,
+    "execution": 1489,
     "experiment": 1886,
     "generation": 652,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
-    "papers/evor": 1055,
+    "papers/evor": 1904,
     "papers/pkg": 1559,
     "retrieval": 1528,
 }

@@ -1,7 +1,9 @@
 """A fork server, started by sandbox.py as a script, that judges each sample in a process forked from it.
 
 It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch;
-the sample's process is runner.py's. Over standard input, a socket, go JSON messages with a 4-byte length.
+the sample's process is runner.py's, or becomes the interpreter of another language, which is started under
+the same rules and finds SOLUTION and TEST in its environment; what it prints is the reply. Over standard
+input, a socket, go JSON messages with a 4-byte length.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -32,6 +34,7 @@ WARM = (
     "operator random re statistics string sys threading time traceback types typing"
 ).split()
 NONCE = 16
+PRINTED = 1 << 20  # bytes that an interpreter may print
 
 
 class Server:
@@ -48,11 +51,16 @@ class Server:
         preloaded = filesystem.loaded(paths) if setup["preload"] else None
         packages = preloaded if everything else setup["allowed"]
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
-        self.plan = confine.enter(setup["work"], setup["deny"], shown, paths)
+        shown |= {path: [] for path in setup["command"][:1]}
+        started = filesystem.loader() if setup["command"] else ""
+        self.command = [started, *setup["command"]] if started else []
+        self.printed = os.memfd_create("printed")  # by the interpreter of the current job
+        self.plan = confine.enter(setup["work"], setup["deny"], shown, paths, started)
         home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
         self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
         in_namespace = self.plan.namespaces
-        self.program = confine.loadable(syscalls.program(1, read_only=False)) if in_namespace else None
+        program = syscalls.program(1, read_only=False, starts=bool(started))
+        self.program = confine.loadable(program) if in_namespace else None
         for name in ("confine", "filesystem", "runner", "syscalls"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step copies the memory that it touches.
@@ -77,7 +85,9 @@ class Server:
         """The system call filter for the process that calls this, or None where there is none."""
         if not self.plan.filtered:
             return None
-        return self.program or confine.loadable(syscalls.program(os.getpid(), read_only=True))
+        if self.program:
+            return self.program
+        return confine.loadable(syscalls.program(os.getpid(), read_only=True, starts=bool(self.command)))
 
 
 def receive(inbox: socket.socket) -> dict[str, Any] | None:
@@ -107,6 +117,8 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
     secret = [os.urandom(NONCE)]
     reader, writer = os.pipe()
+    os.truncate(server.printed, 0)
+    os.lseek(server.printed, 0, os.SEEK_SET)
     started = time.monotonic()
     try:
         pid = confine.fork(server.plan)
@@ -124,6 +136,10 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
     _, status, usage = os.wait4(pid, 0)
     late = late or usage.ru_utime + usage.ru_stime >= request["seconds"]
     verdict = read_verdict(data, secret[0], late, status, request["seconds"])
+    if server.command and not (data or late) and os.WIFEXITED(status):
+        text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
+        much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
+        verdict = {"kind": "O", "text": text} if len(text) <= PRINTED else much
     left = sweep(server)
     if left:
         verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
@@ -137,7 +153,7 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
-            os.dup2(null, fd)
+            os.dup2(server.printed if server.command and fd else null, fd)
         active = confine.lock(server.plan, request["seconds"], server.filter())
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
@@ -146,6 +162,12 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
             os._exit(0)
         if abandoned(out):
             os._exit(1)
+        if server.command:
+            os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
+            texts = {"SOLUTION": request["solution"].replace("\0", ""), "TEST": test or ""}
+            os.execve(
+                server.command[0], server.command, {k: v.encode("utf8", "replace") for k, v in texts.items()}
+            )
     except OSError as e:
         os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
         os._exit(0)

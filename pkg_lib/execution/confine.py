@@ -53,8 +53,8 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str]) -> Confinement:
-    """The layers but those in `deny`, and a plan for samples, which read `shown` and list `folders`."""
+def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
+    """The layers but those in `deny`; the plan: samples read `shown`, list `folders` and may start `run`."""
     plan = Confinement(work)
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
@@ -72,7 +72,7 @@ def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str
         plan.layers[f"{name} namespace"] = reason
     try:
         _refuse_denied("landlock", deny)
-        plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces)
+        plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces, run)
         plan.layers["Landlock"] = True
     except OSError as e:
         plan.layers["Landlock"] = e.strerror or str(e)

@@ -21,7 +21,7 @@ RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8  # mount_setattr's
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MNT_DETACH = 442, -100, 0x8000, 2
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
-READ_FILE, READ_DIR, WRITE_FILE = 4, 8, 2
+READ_FILE, READ_DIR, WRITE_FILE, EXECUTE = 4, 8, 2, 1
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version -> how many rights on files it knows
 ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
@@ -60,6 +60,12 @@ def _library_folders() -> set[str]:
     with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
         mapped = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
     return {os.path.dirname(p) for p in mapped if ".so" in os.path.basename(p) and "-packages/" not in p}
+
+
+def loader() -> str:
+    """The dynamic loader of this Python: who may execute it alone starts the programs that it may read."""
+    with open("/proc/self/maps", encoding="utf8", errors="replace") as f:
+        return next(p for line in f if os.path.basename(p := line.split()[-1]).startswith("ld-"))
 
 
 def _below(path: str, folder: str) -> bool:
@@ -126,8 +132,8 @@ def make_work(work: str) -> str:
     return work + "/sample/work"
 
 
-def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> int:
-    """Landlock's descriptor: `shown` is read, of `folders` names are listed, `work` may be written."""
+def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, run: str) -> int:
+    """Landlock's descriptor: `shown` is read, `folders` are listed, `work` may be written, `run` started."""
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
     # The structure has grown with the versions: a kernel refuses fields that it does not know.
@@ -142,6 +148,8 @@ def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool) -> 
     for path in DEVICES:
         _allow(rules, path, READ_FILE | WRITE_FILE)
     _allow(rules, work, every if writable else READ_FILE | READ_DIR)
+    if run:
+        _allow(rules, run, READ_FILE | EXECUTE)
     return rules
 
 
@@ -162,7 +170,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     except OSError:  # a broken link, or a path that this user cannot reach: nothing to allow
         return
     try:
-        rights &= rights if os.path.isdir(path) else READ_FILE | WRITE_FILE
+        rights &= rights if os.path.isdir(path) else READ_FILE | WRITE_FILE | EXECUTE
         call("syscall", SYS_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
     finally:
         os.close(opened)

@@ -33,6 +33,9 @@ Not covered:
   that, reach the network, signal that user's processes and look into /proc.
 - Without namespaces an ordinary user's samples share that user's count of threads.
 
+With a `command` a process becomes another language's interpreter before the sample is read, under the same
+layers; without Landlock it may start any program that it may read. Nothing that decides the verdict is in it.
+
 A busy machine flips no verdict (child.remaining); one hash seed keeps the order of sets at every run.
 """
 
@@ -51,7 +54,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -85,6 +88,8 @@ class Limits:
         str, ...
     ] = ()  # what the fork server imports once; nothing else that is installed is found
     folder: str = ""  # where modules of `brought` lie, else in the job's text
+    # Another language's interpreter and its arguments, which run a job in place of Python (child.py).
+    command: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:
@@ -102,6 +107,8 @@ class Job:
     tests: tuple[str, ...] = ()  # without any the solution alone is run
     entry_point: str = ""
     seconds: float = 0.0  # above 0: instead of the limit
+    # The outcome by what the `command` of the limits printed: it decides outside the sandbox.
+    judge: Callable[[str], Outcome] | None = None
 
 
 class Worker:
@@ -151,7 +158,7 @@ class Worker:
             self.line.settimeout(START_SECONDS)
             self.line.sendall(len(data).to_bytes(4) + data)
             longest = (PATIENCE + 1) * seconds * max(1, len(job.tests))
-            return _outcome(self._receive(START_SECONDS + longest))
+            return _outcome(self._receive(START_SECONDS + longest), job.judge)
         except (OSError, EOFError) as e:
             if not self.stopped:
                 self.close()
@@ -230,15 +237,17 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     answers = [find_spec(name) for name in ANSWERS]
     hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
     about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb, "hidden": hidden}
-    about["patience"] = PATIENCE
+    about |= {"patience": PATIENCE, "command": limits.command}
     return about | {"paths": paths, "allowed": [*allowed, *limits.brought], "preload": preload}
 
 
-def _outcome(reply: dict[str, Any]) -> Outcome:
+def _outcome(reply: dict[str, Any], judge: Callable[[str], Outcome] | None) -> Outcome:
     """The fork server's reply (child.read_verdict) as an outcome."""
     kind, text, seconds = reply["kind"], reply["text"], reply["seconds"]
     if kind == "P":
         return Outcome("passed", seconds=seconds)
+    if kind == "O" and judge:
+        return replace(judge(text), seconds=seconds)
     if kind == "F":
         names, blocked, line, failing = (text.split("\n", 3) + [""] * 4)[:4]
         return Outcome("failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds)

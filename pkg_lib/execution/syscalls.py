@@ -80,12 +80,14 @@ def _own_priority(own_pid: int) -> bytes:
     return b"".join([_op(EQUAL, SETPRIORITY, 0, len(tests)), *tests])
 
 
-def program(own_pid: int, read_only: bool) -> bytes:
-    """The filter for a process whose id, as it sees it, is `own_pid`: 8 bytes an instruction."""
+def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
+    """The filter for a process whose id, as it sees it, is `own_pid`, 8 bytes an instruction.
+
+    `starts`: it may become another program, which keeps the filter; Landlock says which."""
     parts = [_op(LOAD, 4), _op(EQUAL, ARCHITECTURE, 1, 0), _op(RETURN, KILL), _op(LOAD, 0)]
     parts += [_op(AT_LEAST, X32, 0, 1), _op(RETURN, DENY)]
     for group in ("processes", "signals", "shared", "kernel"):
-        parts += map(_refuse, CALLS[group].values())
+        parts += [_refuse(n) for name, n in CALLS[group].items() if not (starts and name == "execve")]
     # UNKNOWN (ENOSYS) makes the C library start threads by the older call, whose flags a filter can read.
     parts.append(_refuse(CLONE3, UNKNOWN))
     parts.append(_by_argument(CLONE, 0, ANY_BIT, (CLONE_THREAD,), ALLOW, AGAIN))

@@ -1,0 +1,126 @@
+"""EVOR-BENCH's Python tasks in the authors' own form, from PKG_EVOR_DIR or the hub.
+
+TASK/docs/*.md, and in TASK/examples/q*/ example.json (`problem_description`), code_context.txt with one
+[insert], input/inputN.pkl, ans/ansN.pkl, test_code.py (`test(result, answer)`; without it: equal). A program
+reads an input and writes result/result_N.pkl. Pickles go into a job as text and are unpickled in the sandbox
+alone, where what a hostile one does fails its task. The form names neither solutions nor oracle documents.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pkg_lib.core import hub
+from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
+from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.execution.sandbox import Job, Limits
+from pkg_lib.papers.evor.unfamiliar import Unfamiliar
+
+VARIABLE, ON_HUB, INSERT = "PKG_EVOR_DIR", "xlangai/EVOR_data", "[insert]"
+EQUAL = "def test(result, answer):\n    return result == answer\n"
+CASE = """\
+import os, pickle, sys
+_bytes, _loads = bytes.fromhex, pickle.loads
+for _name in ("input", "result"):
+    os.makedirs(_name)
+with open("input/input{n}.pkl", "wb") as _file:
+    _file.write(_bytes({given!r}))
+sys.argv = ["program.py", "--test_case", "{n}"]
+_program = {context!r}.replace("[insert]", _solution)
+exec(compile(_program, "program.py", "exec"), {{"__name__": "__main__"}})
+with open("result/result_{n}.pkl", "rb") as _file:
+    _written = _file.read()
+_space = {{}}
+exec({tests!r}, _space)
+assert "stringTest" not in _space or _space["stringTest"](_solution)
+assert _space["test"](_loads(_written), _loads(_bytes({answer!r}))) == 1
+"""
+
+
+class EvorBench(Unfamiliar):
+    """One of its tasks; the draft's test inputs are assignments, since a program has no entry point."""
+
+    home = f"directory in {VARIABLE}, else hub: {ON_HUB}"
+    controls: Mapping[str, bool] = {"return None": False}  # no solutions are in the form
+    seconds = 60.0  # the authors' limit
+
+    def __init__(self, folder: str, subject: str) -> None:
+        self.folder, self.subject, self.title = folder, subject, f"EVOR-BENCH {folder}"
+        self.name = self.prompts = f"evor-{folder.lower()}"
+
+    @property
+    def asks_hub(self) -> bool:  # type: ignore[override]
+        return not os.environ.get(VARIABLE)
+
+    def place(self) -> Path:
+        advice = f"set {VARIABLE} to a directory that holds {self.folder}/examples (of {ON_HUB})"
+        if own := os.environ.get(VARIABLE):
+            if Path(own, self.folder, "examples").is_dir():
+                return Path(own, self.folder)
+            raise BenchmarkMissing(f"{VARIABLE} names {own}, which holds no {self.folder}: {advice}")
+        try:
+            from huggingface_hub import snapshot_download
+
+            hub.require(self.title, advice)
+            files = f"{self.folder}/*"
+            return Path(snapshot_download(ON_HUB, repo_type="dataset", allow_patterns=files), self.folder)
+        except (ImportError, UserError, OSError, ValueError) as e:
+            raise BenchmarkMissing(f"{self.title} is not at hand ({e}): {advice}") from e
+
+    def tasks(self) -> list[Task]:
+        folders = (self.place() / "examples").glob("q*/")
+        return [self._task(f) for f in sorted(folders, key=lambda f: (len(f.name), f.name))]
+
+    def _task(self, folder: Path) -> Task:
+        try:
+            example = json.loads((folder / "example.json").read_text("utf8"))
+            context, tests = (folder / "code_context.txt").read_text("utf8"), folder / "test_code.py"
+            numbers = sorted(p.stem[5:] for p in folder.glob("input/input*.pkl"))
+            read = {"given": "input/input{}.pkl", "answer": "ans/ans{}.pkl"}.items()
+            cases = [
+                {k: (folder / f.format(n)).read_bytes().hex() for k, f in read} | {"n": n} for n in numbers
+            ]
+            if context.count(INSERT) != 1 or not cases:
+                raise ValueError(f"one {INSERT} in code_context.txt and an input/input1.pkl are needed")
+            hidden = json.dumps([context, tests.read_text("utf8") if tests.is_file() else EQUAL, cases])
+            prompt = example["problem_description"]
+            return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden, "")
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise UserError(f"{folder} is no example of {self.title}: {e}") from e
+
+    def documents(self) -> Mapping[str, str]:
+        pages = sorted((self.place() / "docs").glob("*.md"))
+        cut = {p.name: re.split(r"^(?=##)", p.read_text("utf8"), flags=re.M) for p in pages}
+        return {f"{n}#{i}": t.strip() for n, texts in cut.items() for i, t in enumerate(texts) if t.strip()}
+
+    def needed(self, task: Task) -> frozenset[str]:
+        return frozenset()
+
+    def limits(self, task: Task) -> Limits:
+        return Limits(self.seconds, 4096, "all")
+
+    def program(self, task: Task, solution: str) -> str:
+        return solution
+
+    def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
+        context, tests, cases = json.loads(task.test)
+        return tuple(CASE.format(context=context, tests=tests, **case) for case in cases)
+
+    def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
+        return replace(super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n")
+
+    def asked(self, task: Task) -> str:
+        return f"{task.prompt}\nAnswer with the missing code alone, in one code block."
+
+    def calls(self, raw: str, task: Task) -> tuple[str, ...]:
+        return tuple(re.findall(r"^\s*(\w+ = .+)", raw, re.M))[:5]
+
+    def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
+        return super().look(task, "\n".join((*calls, solution)), ())
+
+
+BENCHMARKS.register(EvorBench("ScipyM", "the library ScipyM, a renamed SciPy"))
+BENCHMARKS.register(EvorBench("TensorflowM", "the library TensorflowM, a renamed TensorFlow"))
