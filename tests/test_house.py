@@ -47,7 +47,7 @@ BUDGETS = {
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
-    "papers/evor": 1904,
+    "papers/evor": 1933,
     "papers/pkg": 1559,
     "retrieval": 1528,
 }

@@ -152,7 +152,8 @@ class PrivateEval(Unfamiliar):
         imports = "import numpy as np\nimport pandas as pd\n"
         if self.way == WAYS[1]:
             # The tests speak of the public program's variables.
-            load = f"{self._loaded(solution)}\nglobals().update(public_space(_space, {dict(self.names)!r}))\n"
+            public = f"{{as_public(n, {dict(self.names)!r}): v for n, v in _space.items() if n[0] != '_'}}"
+            load = f"{self._loaded(solution)}\nglobals().update({public})\n"
             load += f"{task.called} = _space[{task.entry_point!r}]\n" if task.called else ""
             return Job(task.id, f"{load}\n{imports}", (task.test,), task.called)
         if self.way == WAYS[0]:

@@ -163,8 +163,3 @@ def as_public(text: str, names: Mapping[str, str]) -> str:
     for old, new in sorted(names.items(), key=lambda pair: -len(pair[1])):
         text = text.replace(new, old)
     return text
-
-
-def public_space(space: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The variables of a program under the names that its public form has."""
-    return {as_public(name, names): value for name, value in space.items() if name[0] != "_"}

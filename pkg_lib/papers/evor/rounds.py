@@ -14,22 +14,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import Registry
 from pkg_lib.core.store import read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Request, Task, digest
-from pkg_lib.data.corpora import LIBRARY
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.generation.generator import Generator, Prompt
-from pkg_lib.papers.evor.soup import RETRIEVERS, SOURCES, Fault, Method, Soup, calling_lines
-from pkg_lib.papers.evor.unfamiliar import Feedback, Unfamiliar
-from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column
+from pkg_lib.generation.generator import Prompt
+from pkg_lib.papers.evor.methods import Method
+from pkg_lib.papers.evor.soup import Fault, Soup, calling_lines
+from pkg_lib.papers.evor.unfamiliar import Asked, Feedback
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
@@ -101,7 +98,7 @@ def absent_names(draft: Draft) -> str:
 
 
 # How a draft is turned into a query; a template is asked of the model (M_q).
-QUERIES: dict[str, Callable[[Draft], str] | str] = {
+_QUERIES: dict[str, Callable[[Draft], str] | str] = {
     "question": lambda draft: draft.task.prompt,
     "code": lambda draft: draft.program,
     "feedback": lambda draft: f"{draft.feedback.error}\n{draft.feedback.line}",
@@ -122,10 +119,8 @@ THOUGHTS = {
 class Evolution:
     """A benchmark's knowledge with all that its rounds made, from which the columns retrieve."""
 
-    documents: tuple[Any, ...] = ()
-
-    def __init__(self, rules: Unfamiliar, generator: Generator) -> None:
-        self.rules, self.generator = rules, generator
+    def __init__(self, asked: Asked) -> None:
+        self.rules, self.generator = asked.rules, asked.generator
 
     @cached_property
     def run(self) -> Run:
@@ -199,13 +194,20 @@ class Evolution:
         return {i: self.rules.calls(raw, tasks[i]) for i, raw in self.ask("inputs", ask).items()}
 
 
+evolution_of = cache(Evolution)  # the rounds of a run share one
+
+
 @dataclass
 class RoundRetriever:
     """C of a round's tasks."""
 
-    evolution: Evolution
+    asked: Asked
     method: Method
     number: int
+
+    @property
+    def evolution(self) -> Evolution:
+        return evolution_of(self.asked)
 
     @property
     def column(self) -> str:
@@ -237,7 +239,7 @@ class RoundRetriever:
     def _queries(self, tasks: list[Task], last: dict[str, Draft]) -> list[str]:
         if not last:
             return [t.prompt for t in tasks]
-        how = QUERIES[self.method.query]
+        how = _QUERIES[self.method.query]
         if callable(how):
             return [how(last[t.id]) for t in tasks]
         return self._answers("query", how, tasks, last)
@@ -272,41 +274,10 @@ class RoundRetriever:
 class OracleRetriever:
     """The documentation that the reference solution needs."""
 
-    evolution: Evolution
+    asked: Asked
     column = "Oracle"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        rules = self.evolution.rules
+        rules = self.asked.rules
         found = {t.id: "; ".join(sorted(rules.needed(t))) for t in tasks}
         return [Context(t.id, self.column, rules.oracle(t), found[t.id], defines_task=False) for t in tasks]
-
-
-METHODS: Registry[Method] = Registry(
-    "method",
-    (
-        Method("DocPrompting", sources=("documents",), grows=False),
-        Method("RK", grows=False),
-        Method("Reflexion", sources=(), rounds=3, thinks="reflection", sampled=True),
-        Method("ExeDec", sources=(), thinks="subgoals"),
-        Method("EVOR", "model", rounds=4),
-        Method("EVOR + Reflexion", "model", rounds=3, thinks="reflection", sampled=True),
-        Method("EVOR + ExeDec", "model", rounds=3, thinks="subgoals"),
-        Method("Evolve query", "model", rounds=4, grows=False),
-        Method("Evolve knowledge", rounds=4),
-        *(Method(f"EVOR, {q}", q, rounds=2) for q in QUERIES if q != "model"),
-        *(
-            Method(f"EVOR of {'+'.join(of)}", "model", of, rounds=2)
-            for n in (1, 2)
-            for of in combinations(SOURCES, n)
-        ),
-        *(Method(f"RK, {r}", grows=False, retriever=r) for r in RETRIEVERS[:-1]),
-        *(Method(f"RK, {n} tokens", grows=False, context=n) for n in (500, 2000, 4000)),
-        Method("RK, whole documents", grows=False, brief=False),
-    ),
-)
-COLUMNS.register(Column("Oracle", OracleRetriever, (LIBRARY,), "document"))
-for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
-    _needs = (_method.column(_n - 1),) if _n else ()
-    _make = partial(RoundRetriever, method=_method, number=_n)
-    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if _method.sampled and _n else {}
-    COLUMNS.register(Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw))

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pkg_lib.papers.evor.methods import Method
 from pkg_lib.papers.evor.unfamiliar import head
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.chunks import largest
 from pkg_lib.retrieval.embed import Embedder
 
-SOURCES = ("documents", "snippets", "feedback")
-RETRIEVERS = ("BM25", "MiniLM", "both")
 SHOWN = 40  # of a ranking: more of them fit into no budget here
 CLOSE = 60  # reciprocal rank fusion's constant (Cormack et al., 2009)
 CALL = re.compile(r"\w+(?:\.\w+)+\(|\w+\(\w*\.")
@@ -63,29 +62,6 @@ class Shelf:
             return orders[0][:, :SHOWN].tolist()
         fused = sum(1 / (CLOSE + np.argsort(o, axis=1)) for o in orders)
         return np.argsort(-fused, axis=1, kind="stable")[:, :SHOWN].tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """How contexts are made, and for how many rounds after the first.
-
-    `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
-    is asked before it writes (rounds.py names both); `context` is a budget in tokens, 0 the benchmark's.
-    """
-
-    name: str
-    query: str = "question"
-    sources: tuple[str, ...] = SOURCES
-    rounds: int = 0
-    grows: bool = True
-    retriever: str = RETRIEVERS[-1]
-    brief: bool = True
-    thinks: str = ""
-    sampled: bool = False
-    context: int = 0
-
-    def column(self, number: int) -> str:
-        return f"{self.name}@{number}" if self.rounds else self.name
 
 
 @dataclass

@@ -93,9 +93,7 @@ class Unfamiliar(Benchmark):
         return ()
 
     def knowledge(self, generator: Generator) -> Any:
-        from pkg_lib.papers.evor.rounds import Evolution
-
-        return Evolution(self, generator)
+        return Asked(self, generator)
 
     def decoding(self, style: str) -> Decoding:
         about = {"max_new_tokens": self.budgets["answer"], "stop": "first block closed", "style": style}
@@ -136,3 +134,11 @@ class Unfamiliar(Benchmark):
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
         return Feedback(outcome.status == "passed", error, line)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A benchmark with the model that is asked: what its columns retrieve from."""
+
+    rules: Unfamiliar
+    generator: Generator

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import newlisp_recipe as recipe
 import pytest
 
 from pkg_lib.core.types import BenchmarkMissing, Outcome, UserError
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.papers.evor import newlisp
 from pkg_lib.papers.evor.newlisp import NewLisp, judged, same
+from tests.papers.evor import newlisp_recipe as recipe
 
 BENCHMARK = NewLisp()
 TASKS = {t.entry_point: t for t in BENCHMARK.tasks()}

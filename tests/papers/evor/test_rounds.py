@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.papers.evor.rounds import METHODS, Draft, absent_names
+from pkg_lib.papers.evor.methods import METHODS
+from pkg_lib.papers.evor.rounds import Draft, absent_names
 from pkg_lib.papers.evor.unfamiliar import LONGEST, Feedback
 from tests.papers.evor.conftest import Toy, answer
 

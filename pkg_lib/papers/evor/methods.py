@@ -1,0 +1,80 @@
+"""The methods of EVOR's tables, and their rounds as columns, METHOD@ROUND; rounds.py carries them out."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import combinations
+from typing import Any
+
+from pkg_lib.core.registry import Registry
+from pkg_lib.core.types import Retriever
+from pkg_lib.data.corpora import LIBRARY
+from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make
+
+SOURCES = ("documents", "snippets", "feedback")
+RETRIEVERS = ("BM25", "MiniLM", "both")
+QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How contexts are made, and for how many rounds after the first.
+
+    `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
+    is asked before it writes (rounds.py names both); `context` is a budget in tokens, 0 the benchmark's.
+    """
+
+    name: str
+    query: str = "question"
+    sources: tuple[str, ...] = SOURCES
+    rounds: int = 0
+    grows: bool = True
+    retriever: str = RETRIEVERS[-1]
+    brief: bool = True
+    thinks: str = ""
+    sampled: bool = False
+    context: int = 0
+
+    def column(self, number: int) -> str:
+        return f"{self.name}@{number}" if self.rounds else self.name
+
+
+METHODS: Registry[Method] = Registry(
+    "method",
+    (
+        Method("DocPrompting", sources=("documents",), grows=False),
+        Method("RK", grows=False),
+        Method("Reflexion", sources=(), rounds=3, thinks="reflection", sampled=True),
+        Method("ExeDec", sources=(), thinks="subgoals"),
+        Method("EVOR", "model", rounds=4),
+        Method("EVOR + Reflexion", "model", rounds=3, thinks="reflection", sampled=True),
+        Method("EVOR + ExeDec", "model", rounds=3, thinks="subgoals"),
+        Method("Evolve query", "model", rounds=4, grows=False),
+        Method("Evolve knowledge", rounds=4),
+        *(Method(f"EVOR, {q}", q, rounds=2) for q in QUERIES if q != "model"),
+        *(
+            Method(f"EVOR of {'+'.join(of)}", "model", of, rounds=2)
+            for n in (1, 2)
+            for of in combinations(SOURCES, n)
+        ),
+        *(Method(f"RK, {r}", grows=False, retriever=r) for r in RETRIEVERS[:-1]),
+        *(Method(f"RK, {n} tokens", grows=False, context=n) for n in (500, 2000, 4000)),
+        Method("RK, whole documents", grows=False, brief=False),
+    ),
+)
+
+
+def _made(name: str, **about: Any) -> Make:
+    """A class of rounds.py, which is loaded when the column is asked for its contexts."""
+
+    def make(asked: Any) -> Retriever:
+        return getattr(import_module("pkg_lib.papers.evor.rounds"), name)(asked, **about)
+
+    return make
+
+
+COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
+for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
+    _needs = (_method.column(_n - 1),) if _n else ()
+    _make = _made("RoundRetriever", method=_method, number=_n)
+    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if _method.sampled and _n else {}
+    COLUMNS.register(Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw))
