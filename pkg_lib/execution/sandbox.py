@@ -54,7 +54,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -87,9 +87,10 @@ class Limits:
     preload: tuple[
         str, ...
     ] = ()  # what the fork server imports once; nothing else that is installed is found
-    folder: str = ""  # where modules of `brought` lie, else in the job's text
+    # Not in the repr, which is a part of stored keys: these are older than both.
+    folder: str = field(default="", repr=False)  # where modules of `brought` lie, else in the job's text
     # Another language's interpreter and its arguments, which run a job in place of Python (child.py).
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.packages not in PACKAGES:

@@ -245,7 +245,8 @@ def plan(choice: Choice) -> Plan:
     steps.append(Step(None, [], [_job(n, None, {"limit": limit} | choice.parameters) for n in alone]))
     steps = [step for step in steps if step.jobs]
     if not steps:
-        raise UserError(*(f"nothing to show of {line}" for line in left_out))
+        why = left_out or [f"{p.benchmark} with {p.corpus}: no notebook is for it" for p in parts(choice)]
+        raise UserError(*(f"nothing to show of {line}" for line in why))
     return Plan(steps, list(dict.fromkeys(left_out)))
 
 

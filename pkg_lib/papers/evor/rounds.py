@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
@@ -127,7 +127,7 @@ class Evolution:
         from pkg_lib.experiment.run import Run
 
         run = Run(self.generator.model, self.rules.name, results=self.generator.results)
-        run.__dict__["generator"] = self.generator  # with its cache: what was answered just now is known
+        run.generator = self.generator  # with its cache: what was answered just now is known
         return run
 
     @cached_property
@@ -194,9 +194,6 @@ class Evolution:
         return {i: self.rules.calls(raw, tasks[i]) for i, raw in self.ask("inputs", ask).items()}
 
 
-evolution_of = cache(Evolution)  # the rounds of a run share one
-
-
 @dataclass
 class RoundRetriever:
     """C of a round's tasks."""
@@ -205,9 +202,9 @@ class RoundRetriever:
     method: Method
     number: int
 
-    @property
+    @cached_property
     def evolution(self) -> Evolution:
-        return evolution_of(self.asked)
+        return Evolution(self.asked)
 
     @property
     def column(self) -> str:

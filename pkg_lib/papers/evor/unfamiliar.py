@@ -68,6 +68,7 @@ class Unfamiliar(Benchmark):
 
     corpus = corpora.LIBRARY
     in_tokens, selects = True, False
+    columns = ("None", "DocPrompting", "RK", "Oracle", *(f"EVOR@{n}" for n in range(5)))
     budgets: Mapping[str, int] = MappingProxyType({"context": 1000, "snippets": 300, "answer": 400})
     subject: str  # the library or language, as prompts name it
     language = "python"  # of the fence around a program

@@ -29,14 +29,14 @@ class Toy(Unfamiliar):
     subject = "the library math"
 
     def tasks(self) -> list[Task]:
-        root = 'def root(n):\n    """The whole square root."""\n'
+        root = 'def half(n):\n    """n to the power of one half, rounded down."""\n'
         add = 'def add(n):\n    """One more."""\n'
         return [
             Task(
                 "toy/0",
                 "toy",
                 root,
-                "root",
+                "half",
                 "assert candidate(7777) == 88",
                 f"{root}    import math\n    return math.isqrt(n)",
             ),
@@ -47,7 +47,7 @@ class Toy(Unfamiliar):
         words = {
             "isqrt": "The whole_root of an integer.",
             "gcd": "Greatest common divisor.",
-            "exp": "e to the power.",
+            "exp": "e to the power of n.",
         }
         return {f"math.{n}": f"math.{n}(n)\n{text}\n\nMore of it." for n, text in words.items()}
 
@@ -64,13 +64,13 @@ class Toy(Unfamiliar):
 def answer(request):
     """Knows `add`; finds `isqrt` only where its document stands in the prompt."""
     if "Write five calls" in request.text:
-        return "```python\nroot(16)\nadd(1)\nother(2)\n```"
+        return "```python\nhalf(16)\nadd(1)\nother(2)\n```"
     if "Which functions" in request.text:
         return "The whole_root of an integer."
     if "def add" in request.text:
         return "```python\ndef add(n):\n    return n + 1\n```"
     name = "isqrt" if "math.isqrt(n)" in request.text else "whole_root"
-    return f"```python\nimport math\n\ndef root(n):\n    return math.{name}(n)\n```"
+    return f"```python\nimport math\n\ndef half(n):\n    return math.{name}(n)\n```"
 
 
 @pytest.fixture
