@@ -6,11 +6,16 @@ unrelated  it has none: no function, or one of another number of arguments
 none       nothing was retrieved
 """
 
+from collections.abc import Iterable
+
 import pandas as pd
 
+from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import BASELINE, ControlError, compare, pass_at_1, wilson
+from pkg_lib.analysis.tables import DASH, percent
 from pkg_lib.core.types import NOTHING
 from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.columns import COLUMNS
 from pkg_lib.retrieval.leakage import statements
 
 STRATA = ("correct", "wrong", "unrelated", "none")
@@ -58,3 +63,29 @@ def strata_table(run: Run, column: str, of: str = "", baseline: str = BASELINE) 
         bounds = {f"{name} interval": wilson(count, len(part)) for name, count in counts.items()}
         rows[kind] = counts | bounds | compare(part, baseline).loc[column].to_dict()
     return pd.DataFrame.from_dict(rows, orient="index").drop(columns="p_holm")
+
+
+def by_context(run: Run, columns: Iterable[str]) -> Grid:
+    """Each column beside its two control rows, and by what its context is: None's rate, then the column's.
+
+    *copy* submits the renamed context and asks no model; *swap* shows another task's context.
+    """
+    rows = {}
+    for column in columns:
+        table, swap = strata_table(run, column), f"{column}, swapped"
+        offered = swap in COLUMNS and run.offers(swap)
+        swapped = run.verdicts([swap])[swap] if offered else pd.Series(dtype="boolean")
+        rates = [percent(pass_at_1(known).value) for known in (copies(run, column), swapped)]
+        cells = [_change(row, column) for _, row in table.iterrows()]
+        rows[column] = [*rates, *cells]
+    notes = (
+        "None's rate → the column's (number of tasks). Correct: the context, renamed, passes the tests.",
+        "copy: the renamed context alone, without a model. swap: the column with another task's context.",
+    )
+    names = ["copy", "swap", "all", *STRATA]
+    return Grid.of("pass@1 in percent by what the context is", rows, names, "column", *notes)
+
+
+def _change(row: pd.Series, column: str) -> str:
+    rates = [percent(row[name] / row["n"]) for name in (BASELINE, column)] if row["n"] else []
+    return f"{rates[0]} → {rates[1]} ({row['n']:.0f})" if rates else DASH
