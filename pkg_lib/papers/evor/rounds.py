@@ -102,8 +102,8 @@ class Evolution:
         if programs and not path.exists():
             task = self.run.tasks[0]
             ran = self._run([self.rules.look(task, p, ()) for p in programs], "the documentation's examples")
-            write_json(path, [i for i, feedback in enumerate(ran) if feedback and feedback.ok])
-        return [programs[i] for i in read_json(path)] if programs else []
+            write_json(path, {"run": [i for i, feedback in enumerate(ran) if feedback and feedback.ok]})
+        return [programs[i] for i in read_json(path)["run"]] if programs else []
 
     def _run(self, jobs: list[Job], what: str) -> list[Feedback | None]:
         with tqdm(total=len(jobs), desc=f"running {what}", disable=len(jobs) < 20) as bar:

@@ -153,6 +153,17 @@ def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
     assert not any("Which functions" in r.text for r in preparer.run.generator.backend.asked)
 
 
+def test_examples_of_the_documentation_that_run_are_snippets(toy):
+    preparer = toy()
+    for run in (preparer.run, toy().run):  # the second time they are known
+        assert run.knowledge.verified == ["import math\nmath.gcd(4, 6)"]
+    preparer.prepare(["RK"])
+    assert (
+        "Lines of programs that run:\n```python\nmath.gcd(4, 6)\n```"
+        in preparer.run.generator.backend.asked[0].text
+    )
+
+
 def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):
     preparer = toy()
     with pytest.raises(NotAtHand, match="PKG_EVOR_WEB_DIR"):
