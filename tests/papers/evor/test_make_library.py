@@ -13,7 +13,6 @@ from pkg_lib.papers.evor.make_library import Library
 SPEC = {
     "module": "other",
     "alias": {"tl": "ot"},
-    "camel": {},
     "keep": ["Keeper"],
     "skip": [],
     "parameters": {"limit": "bound"},
@@ -26,7 +25,7 @@ SPEC = {
         "down": "under",
     },
     "merged": [{"name": "go", "argument": "way", "apis": {"rise": "walk_up", "fall": "walk_down"}}],
-    "gathered": {"name": "Checks", "about": "Questions.", "apis": {"even": "is_even"}},
+    "gathered": [{"name": "Checks", "about": "Questions.", "apis": {"even": "is_even"}}],
 }
 TEXT = '''\
 """Tools that walk."""
@@ -142,7 +141,7 @@ def test_a_synonym_that_is_used_already_is_not_taken():
     [
         ({"parameters": {"limit": "step"}}, "names that collide: step"),
         ({"parameters": {"limit": "other"}}, "names that collide: other"),
-        ({"gathered": {"name": "Checks", "about": "", "apis": {"odd": "is_odd"}}}, "has no is_odd"),
+        ({"gathered": [{"name": "Checks", "about": "", "apis": {"odd": "is_odd"}}]}, "has no is_odd"),
     ],
 )
 def test_what_libraries_toml_gives_wrongly_is_one_line(changes, said):
