@@ -42,7 +42,7 @@ TOKEN = re.compile(r"""(?sx) [#][^\n]*
     | (?P<before>\bdef\ |\.)? \b(?P<name>[A-Za-z_]\w*) (?P<call>\()?""")
 # Strings that are names.
 LISTED = re.compile(r"(?m)^ *(?:__all__|__slots__)[^\[(]*[\[(][^\])]*|\bparametrize\(\s*\"[\w, ]+\"")
-FIELD = re.compile(r"(\{(?:[^{}]|\{[^{}]*\})+\})")  # of an f-string: code
+FIELD = re.compile(r"(\{\{|\}\}|\{(?:[^{}]|\{[^{}]*\})+\})")  # of an f-string: code
 IMPORTED = re.compile(r"(?m)^ *(?:import|from(?= +\S+ import)) +([\w.]+)")
 
 
@@ -201,9 +201,9 @@ def library_of(name: str) -> Library:
 
 def make(name: str, output: Path, public: bool = False) -> Library:
     """Writes a library under its new names, or as it is. UserError where `output` exists."""
-    library = library_of(name)
     if output.exists():
         raise UserError(f"{output} exists; name a directory that does not")
+    library = library_of(name)
     texts, path = ({}, str) if public else (library.rewritten(), library.path)
     tree = LIBRARIES[name].tree
     tops = {p.split("/")[0] for p in library.files}

@@ -35,7 +35,7 @@ def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 def _signature(item: Any) -> str:
     try:
-        return str(inspect.signature(item))
+        return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(item)))
     except (TypeError, ValueError):
         return "(...)" if callable(item) else ""
 
