@@ -73,7 +73,7 @@ def test_errors_speak_in_new_names(private, program, error, line):
 def test_a_task_that_cannot_pass_is_left_out(private):
     make, ways = private
     rules = make(ways[0])
-    rules.left_out = [2]
+    rules.about.left_out = [2]
     assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
 
 
