@@ -65,7 +65,7 @@ class PrivateEval(Unfamiliar):
         """As in private_eval.toml, with `names` (public -> here) and the library's: `public`, `private`."""
         path = Path(os.environ[DATA.variable], f"{self.library}.names.json")
         try:
-            names = dict(json.loads(path.read_text("utf8")))
+            names = {old: str(new) for old, new in json.loads(path.read_text("utf8")).items()}
             public = next((old for old, new in names.items() if new == self.library), self.library)
             path = path.with_name(f"{self.library}.toml")
             own = tomllib.loads(path.read_text("utf8")) if path.exists() else ABOUT.get(self.library, {})
@@ -75,7 +75,7 @@ class PrivateEval(Unfamiliar):
         except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
             raise UserError(f"{path} does not describe a library that is installed: {e}") from e
         names = {name: name for name in names} if self.way == "-public" else names
-        return SimpleNamespace(**about, names=names, private=names.get(public, public))
+        return SimpleNamespace(**about | {"names": names, "private": names.get(public, public)})
 
     @property
     def subject(self) -> str:  # type: ignore[override]
@@ -148,6 +148,8 @@ class PrivateEval(Unfamiliar):
         return Limits(self.seconds, 4096, "all", (), tuple(packages))
 
     def control(self, task: Task, name: str) -> str:
+        if name == "return None" and not task.entry_point:
+            return f"{task.prompt.rstrip()}\nNone\n"
         public = as_public(task.solution, self.about.names)
         return public if name == "public names" else super().control(task, name)
 

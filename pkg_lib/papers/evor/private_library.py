@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 BY_TEXT = {"agg", "aggregate", "apply", "transform", "pivot_table", "map"}  # take functions by their names
+MOST = 1000  # characters of a message that are kept: a program may raise a megabyte
 WORD = r"[^\W\d]\w*"
 # Code in a message: what is quoted, called, reached by a dot, or a class.
 SAID = re.compile(rf"'[\w.]+'|\"[\w.]+\"|{WORD}(?:\.\w+)*\(|(?<!\w){WORD}(?:\.\w+)+|\b[A-Z]\w+")
@@ -116,7 +117,7 @@ def load(
     except Exception as error:
         if not isinstance(error, SyntaxError | KeyError | OSError) and not hasattr(error, "own"):
             swap = lambda m: re.sub(WORD, lambda word: names.get(word[0], word[0]), m[0])  # noqa: E731
-            error.args = (SAID.sub(swap, str(error)),)
+            error.args = (SAID.sub(swap, str(error)[:MOST]),)
         raise
     return {as_public(name, names): value for name, value in space.items() if name[0] != "_"}
 
