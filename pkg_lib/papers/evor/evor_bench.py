@@ -51,10 +51,7 @@ class EvorBench(Unfamiliar):
     def __init__(self, folder: str, subject: str) -> None:
         self.folder, self.subject, self.title = folder, subject, f"EVOR-BENCH {folder}"
         self.name = self.prompts = f"evor-{folder.lower()}"
-
-    @property
-    def asks_hub(self) -> bool:  # type: ignore[override]
-        return DATA.asks_hub
+        self.asks_hub = DATA.asks_hub
 
     def place(self) -> Path:
         """The directory of the task. BenchmarkMissing where neither the user's nor the hub's is at hand."""

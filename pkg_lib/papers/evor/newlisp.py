@@ -124,8 +124,7 @@ class NewLisp(Unfamiliar):
     title = "newLISP"
     subject, language = "the programming language newLISP", "newlisp"
     home = "pkg_lib/papers/evor; the interpreter: Debian's package newlisp, or PKG_NEWLISP"
-    seconds = 3.0
-    copyable = True
+    copyable, seconds = True, 3.0
 
     @cached_property
     def manual(self) -> dict[str, tuple[str, frozenset[str]]]:

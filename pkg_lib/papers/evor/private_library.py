@@ -40,8 +40,8 @@ class Private:
         owned, public = self.owns(thing), self.old.get(name, name)
         if owned and name in self.gone and name not in getattr(thing, "columns", ()):
             kind = type(thing).__name__
-            module, kind = f"module '{self.private}'", f"'{self.new.get(kind, kind)}' object"
-            whose = module if hasattr(thing, "__path__") else kind
+            kind = f"'{self.new.get(kind, kind)}' object"
+            whose = f"module '{self.private}'" if hasattr(thing, "__path__") else kind
             raise own(AttributeError(f"{whose} has no attribute '{name}'"))
         # Names that only hold a renamed one were changed, too, by the authors' plain replacing.
         known_as = (public, as_public(name, self.new)) if owned else (name, public)
@@ -71,7 +71,8 @@ class Private:
             return __import__(name)
         module = importlib.import_module(name)
         if "*" in wanted:
-            wanted = [self.new.get(n, n) for n in dir(module)] if self.owns(module) else dir(module)
+            new = self.new if self.owns(module) else {}
+            wanted = [new.get(n, n) for n in dir(module) if n[0] != "_"]
         return SimpleNamespace(**{n: self.attribute(module, n) for n in wanted})
 
 
@@ -96,7 +97,7 @@ def asked(node: ast.expr, method: str, *args: ast.expr) -> ast.expr:
 
 
 def own(error: Exception) -> Exception:
-    """Marks an error that speaks of new names as it is: what it names may be an old one."""
+    """Marks an error that is not to be translated: it names what is no name here."""
     error.own = True  # type: ignore[attr-defined]
     return error
 
@@ -115,7 +116,7 @@ def load(
             tree = Rewriting().visit(ast.parse(text, name))
             exec(compile(ast.fix_missing_locations(tree), name, "exec"), space)
     except Exception as error:
-        if not isinstance(error, SyntaxError | KeyError | OSError) and not hasattr(error, "own"):
+        if not isinstance(error, SyntaxError | NameError | KeyError | OSError) and not hasattr(error, "own"):
             swap = lambda m: re.sub(WORD, lambda word: names.get(word[0], word[0]), m[0])  # noqa: E731
             error.args = (SAID.sub(swap, str(error)[:MOST]),)
         raise

@@ -61,6 +61,8 @@ def test_the_rule_and_the_library_differ_on_names_of_other_things(private):
             "KeyError",
             "mk.KnowledgeFrame({'a': [1]}).sip(columns='b')",
         ),
+        ("from monkey import *\nassert length(KnowledgeFrame({'a': [1]})) == len([1])", "", ""),
+        ("from monkey import *\nDataFrame()", "name 'DataFrame' is not defined", "DataFrame()"),
         (
             "from monkey import KnowledgeFrame as K\nassert length(K({'a': [1]})) == len([1])\n[].append(2)",
             "",
