@@ -141,4 +141,4 @@ def private(tmp_path, monkeypatch):
     load_plugins()
     from pkg_lib.papers.evor.private_eval import WAYS, PrivateEval
 
-    return partial(PrivateEval, "monkey"), WAYS
+    return partial(PrivateEval, "monkey"), [*WAYS]
