@@ -56,6 +56,8 @@ repo-qa . -> --questions
 repo-qa . --questions /no/such.yaml -> give a YAML file of questions
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --retries -1 -> '--retries'
 repo-qa {SHOP} --questions {SHOP}/questions.yaml --model nope -> unknown model 'nope'
+make-library nosuch --output /no/such/dir -> unknown library 'nosuch'; choose from: networkx, more-itertools
+make-library networkx --output {SHOP} -> exists; name a directory that does not
 repo-tasks nosuch -> unknown step 'nosuch'
 repo-tasks verdicts -> unknown step 'verdicts'
 show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct

@@ -71,8 +71,9 @@ class Context:
     """C(q) of Equations 8 and 9. `text` is "" when nothing matched, None where the corpus may not be copied.
 
     `source` names document and lines, `pruned` the removed branch's lines; `truncated`: the budget cut it;
-    `defines_task`: it defines the very function that is asked for (None: not looked at). `tokens` and
-    `prompt_sha256` are given where prompts are measured in the model's tokens.
+    `defines_task`: it defines the very function that is asked for (None: not looked at). The rest is given
+    where prompts are measured in the model's tokens: `query`, the tokens `spent` on asking for it (None: it
+    is the round's before), and its `recall` of the documents that the task needs.
     """
 
     task_id: str
@@ -86,6 +87,9 @@ class Context:
     sha256: str = ""
     tokens: int | None = None
     prompt_sha256: str = ""
+    query: str = ""
+    spent: int | None = None
+    recall: float | None = None
 
     def __post_init__(self) -> None:
         if self.text is not None:

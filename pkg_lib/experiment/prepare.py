@@ -36,6 +36,7 @@ from pkg_lib.retrieval.columns import contexts_of, stages
 from pkg_lib.retrieval.leakage import judge, reference_renamed
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
+OPTIONAL = ("tokens", "prompt_sha256", "query", "spent", "recall")  # fields that few contexts have
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
 
 
@@ -180,8 +181,7 @@ class Preparer:
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
-            if not self.run.rules.in_tokens:
-                del row["tokens"], row["prompt_sha256"]
+            row = {k: v for k, v in row.items() if k not in OPTIONAL or v not in (None, "")}
             rows[c.task_id] = row if with_text or not c.text else row | {"text": None}
         write_jsonl(path, rows.values())
         write_json(meta, about)

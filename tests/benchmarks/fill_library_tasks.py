@@ -16,12 +16,11 @@ from pkg_lib.papers.evor import make_library
 
 
 def filled(row: dict[str, Any], library: make_library.Library, original: Any) -> dict[str, Any]:
-    rewriter = make_library.Rewriter(library)
     head = f"def {row['signature']}:\n"
-    made = rewriter.code(head + row["solution"])
+    made = library.code(head + row["solution"])
     if not made.startswith(head):
         raise SystemExit(f"{row['id']}: a parameter bears a name that changes: {made.splitlines()[0]}")
-    made_apis = [rewriter.code(f"{api}()").partition("(")[0] for api in row["apis"]]
+    made_apis = [library.code(f"{api}()").partition("(")[0] for api in row["apis"]]
     space = {next(iter(library.spec["alias"])): original}
     exec(head + row["solution"], space)
     expected = [repr(eval(f"solve({given})", space)) for given in row["inputs"]]

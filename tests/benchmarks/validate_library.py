@@ -65,7 +65,7 @@ def main(name: str) -> None:
         sources = [
             p
             for p in sorted(module.rglob("*.py"))
-            if not make_library.is_test(p.relative_to(folder).as_posix())
+            if not make_library.TEST.search(p.relative_to(folder).as_posix())
         ]
         sources = [str(p.relative_to(folder)) for p in sources if "drawing" not in p.parts]
         tests = module / TESTS[name] if TESTS[name] else folder / "tests"

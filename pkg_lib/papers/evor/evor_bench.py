@@ -16,59 +16,57 @@ from pathlib import Path
 from pkg_lib.core import hub
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
-VARIABLE, ON_HUB, INSERT = "PKG_EVOR_DIR", "xlangai/EVOR_data", "[insert]"
+DATA = DataSet("EVOR-BENCH", "PKG_EVOR_DIR", "xlangai/EVOR_data", ("xlangai/EVOR_data",))
 EQUAL = "def test(result, answer):\n    return result == answer\n"
 CASE = """\
 import os, pickle, sys
 _bytes, _loads = bytes.fromhex, pickle.loads
 for _name in ("input", "result"):
     os.makedirs(_name)
-with open("input/input{n}.pkl", "wb") as _file:
-    _file.write(_bytes({given!r}))
-sys.argv = ["program.py", "--test_case", "{n}"]
+with open("input/input{0}.pkl", "wb") as _file:
+    _file.write(_bytes({1!r}))
+sys.argv = ["program.py", "--test_case", "{0}"]
 _program = {context!r}.replace("[insert]", _solution)
 exec(compile(_program, "program.py", "exec"), {{"__name__": "__main__"}})
-with open("result/result_{n}.pkl", "rb") as _file:
+with open("result/result_{0}.pkl", "rb") as _file:
     _written = _file.read()
 _space = {{}}
-exec({tests!r}, _space)
+exec({judge!r}, _space)
 assert "stringTest" not in _space or _space["stringTest"](_solution)
-assert _space["test"](_loads(_written), _loads(_bytes({answer!r}))) == 1
+assert _space["test"](_loads(_written), _loads(_bytes({2!r}))) == 1
 """
 
 
 class EvorBench(Unfamiliar):
-    """One of its tasks; the draft's test inputs are assignments, since a program has no entry point."""
+    """One of its libraries; a draft's test inputs are assignments, since a program has no entry point."""
 
-    home = f"directory in {VARIABLE}, else hub: {ON_HUB}"
+    home = DATA.home
     controls: Mapping[str, bool] = {"return None": False}  # no solutions are in the form
     seconds = 60.0  # the authors' limit
 
     def __init__(self, folder: str, subject: str) -> None:
         self.folder, self.subject, self.title = folder, subject, f"EVOR-BENCH {folder}"
         self.name = self.prompts = f"evor-{folder.lower()}"
-
-    @property
-    def asks_hub(self) -> bool:  # type: ignore[override]
-        return not os.environ.get(VARIABLE)
+        self.asks_hub = DATA.asks_hub
 
     def place(self) -> Path:
-        advice = f"set {VARIABLE} to a directory that holds {self.folder}/examples (of {ON_HUB})"
-        if own := os.environ.get(VARIABLE):
-            if Path(own, self.folder, "examples").is_dir():
-                return Path(own, self.folder)
-            raise BenchmarkMissing(f"{VARIABLE} names {own}, which holds no {self.folder}: {advice}")
+        """The directory of the task. BenchmarkMissing where neither the user's nor the hub's is at hand."""
+        advice = f"set {DATA.variable} to a directory that holds {self.folder}/examples (of {DATA.source})"
         try:
-            from huggingface_hub import snapshot_download
+            if not (root := os.environ.get(DATA.variable)):
+                from huggingface_hub import snapshot_download
 
-            hub.require(self.title, advice)
-            files = f"{self.folder}/*"
-            return Path(snapshot_download(ON_HUB, repo_type="dataset", allow_patterns=files), self.folder)
+                hub.require(self.title, advice)
+                root = snapshot_download(DATA.source, repo_type="dataset", allow_patterns=f"{self.folder}/*")
         except (ImportError, UserError, OSError, ValueError) as e:
             raise BenchmarkMissing(f"{self.title} is not at hand ({e}): {advice}") from e
+        if not Path(root, self.folder, "examples").is_dir():
+            raise BenchmarkMissing(f"{root} holds no {self.folder}: {advice}")
+        return Path(root, self.folder)
 
     def tasks(self) -> list[Task]:
         folders = (self.place() / "examples").glob("q*/")
@@ -76,17 +74,14 @@ class EvorBench(Unfamiliar):
 
     def _task(self, folder: Path) -> Task:
         try:
-            example = json.loads((folder / "example.json").read_text("utf8"))
-            context, tests = (folder / "code_context.txt").read_text("utf8"), folder / "test_code.py"
-            numbers = sorted(p.stem[5:] for p in folder.glob("input/input*.pkl"))
-            read = {"given": "input/input{}.pkl", "answer": "ans/ans{}.pkl"}.items()
-            cases = [
-                {k: (folder / f.format(n)).read_bytes().hex() for k, f in read} | {"n": n} for n in numbers
-            ]
-            if context.count(INSERT) != 1 or not cases:
-                raise ValueError(f"one {INSERT} in code_context.txt and an input/input1.pkl are needed")
-            hidden = json.dumps([context, tests.read_text("utf8") if tests.is_file() else EQUAL, cases])
-            prompt = example["problem_description"]
+            prompt = json.loads((folder / "example.json").read_text("utf8"))["problem_description"]
+            context, judge = (folder / "code_context.txt").read_text("utf8"), folder / "test_code.py"
+            numbers = sorted(p.stem.removeprefix("input") for p in folder.glob("input/input*.pkl"))
+            read = lambda kind, n: (folder / kind / f"{kind}{n}.pkl").read_bytes().hex()  # noqa: E731
+            cases = [(n, read("input", n), read("ans", n)) for n in numbers]
+            if context.count("[insert]") != 1 or not cases:
+                raise ValueError("one [insert] in code_context.txt and an input/input1.pkl are needed")
+            hidden = json.dumps([context, judge.read_text("utf8") if judge.is_file() else EQUAL, cases])
             return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden, "")
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise UserError(f"{folder} is no example of {self.title}: {e}") from e
@@ -106,8 +101,8 @@ class EvorBench(Unfamiliar):
         return solution
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
-        context, tests, cases = json.loads(task.test)
-        return tuple(CASE.format(context=context, tests=tests, **case) for case in cases)
+        context, judge, cases = json.loads(task.test)
+        return tuple(CASE.format(*case, context=context, judge=judge) for case in cases)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         return replace(super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n")

@@ -10,7 +10,7 @@ from pkg_lib.core.types import Retriever
 from pkg_lib.data.corpora import LIBRARY
 from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make
 
-SOURCES = ("documents", "snippets", "feedback")
+SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
 RETRIEVERS = ("BM25", "MiniLM", "both")
 QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
 
@@ -20,7 +20,8 @@ class Method:
     """How contexts are made, and for how many rounds after the first.
 
     `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
-    is asked before it writes (rounds.py names both); `context` is a budget in tokens, 0 the benchmark's.
+    is asked before it writes (rounds.py and prompts.toml name both); `context` is a budget in tokens, 0 the
+    benchmark's; M_q and M_t are models by name, "" the one that writes the programs.
     """
 
     name: str
@@ -30,9 +31,12 @@ class Method:
     grows: bool = True
     retriever: str = RETRIEVERS[-1]
     brief: bool = True
+    whole_programs: bool = False
     thinks: str = ""
     sampled: bool = False
     context: int = 0
+    query_model: str = ""
+    input_model: str = ""
 
     def column(self, number: int) -> str:
         return f"{self.name}@{number}" if self.rounds else self.name
@@ -56,6 +60,8 @@ METHODS: Registry[Method] = Registry(
             for n in (1, 2)
             for of in combinations(SOURCES, n)
         ),
+        Method("EVOR of web", "model", ("web",), rounds=2, grows=False),
+        Method("EVOR, whole programs", "model", rounds=2, whole_programs=True),
         *(Method(f"RK, {r}", grows=False, retriever=r) for r in RETRIEVERS[:-1]),
         *(Method(f"RK, {n} tokens", grows=False, context=n) for n in (500, 2000, 4000)),
         Method("RK, whole documents", grows=False, brief=False),
@@ -66,8 +72,8 @@ METHODS: Registry[Method] = Registry(
 def _made(name: str, **about: Any) -> Make:
     """A class of rounds.py, which is loaded when the column is asked for its contexts."""
 
-    def make(asked: Any) -> Retriever:
-        return getattr(import_module("pkg_lib.papers.evor.rounds"), name)(asked, **about)
+    def make(evolution: Any) -> Retriever:
+        return getattr(import_module("pkg_lib.papers.evor.rounds"), name)(evolution, **about)
 
     return make
 

@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from html import unescape
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
@@ -31,10 +32,8 @@ from pkg_lib.papers.evor.unfamiliar import LONGEST, SAID, Unfamiliar
 # Made as tests/papers/evor/newlisp_recipe.py says.
 PROBLEMS = Path(__file__).with_name("newlisp_problems.jsonl")
 MANUAL = "share/doc/newlisp/newlisp_manual.html"  # beside bin/newlisp
-ADVICE = (
-    "install Debian's package newlisp, or unpack it (dpkg-deb -x) and set PKG_NEWLISP to its usr/bin/newlisp"
-)
-FETCH = "apt-get download newlisp && dpkg-deb -x newlisp_*.deb new && new/usr/bin/newlisp -v"
+ADVICE = "install Debian's package newlisp, or unpack it and set PKG_NEWLISP to its usr/bin/newlisp"
+FETCH = "timeout 300 apt-get download newlisp && dpkg-deb -x *.deb new && mv -T new ../newlisp"
 # Characters around what the judge reads; a program that prints them itself spoils the order.
 BEGIN, END = "\2", "\3"
 MAIN = f'(begin (print "{BEGIN}{END}") (eval-string (env "SOLUTION")) (eval-string (env "TEST") MAIN) (exit))'
@@ -67,18 +66,18 @@ def sections(manual: str) -> dict[str, tuple[str, frozenset[str]]]:
     return found
 
 
-def judged(solution: str, calls: tuple[str, ...], expected: list[str] | None, printed: str) -> Outcome:
-    """The verdict on what was printed; without `expected` a draft's, which passes where each call ends."""
+def judged(solution: str, calls: tuple[str, ...], expected: list[str], printed: str) -> Outcome:
+    """The verdict on what was printed; a draft's calls, of which no values are expected, need only end."""
     if not printed.startswith(BEGIN + END):
         return Outcome("not_measured", "", f"newLISP did not start: {printed[:LONGEST]}")
     found = re.findall(rf"{BEGIN}(\d+) (.*?){END}", printed, re.S)
     if [number for number, _ in found] != [str(i) for i in range(len(calls))]:
-        error = ERROR.search(printed)
-        message = error[0] if error else "the program ended, or printed marks, before its calls"
-        message = re.sub(r"(?<=invalid function) in function \S+", "", message)  # the judge's own call
-        line = calling_line(solution, error, printed) if error else ""
+        message, line = "the program ended, or printed marks, before its calls", ""
+        if error := ERROR.search(printed):
+            message = re.sub(r"(?<=invalid function) in function \S+", "", error[0])  # the judge's own call
+            line = calling_line(solution, error, printed)
         return Outcome("failed", "Others", SAID + json.dumps([message[:LONGEST], line]))
-    for call, (_, text), want in zip(calls, found, expected or [], strict=expected is not None):
+    for call, (_, text), want in zip(calls, found, expected, strict=False):
         if not same(text, f"({want})"):
             return Outcome("failed", "AssertionError", f"{call} is {text[1:-1][:LONGEST]}")
     return Outcome("passed")
@@ -99,11 +98,11 @@ def calling_line(solution: str, error: re.Match[str], printed: str) -> str:
 def interpreter() -> Path:
     """PKG_NEWLISP, an installed one with its manual, or where `fetched` puts Debian's package."""
     own = os.environ.get("PKG_NEWLISP")
-    for program in filter(None, (own, shutil.which("newlisp"))):
-        if Path(program).is_file() and (Path(program).parents[1] / MANUAL).is_file():
-            return Path(program).absolute()
-        if program == own:
-            raise UserError(f"PKG_NEWLISP names {own}, which is not newLISP with its manual; {ADVICE}")
+    program = Path(own or shutil.which("newlisp") or "newlisp").absolute()
+    if program.is_file() and (program.parents[1] / MANUAL).is_file():
+        return program
+    if own:
+        raise UserError(f"PKG_NEWLISP names {own}, which is not newLISP with its manual; {ADVICE}")
     return cache_dir() / "newlisp/usr/bin/newlisp"
 
 
@@ -112,12 +111,9 @@ def fetched() -> Path:
     if not (program := interpreter()).is_file():
         cache_dir().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache_dir()) as folder:
-            try:
-                subprocess.run(FETCH, shell=True, cwd=folder, check=True, capture_output=True, timeout=300)
-                Path(folder, "new").rename(cache_dir() / "newlisp")
-            except (OSError, subprocess.SubprocessError) as e:
-                if not program.is_file():  # else another process was first
-                    raise BenchmarkMissing(f"newLISP is not at hand ({e}); {ADVICE}") from e
+            done = subprocess.run(FETCH, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
+        if not program.is_file():
+            raise BenchmarkMissing(f"newLISP is not at hand ({done.stderr.strip()[-LONGEST:]}); {ADVICE}")
     return program
 
 
@@ -128,17 +124,18 @@ class NewLisp(Unfamiliar):
     title = "newLISP"
     subject, language = "the programming language newLISP", "newlisp"
     home = "pkg_lib/papers/evor; the interpreter: Debian's package newlisp, or PKG_NEWLISP"
-    seconds = 3.0
-    copyable = True
+    copyable, seconds = True, 3.0
 
     @cached_property
     def manual(self) -> dict[str, tuple[str, frozenset[str]]]:
         return sections((fetched().parents[1] / MANUAL).read_text("utf8"))
 
     def tasks(self) -> list[Task]:
-        rows = read_records(PROBLEMS, self.title, lambda r: (r, json.dumps([r["calls"], r["expected"]])))
-        about = ((self.name, r["statement"], r["name"], test, r["newlisp"]) for r, test in rows)
-        return [Task(f"newLISP/{row[2]}", *row) for row in about]
+        return read_records(PROBLEMS, self.title, self._task)
+
+    def _task(self, row: dict[str, Any]) -> Task:
+        name, test = row["name"], json.dumps([row["calls"], row["expected"]])
+        return Task(f"newLISP/{name}", self.name, row["statement"], name, test, row["newlisp"])
 
     def documents(self) -> Mapping[str, str]:
         return {name: text for name, (text, _) in self.manual.items()}
@@ -170,15 +167,14 @@ class NewLisp(Unfamiliar):
         return tuple(c for c, t in tokens.items() if t.count("(") == t.count(")") and '"' not in t)[:5]
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        super().job(task, solution, protocol)  # an unknown protocol is an error here too
         calls, expected = json.loads(task.test)
-        job = self.look(task, solution, calls)
+        job = replace(super().job(task, solution, protocol), tests=self.look(task, solution, calls).tests)
         return replace(job, judge=partial(judged, solution, calls, expected))
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
         fetched()
         lines = [f'(set \'_v (list {c})) (print "{BEGIN}{i} " _v "{END}")' for i, c in enumerate(calls)]
-        judge = partial(judged, solution, calls, None)
+        judge = partial(judged, solution, calls, [])
         return Job(task.id, solution, ("\n".join(lines),), task.entry_point, self.seconds, judge)
 
     def control(self, task: Task, name: str) -> str:

@@ -1,26 +1,26 @@
 """MonkeyEval, BeatNumEval and others of their form (Zan et al., 2022): a public library under new names.
 
-Read from PKG_PRIVATE_EVAL_DIR: NAME.jsonl with the tasks, NAME.names.json with public name -> new name.
-A completion is judged by the authors' rule: a name that was renamed away is wrong, whatever it means there (a
-list's `append`, a variable `df`); else every new name becomes the public one, as a plain substring, and the
-public program runs with its tests. Beside it the same completion is judged against the renamed library itself
-(private_library.py), which is where a draft's feedback comes from.
+PKG_PRIVATE_EVAL_DIR holds NAME.jsonl with the tasks, NAME.names.json with public name -> new name and, where
+it is needed, NAME.toml with what private_eval.toml says of the authors' two. There are three ways to judge:
+- The authors' rule. A name that was renamed away is wrong, whatever it means there (a list's `append`, a
+  variable `df`); else every new name becomes the public one, as a plain substring, and the result runs.
+- The program runs against the renamed library itself (private_library.py), as drafts do for their feedback.
+- The public library is asked for: there each name is its own new one.
 """
 
-import importlib
 import json
 import os
 import re
-import tokenize
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
+from pkgutil import resolve_name
+from types import SimpleNamespace
 from typing import Any
 
-from pkg_lib.core.types import Outcome, Task
+from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
@@ -33,8 +33,10 @@ DATA = DataSet(
 )
 INSIDE = Path(__file__).with_name("private_library.py")
 ABOUT = tomllib.loads(Path(__file__).with_name("private_eval.toml").read_text("utf8"))
-CODE = (tokenize.NAME, tokenize.OP)
-WAYS = ("authors' rule", "renamed library", "public")
+NO_CODE = re.compile(r"""#[^\n]*|('{3}|"{3}|'|")(?:\\.|.)*?\1""", re.S)  # comments and strings
+IMPORTS = "import numpy as np\nimport pandas as pd\n"  # the tests use them
+# The end of a benchmark's name -> what judges.
+WAYS = {"": "authors' rule", "-module": "renamed library", "-public": "public"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +49,64 @@ class PrivateTask(Task):
 
 
 class PrivateEval(Unfamiliar):
-    """A benchmark of the form; `way` says what judges, and "public" asks on the public library."""
+    """A benchmark of the form in one of WAYS; nothing is read before it is asked for."""
 
     copyable, seconds = False, 20.0
     home = DATA.home
 
-    def __init__(self, library: str, way: str = WAYS[0]) -> None:
-        self.library, self.way, about = library, way, ABOUT[library]
-        self.public, self.modules, self.left_out = about["public"], about["documented"], about["left_out"]
-        suffix = {WAYS[0]: "", WAYS[1]: "-module", WAYS[2]: "-public"}[way]
-        self.name, self.title = library + suffix, f"{about['title']} ({way})"
-        self.prompts = f"{library}-public" if way == "public" else library
-        self.stored_with = library if way == "renamed library" else ""
-        self.controls = {"canonical solution": True, "return None": False}
-        self.controls |= {} if way == "public" else {"public names": False}
-        like = f", which is {self.public} with other names of functions, methods, arguments and classes"
-        self.subject = f"the library {self.public}" if way == "public" else f"the library {library}{like}"
+    def __init__(self, library: str, way: str = "") -> None:
+        self.library, self.way, self.name = library, way, library + way
+        self.title = f"{ABOUT.get(library, {}).get('title', library)} ({WAYS[way]})"
+        self.prompts = self.name if way == "-public" else library
+        self.stored_with = library if way == "-module" else ""
+
+    @cached_property
+    def about(self) -> SimpleNamespace:
+        """As in private_eval.toml, with `names` (public -> here) and the library's: `public`, `private`."""
+        path = Path(os.environ[DATA.variable], f"{self.library}.names.json")
+        try:
+            names = {old: str(new) for old, new in json.loads(path.read_text("utf8")).items()}
+            public = next((old for old, new in names.items() if new == self.library), self.library)
+            path = path.with_name(f"{self.library}.toml")
+            own = tomllib.loads(path.read_text("utf8")) if path.exists() else ABOUT.get(self.library, {})
+            public = own.get("public", public)
+            about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
+            about["documented"] = {name: resolve_name(name) for name in about["documented"]}
+        except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
+            raise UserError(f"{path} does not describe a library that is installed: {e}") from e
+        names = {name: name for name in names} if self.way == "-public" else names
+        return SimpleNamespace(**about | {"names": names, "private": names.get(public, public)})
+
+    @property
+    def subject(self) -> str:  # type: ignore[override]
+        about = self.about
+        like = f", which is {about.public} with other names of functions, methods, arguments and classes"
+        return f"the library {about.private}{like if about.private != about.public else ''}"
+
+    @property
+    def controls(self) -> Mapping[str, bool]:  # type: ignore[override]
+        return super().controls | ({"public names": False} if self.about.private != self.about.public else {})
 
     def tasks(self) -> list[Task]:
         """Without those whose own solutions do not pass with the installed packages."""
         records = DATA.records((f"{self.library}.jsonl",), self._task)
-        return [t for t in records if int(t.id.partition("/")[2]) not in self.left_out]
+        left_out = {str(number) for number in self.about.left_out}
+        return [t for t in records if t.id.rpartition("/")[2] not in left_out]
 
     def _task(self, row: dict[str, Any]) -> PrivateTask:
-        of = "public_" if self.way == "public" else ""
-        prompt, solution = row[f"{of}prompt"], row["public_solution" if of else "canonical_solution"][0]
+        public = self.way == "-public"
+        prompt = row["public_prompt" if public else "prompt"]
+        completion = row["public_solution" if public else "canonical_solution"][0]
         called = "" if row["entry_point"] == "none" else row["entry_point"]
         # A new name within a name changed that, too; the tests call it by the public program's.
-        defined = re.findall(r"^def\s+(\w+)", prompt, re.M) if called else [called]
-        name = called if called in defined else defined[-1]
-        texts = (prompt.rstrip("\n") + "\n", name, f"{row['test']}\ncheck({called})\n", prompt + solution)
-        return PrivateTask(row["task_id"], self.name, *texts, called, solution, "\n".join(row["oracle_docs"]))
-
-    @cached_property
-    def names(self) -> Mapping[str, str]:
-        """Public name -> new name."""
-        return json.loads(Path(os.environ[DATA.variable], f"{self.library}.names.json").read_bytes())
+        name = re.findall(r"^def\s+(\w+)", prompt, re.M)[-1] if called else ""
+        test, oracle = f"{row['test']}\ncheck({called})\n", "\n".join(row["oracle_docs"])
+        texts = (prompt.rstrip("\n") + "\n", name, test, prompt + completion)
+        return PrivateTask(row["task_id"], self.name, *texts, called, completion, oracle)
 
     @cached_property
     def _documents(self) -> Mapping[str, str]:
-        owners = {name: _owner(name) for name in self.modules}
-        names = {} if self.way == "public" else self.names
-        return renaming.documents(owners, names)
+        return renaming.documents(self.about.documented, self.about.names)
 
     def documents(self) -> Mapping[str, str]:
         return self._documents
@@ -99,15 +117,14 @@ class PrivateEval(Unfamiliar):
 
     def alternatives(self, task: Task) -> list[frozenset[str]]:
         """A set for each name, since methods of several classes share one."""
-        words = sorted(_names(task.completion) & set(self.names.values()))
+        words = sorted(_names(task.completion) & set(self.about.names.values()))
         sets = (frozenset(i for i in self.documents() if i.rpartition(".")[2] == w) for w in words)
         return [found for found in sets if found]
 
     def examples(self) -> Iterable[str]:
-        short = {"pandas": "pd", "numpy": "np"}.get(self.public, self.public)
-        first = f"import {self.library} as {self.names.get(short, short)}\nimport numpy as np\n"
-        programs = map(renaming.session, self.documents().values())
-        return (first + program for program in programs if program)
+        about = self.about
+        first = f"import {about.private} as {about.names.get(about.alias, about.alias)}\nimport numpy as np\n"
+        return (first + code for text in self.documents().values() if (code := renaming.session(text)))
 
     def oracle(self, task: Task) -> str:
         """The lines that the authors put before a prompt."""
@@ -116,8 +133,6 @@ class PrivateEval(Unfamiliar):
     def asked(self, task: Task) -> str:
         said = "Go on with this program. Answer with the complete program, in one code block."
         return f"{said}\n{self.fenced(task.prompt)}"
-
-    # A program
 
     def solution(self, task: Task, raw: str) -> str:
         return whole_program(task.prompt, super().solution(task, raw), task.entry_point)
@@ -129,95 +144,59 @@ class PrivateEval(Unfamiliar):
         return (task.test,)
 
     def limits(self, task: Task) -> Limits:
-        return Limits(self.seconds, 4096, "all", (), ("numpy", "pandas"))
+        packages = dict.fromkeys(("numpy", "pandas", self.about.public))
+        return Limits(self.seconds, 4096, "all", (), tuple(packages))
 
     def control(self, task: Task, name: str) -> str:
-        if name == "canonical solution":
-            return task.solution
-        if name == "public names":
-            return self._as_public(task, task.solution)
-        body = "    return None" if task.entry_point else "None"
-        return task.prompt.rstrip() + f"\n{body}\n"
-
-    def gone(self, task: Task, solution: str) -> list[str]:
-        """The names in a completion's code that were renamed away, by the authors' rule.
-
-        Not those of the prompt, and not numpy's in a program for another library: the authors' own solutions
-        have them.
-        """
-        away, foreign = self.names.keys() - self.names.values(), {"np", "numpy"} - {*self.names}
-        return sorted((_names(solution, foreign) - _names(task.prompt, foreign)) & away)
+        if name == "return None" and not task.entry_point:
+            return f"{task.prompt.rstrip()}\nNone\n"
+        public = as_public(task.solution, self.about.names)
+        return public if name == "public names" else super().control(task, name)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
-        imports = "import numpy as np\nimport pandas as pd\n"
-        if self.way == WAYS[1]:
-            # The tests speak of the public program's variables.
-            public = f"{{as_public(n, {dict(self.names)!r}): v for n, v in _space.items() if n[0] != '_'}}"
-            load = f"{self._loaded(solution)}\nglobals().update({public})\n"
-            load += f"{task.called} = _space[{task.entry_point!r}]\n" if task.called else ""
-            return Job(task.id, f"{load}\n{imports}", (task.test,), task.called)
-        if self.way == WAYS[0]:
-            if names := self.gone(task, solution):
-                return Outcome("failed", "NameError", f"renamed away: {', '.join(names)}")
-            solution = self._as_public(task, solution)
-        return Job(task.id, imports + solution, (task.test,), task.called)
-
-    def _loaded(self, program: str, calls: tuple[str, ...] = ()) -> str:
-        """A text that runs a program, and calls after it, against the library under its new names."""
-        about = f"{dict(self.names)!r}, {self.public!r}, {self.library!r}"
-        return f"{INSIDE.read_text('utf8')}\n_space = load({program!r}, {calls!r}, {about})"
+        job, names = super().job(task, solution, protocol), self.about.names
+        if self.way == "-module":
+            text = f"{self._loaded(solution)}\nglobals().update(_space)\n{IMPORTS}"
+        else:
+            # The authors' own solutions have numpy's names in programs for another library.
+            own = solution if "numpy" in names else re.sub(r"\b(np|numpy)\.\w+", "", solution)
+            if gone := _names(own) & (names.keys() - names.values()):
+                return Outcome("failed", "NameError", f"renamed away: {', '.join(sorted(gone))}")
+            text = IMPORTS + as_public(solution, names)
+        alias = f"\n{task.called} = {as_public(task.entry_point, names)}\n" if task.called else ""
+        return replace(job, solution=text + alias, entry_point=task.called)
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
-        if self.way == "public":
-            return super().look(task, solution, calls)
         return Job(task.id, "", (looking(solution, self._loaded(solution, calls)),), "", self.seconds)
 
-    def _as_public(self, task: Task, text: str) -> str:
-        """Every new name as the public one, wherever it stands, but in the function's own name."""
-        plain = as_public(text, self.names)
-        return plain.replace(as_public(task.entry_point, self.names), task.called) if task.called else plain
+    def _loaded(self, program: str, calls: tuple[str, ...] = ()) -> str:
+        """A text that runs a program, and calls after it, against the library under its names here."""
+        about = f"{self.about.names!r}, {self.about.public!r}, {self.about.private!r}"
+        return f"{INSIDE.read_text('utf8')}\n_space = load({program!r}, {calls!r}, {about})"
 
 
-def _owner(name: str) -> Any:
-    """A module or class by its dotted name."""
-    module, *rest = name.split(".")
-    thing = importlib.import_module(module)
-    for part in rest:
-        thing = getattr(thing, part)
-    return thing
-
-
-def _names(program: str, foreign: Collection[str] = ()) -> set[str]:
-    """The names in a program's code but those that are reached by a dot from a foreign one."""
-    try:
-        tokens = [t.string for t in tokenize.generate_tokens(StringIO(program).readline) if t.type in CODE]
-    except (tokenize.TokenError, SyntaxError):
-        tokens = re.findall(r"\w+|\S", program)
-    triples = zip(["", "", *tokens], ["", *tokens], tokens, strict=False)
-    return {name for before, dot, name in triples if not (dot == "." and before in foreign)}
+def _names(program: str) -> set[str]:
+    """The names in a program's code."""
+    return set(renaming.WORD.findall(NO_CODE.sub(" ", program)))
 
 
 def whole_program(prompt: str, code: str, entry_point: str) -> str:
     """The program that a model's code means: it may repeat the prompt or a part, or go on from its end."""
-    lines = [line for line in prompt.splitlines() if line.strip()]
-    last = lines[-1].strip() if lines else ""
-    if entry_point and re.search(rf"^def {entry_point}\b", code, re.M):
-        head = prompt[: prompt.find(f"def {entry_point}")]
-        return code if all(line in code for line in head.splitlines()) else head + code
-    unfinished = bool(last) and not last.startswith("#") and last.endswith(("=", "(", "[", ","))
-    if unfinished:
-        at = re.search(rf"^[ \t]*{re.escape(last)}", code, re.M)
-        before = prompt[: prompt.rindex(last)]
-        if at is None:  # it goes on in the middle of the line
-            return prompt.rstrip("\n") + " " + code.lstrip()
-        repeated = all(
-            line.strip() in code for line in before.splitlines() if not line.strip().startswith("#")
-        )
-        return code if repeated else before + code[at.start() :]
-    repeated = all(line.strip() in code for line in lines if not line.strip().startswith("#"))
-    return code if repeated else prompt + code
+    last = prompt.strip().rpartition("\n")[2].strip()
+    unfinished = last.endswith(("=", "(", "[", ",")) and not last.startswith("#")
+    wanted = rf"def\s+{entry_point}\b" if entry_point else re.escape(last) if unfinished else r"(?!)"
+    begins = re.compile(rf"^[ \t]*{wanted}", re.M)
+    if again := begins.search(code):
+        prompt = prompt[: [*begins.finditer(prompt)][-1].start()]
+    elif unfinished:  # it goes on in the middle of the line
+        return prompt.rstrip("\n") + " " + code.lstrip()
+    lines = [line.strip() for line in prompt.splitlines()]
+    if all(line in code or line.startswith("#") for line in lines):
+        return code
+    return prompt + (code[again.start() :] if again and not entry_point else code)
 
 
-for _library in ABOUT:
+_there = sorted(Path(os.environ.get(DATA.variable) or os.devnull).glob("*.names.json"))
+for _library in dict.fromkeys([*ABOUT, *(path.name.removesuffix(".names.json") for path in _there)]):
     for _way in WAYS:
         BENCHMARKS.register(PrivateEval(_library, _way))

@@ -1,18 +1,21 @@
 """A library that is reached by new names alone; the text of this file runs in the sandbox, before a program.
 
-Each attribute, call and import of the program is rewritten, so that an object of the library answers to new
-names and says in their words that an old one does not exist. Everything else is as Python has it.
+What a program imports, each attribute that it takes and each function that it calls is asked of `Private`, so
+that an object of the library answers to new names and says in their words that an old one does not exist.
+Everything else is as Python has it.
 """
 
 import ast
 import builtins
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 BY_TEXT = {"agg", "aggregate", "apply", "transform", "pivot_table", "map"}  # take functions by their names
+MOST = 1000  # characters of a message that are kept: a program may raise a megabyte
 WORD = r"[^\W\d]\w*"
 # Code in a message: what is quoted, called, reached by a dot, or a class.
 SAID = re.compile(rf"'[\w.]+'|\"[\w.]+\"|{WORD}(?:\.\w+)*\(|(?<!\w){WORD}(?:\.\w+)+|\b[A-Z]\w+")
@@ -30,29 +33,22 @@ class Private:
         """Whether it is the library's: a module, class, function or method, or an object of such a class."""
         owner = getattr(thing, "__self__", None)
         thing = thing if owner is None else owner
-        for about in (thing, type(thing)):
-            name = getattr(about, "__module__", None) or getattr(about, "__name__", "")
-            if isinstance(name, str) and name.partition(".")[0] == self.public:
-                return True
-        return False
+        names = (getattr(t, "__module__", None) or getattr(t, "__name__", "") for t in (thing, type(thing)))
+        return any(str(name).partition(".")[0] == self.public for name in names)
 
     def attribute(self, thing: Any, name: str) -> Any:
-        if not self.owns(thing):
-            return getattr(thing, name if hasattr(thing, name) else self.old.get(name, name))
-        if name in self.gone and name not in getattr(thing, "columns", ()):
+        owned, public = self.owns(thing), self.old.get(name, name)
+        if owned and name in self.gone and name not in getattr(thing, "columns", ()):
             kind = type(thing).__name__
-            module, kind = f"module '{self.private}'", f"'{self.new.get(kind, kind)}' object"
-            whose = module if hasattr(thing, "__path__") else kind
+            kind = f"'{self.new.get(kind, kind)}' object"
+            whose = f"module '{self.private}'" if hasattr(thing, "__path__") else kind
             raise own(AttributeError(f"{whose} has no attribute '{name}'"))
-        public = self.old.get(name, name)
         # Names that only hold a renamed one were changed, too, by the authors' plain replacing.
-        return getattr(thing, public if hasattr(thing, public) else as_public(public, self.new))
-
-    def set_attribute(self, thing: Any, name: str, value: Any) -> None:
-        setattr(thing, self.old.get(name, name) if self.owns(thing) else name, value)
+        known_as = (public, as_public(name, self.new)) if owned else (name, public)
+        return getattr(thing, next((n for n in known_as if hasattr(thing, n)), known_as[-1]))
 
     def function(self, function: Any) -> Any:
-        """A function of the library that takes its arguments by new names."""
+        """A function of the library that takes its arguments by new names; another one as it is."""
         return partial(self.call, function) if self.owns(function) else function
 
     def call(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
@@ -64,98 +60,67 @@ class Private:
             args = tuple(self.old.get(a, a) if isinstance(a, str) else a for a in args)
         return function(*args, **{self.old.get(name, name): value for name, value in named.items()})
 
-    def module(self, name: str, last: bool = False) -> Any:
-        """The module that an import statement names, or, unless `last`, the package that it begins with."""
+    def imported(self, name: str, _of: Any = None, _in: Any = None, wanted: Any = (), _level: int = 0) -> Any:
+        """What an import statement gets in place of `__import__`'s: `wanted` of a module, or all of it."""
         first = name.partition(".")[0]
-        if first == self.public:
+        if first == self.public != self.private:
             raise own(ModuleNotFoundError(f"No module named '{name}'"))
         if first == self.private:
-            name = ".".join(self.old.get(part, part) for part in name.split("."))
-        whole = importlib.import_module(name)
-        return whole if last else importlib.import_module(name.partition(".")[0])
-
-    def translated(self, error: Exception) -> Exception:
-        """The same error in new names, where it speaks of code; its lines stay."""
-        if isinstance(error, SyntaxError | KeyError | OSError) or hasattr(error, "own"):
-            return error
-        swap = lambda m: re.sub(WORD, lambda word: self.new.get(word[0], word[0]), m[0])  # noqa: E731
-        error.args = (SAID.sub(swap, str(error)),)
-        return error
+            name = self.public + name.removeprefix(first)
+        if not wanted:
+            return __import__(name)
+        module = importlib.import_module(name)
+        if "*" in wanted:
+            new = self.new if self.owns(module) else {}
+            wanted = [new.get(n, n) for n in dir(module) if n[0] != "_"]
+        return SimpleNamespace(**{n: self.attribute(module, n) for n in wanted})
 
 
 class Rewriting(ast.NodeTransformer):
-    """A program that asks `_private` for each attribute, function and module."""
-
-    def visit(self, node: ast.AST) -> Any:
-        made = super().visit(node)
-        for new in made if isinstance(made, list) else [made]:
-            if new is not node:
-                ast.copy_location(new, node)
-        return made
+    """A program that asks `_private` for each attribute and each function."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
-        loads = isinstance(node.ctx, ast.Load)
-        return asked("attribute", node.value, ast.Constant(node.attr)) if loads else node
-
-    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
-        self.generic_visit(node)
-        target = node.targets[0]
-        if len(node.targets) > 1 or not isinstance(target, ast.Attribute):
-            return node
-        return ast.Expr(asked("set_attribute", target.value, ast.Constant(target.attr), node.value))
+        loaded = isinstance(node.ctx, ast.Load)
+        return asked(node, "attribute", node.value, ast.Constant(node.attr)) if loaded else node
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
-        node.func = asked("function", node.func)
+        node.func = asked(node.func, "function", node.func)
         return node
 
-    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
-        return [
-            bound(a.asname or a.name.partition(".")[0], asked("module", *constants(a.name, bool(a.asname))))
-            for a in node.names
-        ]
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        if not node.module or node.level or any(a.name == "*" for a in node.names):
-            return node
-        module = asked("module", *constants(node.module, True))
-        return [bound(a.asname or a.name, asked("attribute", module, *constants(a.name))) for a in node.names]
+def asked(node: ast.expr, method: str, *args: ast.expr) -> ast.expr:
+    """A call of a method of `_private` in a node's place."""
+    function = ast.Attribute(ast.Name("_private", ast.Load()), method, ast.Load())
+    return ast.copy_location(ast.Call(function, [*args], []), node)
 
 
 def own(error: Exception) -> Exception:
-    """Marks an error that speaks of new names as it is: what it names may be an old one."""
+    """Marks an error that is not to be translated: it names what is no name here."""
     error.own = True  # type: ignore[attr-defined]
     return error
 
 
-def asked(method: str, *args: ast.expr) -> ast.Call:
-    return ast.Call(ast.Attribute(ast.Name("_private", ast.Load()), method, ast.Load()), [*args], [])
-
-
-def constants(*values: Any) -> list[ast.expr]:
-    return [ast.Constant(v) for v in values]
-
-
-def bound(name: str, value: ast.expr) -> ast.stmt:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
-
-
 def load(
-    program: str, calls: tuple[str, ...], names: Mapping[str, str], public: str, private: str
+    program: str, calls: Sequence[str], names: Mapping[str, str], public: str, private: str
 ) -> dict[str, Any]:
-    """The namespace of a program that ran, with calls after it; errors speak of the new names."""
+    """What a program that ran, and calls after it, defined, by public names; errors speak of the new ones."""
     library = Private(names, public, private)
     # The new names of what Python has built in hold as well.
     known = {new: getattr(builtins, old) for old, new in names.items() if hasattr(builtins, old)}
-    space = {"__name__": "__main__", "_private": library, **known}
+    builtin = vars(builtins) | known | {"__import__": library.imported}
+    space = {"__name__": "__main__", "__builtins__": builtin, "_private": library}
     try:
         for name, text in (("<draft>", program), *(("<call>", call) for call in calls)):
-            tree = ast.fix_missing_locations(Rewriting().visit(ast.parse(text, name)))
-            exec(compile(tree, name, "exec"), space)
-    except Exception as error:  # noqa: BLE001
-        raise library.translated(error) from None
-    return space
+            tree = Rewriting().visit(ast.parse(text, name))
+            exec(compile(ast.fix_missing_locations(tree), name, "exec"), space)
+    except Exception as error:
+        if not isinstance(error, SyntaxError | NameError | KeyError | OSError) and not hasattr(error, "own"):
+            swap = lambda m: re.sub(WORD, lambda word: names.get(word[0], word[0]), m[0])  # noqa: E731
+            error.args = (SAID.sub(swap, str(error)[:MOST]),)
+        raise
+    return {as_public(name, names): value for name, value in space.items() if name[0] != "_"}
 
 
 def as_public(text: str, names: Mapping[str, str]) -> str:

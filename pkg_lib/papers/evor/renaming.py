@@ -2,8 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
-from types import ModuleType
+from collections.abc import Mapping
 from typing import Any
 
 WORD = re.compile(r"[^\W\d]\w*")
@@ -16,11 +15,6 @@ def renamed(code: str, names: Mapping[str, str]) -> str:
     return WORD.sub(lambda m: names.get(m[0], m[0]), code)
 
 
-def renamed_in(text: str, names: Mapping[str, str], code: re.Pattern[str] = CODE) -> str:
-    """A text whose `code` alone is renamed."""
-    return code.sub(lambda m: renamed(m[0], names), text)
-
-
 def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
     """Dotted new name -> signature and docstring, of each public function, class and method of the owners.
 
@@ -28,25 +22,20 @@ def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     """
     found: dict[str, str] = {}
     for place, owner in owners.items():
-        for name, item in _members(owner):
+        public = getattr(owner, "__all__", None) or dir(owner)
+        for name in sorted(n for n in public if not n.startswith("_")):
+            item = getattr(owner, name, None)
             text = inspect.getdoc(item) if callable(item) or isinstance(item, property) else None
             if text:
                 head = renamed(f"{place}.{name}{_signature(item)}", names)
-                found.setdefault(renamed(f"{place}.{name}", names), f"{head}\n{renamed_in(text, names)}")
+                about = CODE.sub(lambda m: renamed(m[0], names), text)
+                found.setdefault(renamed(f"{place}.{name}", names), f"{head}\n{about}")
     return found
-
-
-def _members(owner: Any) -> Iterator[tuple[str, Any]]:
-    public = getattr(owner, "__all__", None) if isinstance(owner, ModuleType) else None
-    for name in sorted(public or dir(owner)):
-        item = getattr(owner, name, None)
-        if not name.startswith("_") and item is not None and not isinstance(item, ModuleType):
-            yield name, item
 
 
 def _signature(item: Any) -> str:
     try:
-        return str(inspect.signature(item))
+        return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(item)))
     except (TypeError, ValueError):
         return "(...)" if callable(item) else ""
 

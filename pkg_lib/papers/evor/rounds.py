@@ -12,60 +12,30 @@ What the algorithm leaves open is settled so:
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.store import read_json, read_rows, slug, write_json, write_jsonl
-from pkg_lib.core.types import Context, Request, Task, digest
-from pkg_lib.execution.sandbox import run_jobs
-from pkg_lib.generation.generator import Prompt
+from pkg_lib.core.store import read_json, slug, write_json, write_jsonl
+from pkg_lib.core.types import Context, Generation, Request, Task, digest
+from pkg_lib.execution.sandbox import Job, run_jobs
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Generator, Prompt
 from pkg_lib.papers.evor.methods import Method
-from pkg_lib.papers.evor.soup import Fault, Soup, calling_lines
-from pkg_lib.papers.evor.unfamiliar import Asked, Feedback
+from pkg_lib.papers.evor.soup import Soup, calling_lines
+from pkg_lib.papers.evor.unfamiliar import Feedback, Unfamiliar
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
 
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
-ASK_INPUTS = """\
-{task}
-
-A program for it:
-{program}
-
-Write five calls of `{name}` with different valid arguments, one a line, without results, in a code block."""
-ASK_KNOWLEDGE = """\
-{task}
-
-A program for it:
-{program}
-
-When it ran: {said}
-
-Which functions or methods of {subject} does a right program need? Say in one or two short sentences what each
-of them does, as its documentation would."""
-ASK_REFLECTION = """\
-{task}
-
-A program for it:
-{program}
-
-When it ran: {said}
-
-Say in one or two short sentences what is wrong with the program and how to mend it."""
-ASK_SUBGOALS = """\
-{task}
-
-Name at most three steps that a program for this task takes, a short line each, without code."""
-ASK_MEANING = """\
-{program}
-
-Say in one or two short sentences what this program does, step by step, as documentation would."""
+PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
 GONE = re.compile(
     r"no attribute '(\w+)'|name '(\w+)' is not defined|argument '(\w+)'|No module named '([\w.]+)'"
 )
@@ -78,11 +48,6 @@ class Draft:
     task: Task
     program: str
     feedback: Feedback
-
-    @property
-    def said(self) -> str:
-        f = self.feedback
-        return "no error" if f.ok else f"{f.error}" + (f" in the line `{f.line}`" if f.line else "")
 
 
 def names_of(draft: Draft) -> str:
@@ -97,30 +62,25 @@ def absent_names(draft: Draft) -> str:
     return f"{gone} {gone.replace('_', ' ')}\n{draft.feedback.line}" if gone else draft.task.prompt
 
 
-# How a draft is turned into a query; a template is asked of the model (M_q).
-_QUERIES: dict[str, Callable[[Draft], str] | str] = {
+# How a rule turns a draft into a query; the other ways ask a model.
+_QUERIES: dict[str, Callable[[Draft], str]] = {
     "question": lambda draft: draft.task.prompt,
     "code": lambda draft: draft.program,
     "feedback": lambda draft: f"{draft.feedback.error}\n{draft.feedback.line}",
     "names": names_of,
     "absent names": absent_names,
-    "explained code": ASK_MEANING,
-    "model": ASK_KNOWLEDGE,
-}
-
-
-# What the model is asked before it writes, and how its answer stands in the prompt.
-THOUGHTS = {
-    "reflection": (ASK_REFLECTION, "A draft:\n{program}\nWhen it ran: {said}\nWhat to mend: {answer}"),
-    "subgoals": (ASK_SUBGOALS, "Steps of the program:\n{answer}"),
 }
 
 
 class Evolution:
     """A benchmark's knowledge with all that its rounds made, from which the columns retrieve."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.rules, self.generator = asked.rules, asked.generator
+    def __init__(self, rules: Unfamiliar, generator: Generator) -> None:
+        self.rules, self.generators = rules, {"": generator, generator.model: generator}
+
+    @property
+    def generator(self) -> Generator:
+        return self.generators[""]
 
     @cached_property
     def run(self) -> Run:
@@ -131,80 +91,80 @@ class Evolution:
         return run
 
     @cached_property
+    def tasks(self) -> dict[str, Task]:
+        return {t.id: t for t in self.run.tasks}
+
+    @cached_property
     def verified(self) -> list[str]:
-        """Calling lines of the documentation's own examples, of those that run without an error."""
+        """The documentation's own examples that run without an error."""
         programs = [*self.rules.examples()]
         path = cache_dir() / "examples" / f"{digest(*programs)[:16]}.json"
-        if not path.exists() and programs:
+        if programs and not path.exists():
             task = self.run.tasks[0]
-            jobs = [self.rules.look(task, program, ()) for program in programs]
-            with tqdm(total=len(jobs), desc="running the documentation's examples") as bar:
-                ran = [
-                    o.status == "passed"
-                    for o in run_jobs(jobs, self.rules.limits(task), progress=lambda _: bar.update())
-                ]
-            write_json(path, [i for i, fine in enumerate(ran) if fine])
-        fine = read_json(path) if programs else []
-        return [*dict.fromkeys(x for i in fine for x in calling_lines(programs[i]))]
+            ran = self._run([self.rules.look(task, p, ()) for p in programs], "the documentation's examples")
+            write_json(path, {"run": [i for i, feedback in enumerate(ran) if feedback and feedback.ok]})
+        return [programs[i] for i in read_json(path)["run"]] if programs else []
 
-    def ask(self, file: str, prompts: dict[str, str]) -> dict[str, str]:
-        """task id -> the model's answer, as written; what is not stored is asked."""
+    def _run(self, jobs: list[Job], what: str) -> list[Feedback | None]:
+        with tqdm(total=len(jobs), desc=f"running {what}", disable=len(jobs) < 20) as bar:
+            limits = self.rules.limits(self.run.tasks[0])
+            outcomes = run_jobs(jobs, limits, progress=lambda _: bar.update())
+            return [self.rules.feedback(outcome) for outcome in outcomes]
+
+    def ask(self, file: str, prompts: dict[str, str], model: str = "") -> dict[str, Generation]:
+        """task id -> the answer of a model, of the generator's own where none is named; stored or asked."""
+        if model not in self.generators:
+            results = self.generator.results
+            cache = GenerationCache(results / "generations" / model, self.rules.name)
+            self.generators[model] = Generator(model, self.generator.decoding, cache, results)
+        generator = self.generators[model].decoding_with({"stop": "end", "max_new_tokens": 200})
         requests = {i: Request(i, text, "") for i, text in prompts.items()}
-        name = f"{slug(self.rules.name)}/{file}.jsonl"
-        generator = self.generator.decoding_with({"stop": "end", "max_new_tokens": 200})
+        name = f"{slug(self.rules.name)}/{slug(file)}.jsonl"
         generator.complete((Prompt(r, name) for r in requests.values()), f"{file} on {self.rules.name}")
-        return {i: generator.stored(r.text).raw for i, r in requests.items()}
+        return {i: generator.stored(r.text) for i, r in requests.items()}
 
-    def drafts(self, column: str, inputs_of: str) -> dict[str, Draft]:
-        """task id -> the column's draft with its feedback, executed where that is not stored.
+    def feedback_rows(self, column: str) -> dict[str, dict[str, Any]]:
+        """task id -> the stored feedback on the column's draft."""
+        from pkg_lib.experiment.run import by_task
 
-        The inputs are written for the drafts of `inputs_of`.
-        """
-        path = self.generator.results / "evolution" / slug(self.generator.model) / self.rules.name
-        path /= f"{self.run.file('evaluations', column).stem}.jsonl"
-        rows = (
-            {row["task_id"]: row for row in read_rows(path, ("task_id", "sha256"))} if path.exists() else {}
-        )
-        tasks, solutions = {t.id: t for t in self.run.tasks}, self.run.solutions(column)
-        calls = self._calls(inputs_of)
+        return by_task(self._feedback_file(column), ("task_id", "sha256", "ok", "error", "line"))
+
+    def _feedback_file(self, column: str) -> Path:
+        folder = self.generator.results / "feedback" / self.generator.model / slug(self.rules.name)
+        return folder / self.run.file("evaluations", column).name
+
+    def drafts(self, column: str, calls: dict[str, tuple[str, ...]]) -> dict[str, Draft]:
+        """task id -> the column's draft with its feedback on the calls; what is not stored is executed."""
+        rows, solutions = self.feedback_rows(column), self.run.solutions(column)
         marks = {i: digest(s, *calls.get(i, ())) for i, s in solutions.items()}
         todo = [i for i in solutions if rows.get(i, {}).get("sha256") != marks[i]]
-        jobs = [self.rules.look(tasks[i], solutions[i], calls.get(i, ())) for i in todo]
-        limits = self.rules.limits(self.run.tasks[0])
-        for i, outcome in zip(todo, run_jobs(jobs, limits), strict=True):
-            if feedback := self.rules.feedback(outcome):
-                said = {"ok": feedback.ok, "error": feedback.error, "line": feedback.line}
-                rows[i] = {"task_id": i, "sha256": marks[i], **said}
+        jobs = [self.rules.look(self.tasks[i], solutions[i], calls.get(i, ())) for i in todo]
+        for i, feedback in zip(todo, self._run(jobs, f"the drafts of {column}"), strict=True):
+            if feedback:
+                rows[i] = {"task_id": i, "sha256": marks[i]} | asdict(feedback)
         if todo:
-            write_jsonl(path, (rows[i] for i in tasks if i in rows))
+            write_jsonl(self._feedback_file(column), (rows[i] for i in self.tasks if i in rows))
         known = {i: rows[i] for i in solutions if rows.get(i, {}).get("sha256") == marks[i]}
-        fields = ("ok", "error", "line")
-        return {i: Draft(tasks[i], solutions[i], Feedback(*map(row.get, fields))) for i, row in known.items()}
+        made = {i: Feedback(row["ok"], row["error"], row["line"]) for i, row in known.items()}
+        return {i: Draft(self.tasks[i], solutions[i], feedback) for i, feedback in made.items()}
 
-    def _calls(self, column: str) -> dict[str, tuple[str, ...]]:
-        """task id -> the test inputs I; a task without a function has none: its program is run as it is."""
-        tasks = {t.id: t for t in self.run.tasks if t.entry_point}
-        programs = {i: s for i, s in self.run.solutions(column).items() if i in tasks}
-        ask = {
-            i: ASK_INPUTS.format(
-                task=tasks[i].prompt, program=self.rules.fenced(p), name=tasks[i].entry_point
-            )
-            for i, p in programs.items()
-        }
-        return {i: self.rules.calls(raw, tasks[i]) for i, raw in self.ask("inputs", ask).items()}
+    def inputs(self, column: str, model: str) -> dict[str, Generation]:
+        """The model's answers when it is asked for test inputs I; a task without a function has none."""
+        programs = {i: p for i, p in self.run.solutions(column).items() if self.tasks[i].entry_point}
+        prompts = {}
+        for i, program in programs.items():
+            task, fenced = self.tasks[i], self.rules.fenced(program)
+            prompts[i] = PROMPTS["inputs"].format(task=task.prompt, program=fenced, name=task.entry_point)
+        return self.ask("inputs", prompts, model)
 
 
 @dataclass
 class RoundRetriever:
     """C of a round's tasks."""
 
-    asked: Asked
+    evolution: Evolution
     method: Method
     number: int
-
-    @cached_property
-    def evolution(self) -> Evolution:
-        return Evolution(self.asked)
 
     @property
     def column(self) -> str:
@@ -212,69 +172,78 @@ class RoundRetriever:
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order."""
-        e, rounds = self.evolution, [self._drafts(n) for n in range(self.number)]
+        e, rules, asked = self.evolution, self.evolution.rules, []
+        rounds: list[dict[str, Draft]] = []
+        if self.number:
+            written = e.inputs(self.method.column(0), self.method.input_model)
+            asked += [written] if self.number == 1 else []
+            calls = {i: rules.calls(g.raw, e.tasks[i]) for i, g in written.items()}
+            rounds = [e.drafts(self.method.column(n), calls) for n in range(self.number)]
         last = rounds[-1] if rounds else {}
         going = [t for t in tasks if not rounds or (t.id in last and not self._finished(t.id, rounds))]
-        queries, first = self._queries(going, last), self._thoughts(going, last)
-        own = [Fault(last[t.id].feedback.error, last[t.id].feedback.line) if last else None for t in going]
+        queries, first = self._queries(going, last, asked), self._thoughts(going, last, asked)
+        own = [last[t.id].feedback if last else None for t in going]
         soup = self._soup(rounds if self.method.grows else [])
-        found = soup.gather(queries, own, first, self.method, e.rules.budgets, e.generator.measure)
-        made = {
-            t.id: Context(t.id, self.column, text, "; ".join(names), defines_task=False)
-            for t, (text, names) in zip(going, found, strict=True)
-        }
+        found = soup.gather(queries, own, first, self.method, rules.budgets, e.generator.measure)
+        made = {}
+        for task, query, (text, names) in zip(going, queries, found, strict=True):
+            spent = sum(len(of[task.id].tokens) + of[task.id].prompt_tokens for of in asked if task.id in of)
+            about = {"query": query, "spent": spent, "recall": rules.recall(task, names)}
+            made[task.id] = Context(task.id, self.column, text, "; ".join(names), defines_task=False, **about)
         before = {c.task_id: c for c in e.run.contexts(self.method.column(self.number - 1))} if rounds else {}
-        return [made.get(t.id) or replace(before[t.id], column=self.column) for t in tasks]
-
-    def _drafts(self, number: int) -> dict[str, Draft]:
-        return self.evolution.drafts(self.method.column(number), self.method.column(0))
+        return [made.get(t.id) or replace(before[t.id], column=self.column, spent=None) for t in tasks]
 
     def _finished(self, task: str, rounds: Sequence[dict[str, Draft]]) -> bool:
         said = [r[task].feedback for r in rounds[-EQUAL:] if task in r]
         return said[-1].ok or (len(said) == EQUAL and len(set(said)) == 1)
 
-    def _queries(self, tasks: list[Task], last: dict[str, Draft]) -> list[str]:
-        if not last:
-            return [t.prompt for t in tasks]
-        how = _QUERIES[self.method.query]
-        if callable(how):
-            return [how(last[t.id]) for t in tasks]
-        return self._answers("query", how, tasks, last)
+    def _queries(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[str]:
+        how = self.method.query if last else "question"
+        if how in _QUERIES:
+            return [_QUERIES[how](last.get(t.id) or Draft(t, "", Feedback(True))) for t in tasks]
+        asked.append(self._answers("query", PROMPTS["queries"][how], tasks, last))
+        return [asked[-1][t.id].raw for t in tasks]
 
-    def _thoughts(self, tasks: list[Task], last: dict[str, Draft]) -> list[str]:
+    def _thoughts(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[str]:
         """What stands first in each prompt: what the model answered when it was asked to think."""
-        ask, shown = THOUGHTS.get(self.method.thinks, ("", ""))
-        if not ask or ("{said}" in ask and not last):
+        how = PROMPTS["thoughts"].get(self.method.thinks)
+        if not how or ("{said}" in how["ask"] and not last):
             return [""] * len(tasks)
-        answers = zip(tasks, self._answers(self.method.thinks, ask, tasks, last), strict=True)
-        return [shown.format(answer=a.strip(), **self._about(t, last)) for t, a in answers]
+        asked.append(self._answers(self.method.thinks, how["ask"], tasks, last))
+        texts = [{"answer": asked[-1][t.id].raw.strip()} | self._about(t, last) for t in tasks]
+        return [how["shown"].format(**text).strip() for text in texts]
 
-    def _answers(self, what: str, ask: str, tasks: list[Task], last: dict[str, Draft]) -> list[str]:
-        prompts = {t.id: ask.format(**self._about(t, last)) for t in tasks}
-        answers = self.evolution.ask(f"{self.column}.{what}", prompts)
-        return [answers[t.id] for t in tasks]
+    def _answers(
+        self, what: str, ask: str, tasks: list[Task], last: dict[str, Draft]
+    ) -> dict[str, Generation]:
+        prompts = {t.id: ask.format(**self._about(t, last)).strip() for t in tasks}
+        return self.evolution.ask(f"{self.column}.{what}", prompts, self.method.query_model)
 
     def _about(self, task: Task, last: dict[str, Draft]) -> dict[str, str]:
         """What templates name."""
         rules, draft = self.evolution.rules, last.get(task.id)
-        program, said = (rules.fenced(draft.program), draft.said) if draft else ("", "")
+        program, said = (rules.fenced(draft.program), draft.feedback.said) if draft else ("", "")
         return {"task": task.prompt, "program": program, "said": said, "subject": rules.subject}
 
     def _soup(self, rounds: Sequence[dict[str, Draft]]) -> Soup:
         e, drafts = self.evolution, [d for of in rounds for d in of.values()]
-        lines = [x for d in drafts if d.feedback.ok for x in calling_lines(d.program, d.task.prompt)]
-        faults = [Fault(d.feedback.error, d.feedback.line) for d in drafts if not d.feedback.ok]
-        return Soup(e.rules.documents(), [*dict.fromkeys([*e.verified, *lines])], [*dict.fromkeys(faults)])
+        programs = [(d.program, d.task.prompt) for d in drafts if d.feedback.ok]
+        programs = [*((p, "") for p in e.verified), *programs]
+        cut = (lambda program, _: [program]) if self.method.whole_programs else calling_lines
+        snippets = [*dict.fromkeys(x for program, given in programs for x in cut(program, given))]
+        faults = [*dict.fromkeys(d.feedback.fault for d in drafts if not d.feedback.ok)]
+        pages = e.rules.pages() if "web" in self.method.sources else []
+        return Soup(e.rules.documents(), {"snippets": snippets, "feedback": faults, "web": pages})
 
 
 @dataclass
 class OracleRetriever:
     """The documentation that the reference solution needs."""
 
-    asked: Asked
+    evolution: Evolution
     column = "Oracle"
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
-        rules = self.asked.rules
+        rules = self.evolution.rules
         found = {t.id: "; ".join(sorted(rules.needed(t))) for t in tasks}
         return [Context(t.id, self.column, rules.oracle(t), found[t.id], defines_task=False) for t in tasks]

@@ -1,18 +1,17 @@
-"""The knowledge soup (Section 2.2): documentation, snippets, execution feedback, and what a prompt has of it.
+"""The knowledge soup (Section 2.2): documents, snippets, feedback, web pages, and what a prompt has of it.
 
-The budgets are those of Appendix F: snippets have 300 tokens, documentation takes what is left.
+The budgets are those of Appendix F: documentation takes what the other kinds leave.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from pkg_lib.papers.evor.methods import Method
-from pkg_lib.papers.evor.unfamiliar import head
+from pkg_lib.papers.evor.unfamiliar import Feedback, head
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.chunks import largest
 from pkg_lib.retrieval.embed import Embedder
@@ -20,24 +19,17 @@ from pkg_lib.retrieval.embed import Embedder
 SHOWN = 40  # of a ranking: more of them fit into no budget here
 CLOSE = 60  # reciprocal rank fusion's constant (Cormack et al., 2009)
 CALL = re.compile(r"\w+(?:\.\w+)+\(|\w+\(\w*\.")
-
-
-class Fault(NamedTuple):
-    """A failed draft, as the soup keeps it: the error and the line that leads to it."""
-
-    error: str
-    line: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.line}\n# {self.error}" if self.line else f"# {self.error}"
+TITLES = {
+    "feedback": "Lines of drafts that failed, with the error:",
+    "snippets": "Lines of programs that run:",
+}
+TITLES |= {"web": "From the web:", "documents": "Documentation:"}
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """Texts of one kind that are ranked together; `names` name them."""
+    """Texts of one kind that are ranked together."""
 
-    names: Sequence[str]
     texts: Sequence[str]
 
     @cached_property
@@ -66,20 +58,19 @@ class Shelf:
 
 @dataclass
 class Soup:
-    """K of Algorithm 1. It does not change while a round runs, so that the order of tasks decides nothing."""
+    """K of Algorithm 1; `others`: the texts of its other kinds. It does not change while a round runs."""
 
     documents: Mapping[str, str]
-    snippets: list[str] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    others: Mapping[str, Sequence[str]]
 
     @cached_property
     def shelf(self) -> Shelf:
-        return Shelf([*self.documents], [*self.documents.values()])
+        return Shelf([*self.documents.values()])
 
     def gather(
         self,
         queries: Sequence[str],
-        own: Sequence[Fault | None],
+        own: Sequence[Feedback | None],
         first: Sequence[str],
         method: Method,
         budgets: Mapping[str, int],
@@ -87,28 +78,28 @@ class Soup:
     ) -> list[tuple[str, list[str]]]:
         """(text, names of the documents in it) for each query.
 
-        `own` is the fault of the task's own draft, `first` what stands before all else.
+        `own` is the feedback on the task's own draft, `first` what stands before all else.
         """
-        sources, brief = method.sources, method.brief
+        kinds = [k for k in TITLES if k in method.sources and (self.others.get(k) or k == "feedback")]
+        near = {k: Shelf(self.others[k]).ranked(queries, method.retriever) for k in kinds}
         documents = self.shelf.ranked(queries, method.retriever)
-        snippets = Shelf([], self.snippets).ranked(queries, method.retriever)
-        gathered = []
-        for mine, before, ranked, near in zip(own, first, documents, snippets, strict=True):
-            parts, left = [before] if before else [], method.context or budgets["context"]
-            if "feedback" in sources and mine:
-                parts.append(f"A draft failed with this line and error:\n```python\n{mine.text}\n```")
-            if "snippets" in sources and near:
-                text, _ = filled([self.snippets[i] for i in near], budgets["snippets"], measure)
-                parts.append(f"Lines of programs that run:\n```python\n{text}\n```")
+        names, gathered = [*self.documents], []
+        for i, ranked in enumerate(documents):
+            parts, left = [first[i]] if first[i] else [], method.context or budgets["context"]
+            mine, found = own[i], []
+            for kind in kinds:
+                texts = [self.others[kind][place] for place in near[kind][i]]
+                if kind == "feedback" and mine and not mine.ok:
+                    texts = [mine.fault, *(t for t in texts if t != mine.fault)]
+                text, _ = filled(texts, budgets.get(kind, left), measure)
+                parts += [f"{TITLES[kind]}\n```python\n{text}\n```"] if text else []
             left -= sum(map(measure, parts))
-            names: list[str] = []
-            if "documents" in sources:
-                texts = [self.shelf.texts[i] for i in ranked]
-                text, count = filled([head(t) if brief else t for t in texts], left, measure)
-                names = [self.shelf.names[i] for i in ranked[:count]]
-                if text:
-                    parts.append(f"Documentation:\n{text}")
-            gathered.append(("\n\n".join(parts), names))
+            if "documents" in method.sources:
+                shown = [self.shelf.texts[place] for place in ranked]
+                text, count = filled([head(t) if method.brief else t for t in shown], left, measure)
+                found = [names[place] for place in ranked[:count]]
+                parts += [f"{TITLES['documents']}\n{text}"] if text else []
+            gathered.append(("\n\n".join(parts), found))
         return gathered
 
 

@@ -2,13 +2,17 @@
 and a way to run a draft that sees no hidden test (Section 2 of seed 002)."""
 
 import json
+import os
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pkg_lib.core.types import Outcome, Task
+from pkg_lib.core.types import NotAtHand, Outcome, Task
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
@@ -16,6 +20,7 @@ from pkg_lib.generation.extraction import blocks
 from pkg_lib.generation.generator import Decoding, Generator
 
 LONGEST = 240  # characters of an error that are kept: a program may raise a megabyte
+WEB = "PKG_EVOR_WEB_DIR"  # a directory with pages (.md, .txt) in a folder for each benchmark
 SAID = "ValueError: draft: "
 # Runs `run`, and says where the draft failed: the error and the draft's own line.
 LOOK = """\
@@ -57,6 +62,16 @@ class Feedback:
     error: str = ""
     line: str = ""
 
+    @property
+    def said(self) -> str:
+        where = f" in the line `{self.line}`" if self.line else ""
+        return "no error" if self.ok else f"{self.error}{where}"
+
+    @property
+    def fault(self) -> str:
+        """A failed draft as the soup keeps it (Appendix F): the line that fails, and the error."""
+        return "\n".join(filter(None, (self.line, f"# {self.error}")))
+
 
 def closed(text: str) -> bool:
     """Whether the first code block with text in it is closed."""
@@ -69,7 +84,9 @@ class Unfamiliar(Benchmark):
     corpus = corpora.LIBRARY
     in_tokens, selects = True, False
     columns = ("None", "DocPrompting", "RK", "Oracle", *(f"EVOR@{n}" for n in range(5)))
-    budgets: Mapping[str, int] = MappingProxyType({"context": 1000, "snippets": 300, "answer": 400})
+    budgets: Mapping[str, int] = MappingProxyType(
+        {"context": 1000, "snippets": 300, "feedback": 150, "answer": 400}
+    )
     subject: str  # the library or language, as prompts name it
     language = "python"  # of the fence around a program
 
@@ -89,12 +106,33 @@ class Unfamiliar(Benchmark):
         """The needed documentation as a prompt shows it."""
         return "\n".join(head(self.documents()[min(found)]) for found in self.alternatives(task))
 
+    def recall(self, task: Task, names: Iterable[str]) -> float | None:
+        """The share of the needed documentation that is among the names; None where none is known."""
+        wanted = self.alternatives(task)
+        return sum(bool(found & {*names}) for found in wanted) / len(wanted) if wanted else None
+
+    def measures(self, task: Task, solution: str) -> dict[str, float]:
+        """The share of what is needed that the solution names."""
+        words = {*re.findall(r"[^\s()\[\]{}.,;:'\"=]+", solution)}
+        used = [i for found in self.alternatives(task) for i in found if i.rpartition(".")[2] in words]
+        share = self.recall(task, used)
+        return {} if share is None else {"used": share}
+
     def examples(self) -> Iterable[str]:
-        """Programs of the documentation that run without an error: the first code snippets of the soup."""
+        """Programs of the documentation; those that run are the first code snippets of the soup."""
         return ()
 
+    def pages(self) -> list[str]:
+        """The web pages. NotAtHand without a directory: the web cannot be asked here."""
+        folder = Path(os.environ.get(WEB, ""), self.name)
+        if not os.environ.get(WEB) or not folder.is_dir():
+            raise NotAtHand(
+                f"no web pages for {self.name}: set {WEB} to a directory with a folder {self.name}"
+            )
+        return [p.read_text("utf8") for p in sorted(folder.glob("*")) if p.suffix in (".md", ".txt")]
+
     def knowledge(self, generator: Generator) -> Any:
-        return Asked(self, generator)
+        return import_module("pkg_lib.papers.evor.rounds").Evolution(self, generator)
 
     def decoding(self, style: str) -> Decoding:
         about = {"max_new_tokens": self.budgets["answer"], "stop": "first block closed", "style": style}
@@ -135,11 +173,3 @@ class Unfamiliar(Benchmark):
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
         return Feedback(outcome.status == "passed", error, line)
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A benchmark with the model that is asked: what its columns retrieve from."""
-
-    rules: Unfamiliar
-    generator: Generator

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import STUDY
 from pkg_lib.graph.text.structure import structured
 from pkg_lib.papers.pkg.graph_figures import inline, subgraph
+from pkg_lib.retrieval.columns import COLUMNS, EVERY
 from pkg_lib.retrieval.trace import Traced, trace
 
 
@@ -38,6 +40,15 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a column that needs the one before: what was asked, found and written, and how it ran."""
+
+    side: Side
+    context: Context
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One task without retrieval and with a column; `traced`: where its context stands in the corpus."""
 
@@ -49,6 +60,7 @@ class Case:
     text: str | Hidden
     traced: Traced | Hidden
     sides: tuple[Side, Side]
+    rounds: tuple[Round, ...] = ()
 
     @property
     def column(self) -> str:
@@ -100,7 +112,22 @@ class ColumnCases:
             text = context.text
         sides = self._side(0, BASELINE, task_id), self._side(1, self.column, task_id)
         prompt = self._prompt(task, sides[0].completion)
-        return Case(task_id, self.run.heading, entry_point, prompt, context, text, traced, sides)
+        rounds = tuple(self._rounds(task_id))
+        return Case(task_id, self.run.heading, entry_point, prompt, context, text, traced, sides, rounds)
+
+    def _rounds(self, task_id: str) -> Iterator[Round]:
+        """The rounds up to the column's, where it has any before."""
+        names = [self.column]
+        while (about := COLUMNS.get(names[0])) and about.needs not in ((), EVERY):
+            names = [*about.needs, *names]
+        for name in names if len(names) > 1 else ():
+            context = {c.task_id: c for c in self.run.contexts(name)}.get(task_id)
+            if context is not None:
+                side = Side(
+                    name, None, self.run.solutions(name).get(task_id), self.run.outcomes(name)[task_id]
+                )
+                feedback = self.run.knowledge.feedback_rows(name).get(task_id)
+                yield Round(side, context, feedback["error"] or "no error" if feedback else "not executed")
 
     def _prompt(self, task: Task, completion: Generation | None) -> str | Hidden:
         if self._withheld:
@@ -127,6 +154,8 @@ class ColumnCases:
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
             knowledge = self.run.knowledge
+            if not hasattr(knowledge, "documents"):  # each task has made its own
+                return Hidden("not stored; source and digest stand above")
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:

@@ -54,6 +54,9 @@ class Toy(Unfamiliar):
     def needed(self, task: Task) -> frozenset[str]:
         return frozenset({"math.isqrt"} if task.id == "toy/0" else ())
 
+    def examples(self) -> list[str]:
+        return ["import math\nmath.gcd(4, 6)", "import math\nmath.whole_root(3)"]
+
     def program(self, task: Task, solution: str) -> str:
         return solution
 
@@ -138,4 +141,4 @@ def private(tmp_path, monkeypatch):
     load_plugins()
     from pkg_lib.papers.evor.private_eval import WAYS, PrivateEval
 
-    return partial(PrivateEval, "monkey"), WAYS
+    return partial(PrivateEval, "monkey"), [*WAYS]

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -19,7 +18,7 @@ NAMES = ("networkx-m", "networkx-m-plain", "networkx-public", "more-itertools-m"
 def _at_hand():
     """The archives are PyPI's: where they cannot be had nothing of this can run."""
     try:
-        library_tasks.built("more-itertools", public=False)
+        assert BENCHMARKS["more-itertools-m"].folder.is_dir()
     except BenchmarkMissing as e:
         pytest.skip(str(e))
 
@@ -112,5 +111,5 @@ def test_networkx_tasks_pass_with_their_solutions(name):
     tasks = benchmark.tasks()[3::12]
     verdicts = outcomes(benchmark, [(t, benchmark.control(t, "canonical solution")) for t in tasks])
     assert {o.status for o in verdicts} == {"passed"}, verdicts
-    plain = replace(benchmark, wording="plain").tasks()[3::12]
-    assert [t.test for t in plain] == [t.test for t in tasks]
+    if name == "networkx-m":
+        assert [t.test for t in BENCHMARKS["networkx-m-plain"].tasks()[3::12]] == [t.test for t in tasks]

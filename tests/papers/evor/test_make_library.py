@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pkg_lib import cli
 from pkg_lib.core.types import UserError
 from pkg_lib.papers.evor import make_library
 from pkg_lib.papers.evor.make_library import Library
@@ -13,7 +14,6 @@ from pkg_lib.papers.evor.make_library import Library
 SPEC = {
     "module": "other",
     "alias": {"tl": "ot"},
-    "camel": {},
     "keep": ["Keeper"],
     "skip": [],
     "parameters": {"limit": "bound"},
@@ -26,7 +26,7 @@ SPEC = {
         "down": "under",
     },
     "merged": [{"name": "go", "argument": "way", "apis": {"rise": "walk_up", "fall": "walk_down"}}],
-    "gathered": {"name": "Checks", "about": "Questions.", "apis": {"even": "is_even"}},
+    "gathered": [{"name": "Checks", "about": "Questions.", "apis": {"even": "is_even"}}],
 }
 TEXT = '''\
 """Tools that walk."""
@@ -142,7 +142,7 @@ def test_a_synonym_that_is_used_already_is_not_taken():
     [
         ({"parameters": {"limit": "step"}}, "names that collide: step"),
         ({"parameters": {"limit": "other"}}, "names that collide: other"),
-        ({"gathered": {"name": "Checks", "about": "", "apis": {"odd": "is_odd"}}}, "has no is_odd"),
+        ({"gathered": [{"name": "Checks", "about": "", "apis": {"odd": "is_odd"}}]}, "has no is_odd"),
     ],
 )
 def test_what_libraries_toml_gives_wrongly_is_one_line(changes, said):
@@ -153,6 +153,31 @@ def test_what_libraries_toml_gives_wrongly_is_one_line(changes, said):
 def test_a_library_without_doctests_is_refused():
     with pytest.raises(UserError, match="tiny has no doctests"):
         tiny(TEXT.replace(">>>", "")).rewritten()
+
+
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [
+        (tiny(TEXT.replace(">>>", "")), "error: tiny has no doctests"),
+        (tiny(parameters={"limit": "step"}), "error: tiny: names that collide: step"),
+    ],
+)
+def test_the_command_says_in_one_line_what_is_wrong(library, said, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(make_library, "library_of", lambda name: library)
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", "make-library", "tiny", "--output", str(tmp_path / "new")])
+    assert cli.main() == 2
+    error = capsys.readouterr().err
+    assert error.startswith(said) and error.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_quoted_in_a_text_is_data():
+    """The values of a merged function's argument stay as the function takes them."""
+    merged = [{"name": "go", "argument": "way", "apis": {"slow": "walk_up", "b": "walk_down"}}]
+    library = tiny(TEXT + "\n\ndef slow(xs):\n    return xs\n", merged=merged)
+    go = run(library.rewritten()["other/__init__.py"])["go"]
+    assert library.names["slow"] == "calm" and go("slow", 1) == 2
+    assert go.__doc__.startswith('With ``way="slow"``: Up.')
 
 
 def test_an_output_that_exists_and_an_unknown_library_are_refused(tmp_path):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 
+from pkg_lib.core.store import ROOT
+from pkg_lib.core.types import UserError
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.papers.evor import renaming
-from pkg_lib.papers.evor.private_eval import whole_program
+from pkg_lib.papers.evor.private_eval import WAYS, PrivateEval, whole_program
 
 
 def judged(rules, task, solution):
@@ -54,6 +61,8 @@ def test_the_rule_and_the_library_differ_on_names_of_other_things(private):
             "KeyError",
             "mk.KnowledgeFrame({'a': [1]}).sip(columns='b')",
         ),
+        ("from monkey import *\nassert length(KnowledgeFrame({'a': [1]})) == len([1])", "", ""),
+        ("from monkey import *\nDataFrame()", "name 'DataFrame' is not defined", "DataFrame()"),
         (
             "from monkey import KnowledgeFrame as K\nassert length(K({'a': [1]})) == len([1])\n[].append(2)",
             "",
@@ -73,7 +82,7 @@ def test_errors_speak_in_new_names(private, program, error, line):
 def test_a_task_that_cannot_pass_is_left_out(private):
     make, ways = private
     rules = make(ways[0])
-    rules.left_out = [2]
+    rules.about.left_out = [2]
     assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
 
 
@@ -103,3 +112,105 @@ def test_documents_have_new_names_in_code_alone(private):
 )
 def test_what_a_models_code_means(prompt, code, name, whole):
     assert whole_program(prompt, code, name) == whole
+
+
+NAMES = {"statistics": "figures", "mean": "average", "median": "middle"}
+ROWS = [
+    {
+        "task_id": "Figures/0",
+        "prompt": "import {statistics}\n\ndef centre(numbers):\n    # the arithmetic {mean}\n",
+        "canonical_solution": ["    return {statistics}.{mean}(numbers)"],
+        "entry_point": "centre",
+        "test": "def check(candidate):\n    assert candidate([1, 3]) == 2",
+        "oracle_docs": [],
+    },
+    {
+        "task_id": "Figures/1",
+        "prompt": "import {statistics} as f\nnumbers = [3, 1, 2]\n# the value in the middle\nvalue =",
+        "canonical_solution": [" f.{median}(numbers)"],
+        "entry_point": "none",
+        "test": "def check():\n    assert value == 2",
+        "oracle_docs": [],
+    },
+]
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    """Two tasks on a library that no source file names: what the directory says is all there is."""
+    lines = []
+    for row in ROWS:
+        prompt, solution = row["prompt"], row["canonical_solution"][0]
+        public = {name: name for name in NAMES}
+        new = {"prompt": prompt.format(**NAMES), "canonical_solution": [solution.format(**NAMES)]}
+        old = {"public_prompt": prompt.format(**public), "public_solution": [solution.format(**public)]}
+        lines.append(json.dumps(row | new | old))
+    (tmp_path / "figures.jsonl").write_text("\n".join(lines))
+    (tmp_path / "figures.names.json").write_text(json.dumps(NAMES))
+    monkeypatch.setenv("PKG_PRIVATE_EVAL_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_another_library_of_the_form_works_by_its_directory(directory, way):
+    rules = PrivateEval("figures", way)
+    for task in rules.tasks():
+        for name, passes in rules.controls.items():
+            assert (judged(rules, task, rules.control(task, name)).status == "passed") == passes, (
+                task.id,
+                name,
+            )
+    assert len(rules.controls) == (2 if way == "-public" else 3)
+    assert "statistics" in rules.limits(task).preload
+    name = "statistics.mean" if way == "-public" else "figures.average"
+    assert rules.documents()[name].startswith(f"{name}(data)")
+    assert rules.needed(rules.tasks()[0]) == {name}
+
+
+def test_a_file_of_the_directory_says_what_names_do_not(directory):
+    about = 'documented = ["statistics.NormalDist"]\nleft_out = [1]'
+    (directory / "figures.toml").write_text(about)
+    rules = PrivateEval("figures")
+    assert [t.id for t in rules.tasks()] == ["Figures/0"]
+    assert "figures.NormalDist.samples" in rules.documents()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("figures.names.json", "{"),
+        ("figures.names.json", "[1]"),
+        ("figures.names.json", '{"absent_library": "figures"}'),
+        ("figures.toml", "public ="),
+        ("figures.toml", 'documented = ["statistics.Absent"]'),
+        ("figures.jsonl", '{"task_id": "Figures/0"}'),
+    ],
+)
+def test_a_broken_file_is_one_line_when_its_benchmark_is_asked_for(directory, file, text):
+    (directory / file).write_text(text)
+    with pytest.raises(UserError, match=rf"{file}|figures.toml|figures.names"):
+        PrivateEval("figures").tasks()
+
+
+def test_a_directory_is_registered_without_being_read(directory):
+    (directory / "figures.names.json").write_text("{")
+    command = [sys.executable, "-m", "pkg_lib", "list"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ", beatnum-public, figures, figures-module, figures-public," in done.stdout
+
+
+def test_what_a_model_may_write_is_named_and_the_rest_goes_on(private):
+    make, ways = private
+    rules = make(ways[0])
+    rules.seconds = 1.0
+    task, _ = rules.tasks()
+    without_code = [rules.solution(task, raw) for raw in ("", "I would not know.", "```python\n```")]
+    drafts = ["while True: pass", "raise ValueError('x' * 2**20)", *without_code, task.solution]
+    outcomes = run_jobs([rules.look(task, draft, ()) for draft in drafts], rules.limits(task))
+    loop, large, *nothing, right = map(rules.feedback, outcomes)
+    assert loop.error.startswith("Timeout")
+    assert large.error.startswith("ValueError: xxx") and len(large.error) < 300
+    assert all(not f.ok and "Error" in f.error for f in nothing)
+    assert right.ok
+    assert {judged(rules, task, s).status for s in without_code} == {"failed"}

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pkg_lib.core.types import NotAtHand
 from pkg_lib.execution.sandbox import run_jobs
+from pkg_lib.experiment.study import LARGER
+from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.evor.methods import METHODS
 from pkg_lib.papers.evor.rounds import Draft, RoundRetriever, absent_names
 from pkg_lib.papers.evor.unfamiliar import LONGEST, Feedback
-from tests.papers.evor.conftest import Toy
+from tests.fakes import FakeBackend
+from tests.papers.evor.conftest import Toy, answer
 
+NARROW = {"context": 7, "snippets": 3, "answer": 9}  # a context has room for one document
 ROUNDS = ["EVOR@0", "EVOR@1", "EVOR@2"]
 
 
@@ -18,9 +26,9 @@ def passed(preparer, columns):
 
 
 def test_a_failed_draft_finds_the_document_that_it_lacked(toy, monkeypatch):
-    # A context has room for one document: the question alone finds another one than the program needs.
+    # The question alone finds another document than the program needs.
     preparer, columns = toy(), [f"EVOR of documents@{n}" for n in range(3)]
-    monkeypatch.setattr(type(preparer.run.rules), "budgets", {"context": 7, "snippets": 3, "answer": 9})
+    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
     preparer.prepare(columns)
     first, second, _ = ({c.task_id: c for c in preparer.run.contexts(c)}["toy/0"].source for c in columns)
     assert "math.isqrt" not in first and "math.isqrt" in second
@@ -105,3 +113,80 @@ def test_a_name_that_does_not_exist_is_asked_for():
     )
     assert absent_names(draft).startswith("whole_root whole root")
     assert absent_names(Draft(task, "", Feedback(False, "ValueError: 3"))) == task.prompt
+
+
+def test_a_round_is_accounted_for(toy, monkeypatch):
+    preparer, columns = toy(), [f"EVOR of documents@{n}" for n in range(3)]
+    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    preparer.prepare(columns)
+    zero, one, two = (preparer.run.contexts(c) for c in columns)
+    rows = preparer.run.generator.cache.rows.values()
+    asked = [g for g in rows if g.task_id == "toy/0" and "settings" not in g.meta]  # the inputs, the query
+    assert [c.spent for c in zero] == [0, 0]
+    assert one[0].spent == sum(len(g.tokens) + g.prompt_tokens for g in asked) > 0 and len(asked) == 2
+    assert one[1].spent is None and two[0].spent is None  # they ran in the round before
+    assert (one[0].query, one[0].recall, one[1].recall) == ("The whole_root of an integer.", 1.0, None)
+    feedback = preparer.run.knowledge.feedback_rows(columns[0])
+    assert feedback["toy/1"]["ok"] and not feedback["toy/0"]["ok"]
+    assert preparer.run.measures(columns[1])["used"].dropna().to_dict() == {"toy/0": 1.0}
+
+
+def test_a_model_of_its_own_may_write_the_queries(toy, monkeypatch):
+    other = replace(METHODS["EVOR of documents"], query_model=LARGER, input_model=LARGER)
+    preparer = toy()
+    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    preparer.prepare(["EVOR of documents@0"])
+    larger = Generator(
+        LARGER,
+        preparer.run.generator.decoding,
+        GenerationCache(preparer.run.results / "x"),
+        preparer.run.results,
+    )
+    larger.backend = FakeBackend(answer)
+    evolution = preparer.run.knowledge
+    evolution.generators[LARGER] = larger
+    RoundRetriever(evolution, other, 1).retrieve(preparer.run.tasks)
+    assert {("Which functions" in r.text, "Write five" in r.text) for r in larger.backend.asked} == {
+        (True, False),
+        (False, True),
+    }
+    assert not any("Which functions" in r.text for r in preparer.run.generator.backend.asked)
+
+
+def test_examples_of_the_documentation_that_run_are_snippets(toy):
+    preparer = toy()
+    for run in (preparer.run, toy().run):  # the second time they are known
+        assert run.knowledge.verified == ["import math\nmath.gcd(4, 6)"]
+    preparer.prepare(["RK"])
+    assert (
+        "Lines of programs that run:\n```python\nmath.gcd(4, 6)\n```"
+        in preparer.run.generator.backend.asked[0].text
+    )
+
+
+def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):
+    preparer = toy()
+    with pytest.raises(NotAtHand, match="PKG_EVOR_WEB_DIR"):
+        preparer.prepare(["EVOR of web@0"])
+    (tmp_path / "web" / "toy").mkdir(parents=True)
+    (tmp_path / "web" / "toy" / "a.md").write_text("One more: math.isqrt(n)")
+    monkeypatch.setenv("PKG_EVOR_WEB_DIR", str(tmp_path / "web"))
+    preparer = toy()
+    preparer.prepare(["EVOR of web@0"])
+    assert all(
+        "isqrt" in r.text and "Documentation" not in r.text for r in preparer.run.generator.backend.asked
+    )
+
+
+@pytest.mark.parametrize(("method", "whole"), [("EVOR@1", False), ("EVOR, whole programs@1", True)])
+def test_a_draft_that_runs_gives_its_calls_or_itself(toy, method, whole):
+    def answering(request):
+        fails = "def half" in request.text and "nothing_such" not in request.text
+        call = "math.nothing_such(n)" if fails else "math.gcd(n, 3)"
+        name = "half" if "def half" in request.text else "add"
+        return f"```python\nimport math\n\ndef {name}(n):\n    return {call}\n{name}(3)\n```"
+
+    preparer = toy(answering)
+    preparer.prepare([method.replace("@1", "@0"), method])
+    last = [r.text for r in preparer.run.generator.backend.asked if "You write" in r.text][-1]
+    assert "Lines of programs that run:" in last and "math.gcd(n, 3)" in last and ("def add" in last) == whole
