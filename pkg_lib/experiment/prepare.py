@@ -205,10 +205,11 @@ class Preparer:
         """Runs the contexts as solutions; texts that are not stored are retrieved again, once."""
         run, path = self.run, self.run.file("contexts", column, LEAKAGE)
         control, contexts = column == "None", self._known(column)
-        known = {} if self.fresh else run.leakage(column)
+        known, rows = {} if self.fresh else run.leakage(column), by_task(path)
         marks = {c.task_id: c.sha256 for c in contexts if control or c.sha256 != NOTHING}
         marks = {i: sha256 for i, sha256 in marks.items() if i not in known}
-        if any(c.text is None for c in contexts if c.task_id in marks) and not path.exists():
+        changed = len(known) < len(rows)  # some rows are of contexts that were there before
+        if any(c.text is None for c in contexts if c.task_id in marks) and (changed or not rows):
             with suppress(UserError):
                 contexts = run.maker(column)(run.knowledge).retrieve(run.tasks)
         texts = {
@@ -217,7 +218,7 @@ class Preparer:
         tasks = [t for t in run.tasks if t.id in texts]
         if tasks:
             pairs = [(t, reference_renamed(t) if control else texts[t.id]) for t in tasks]
-            rows = by_task(path)
+            rows = {i: row for i, row in rows.items() if i in known}
             for task, leak in zip(tasks, judge(pairs, control), strict=True):
                 about = {"task_id": task.id, "sha256": run.verdict_mark(task, marks[task.id])}
                 rows[task.id] = asdict(leak) | about

@@ -37,3 +37,14 @@ def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_r
     control.write_text("\n".join(map(json.dumps, rows)) + "\n")
     with pytest.raises(ControlError, match=f"1 of 164 tasks .first: {rows[0]['task_id']}"):
         strata_table(run, "Func-PKG")
+
+
+@pytest.mark.parametrize("corpus", ["published", "textbook+stdlib", "pkg-contexts"])
+@pytest.mark.parametrize("benchmark", ["humaneval", "mbpp"])
+def test_what_is_known_of_contexts_is_of_those_that_are_stored(benchmark, corpus):
+    stored = Run(MODEL, benchmark, corpus)
+    if stored.tasks_absent:
+        pytest.skip(f"{benchmark} is not at hand")
+    paths = {c: stored.file("contexts", c, ".leakage.jsonl") for c in stored.stored_columns()}
+    rows = {c: len(path.read_text().splitlines()) for c, path in paths.items() if path.exists()}
+    assert rows == {c: len(stored.leakage(c)) for c in rows} and rows
