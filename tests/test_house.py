@@ -35,14 +35,14 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 555,
+    "": 600,
     "analysis": 1082,
     "chunking": 701,
-    "core": 671,
+    "core": 830,
     "data": 1780,
     "execution": 1490,
-    "experiment": 1887,
-    "generation": 652,
+    "experiment": 1925,
+    "generation": 985,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,

@@ -109,7 +109,7 @@ class Preparer:
         if not self.lacks(columns):
             return 0
         if self.run.generator.backend is None:
-            self.run.generator.weights()  # before retrieval, which takes minutes: they may not be at hand
+            self.run.generator.check()  # before retrieval, which takes minutes: they may not be at hand
         count = 0
         for together in stages(columns):
             by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
@@ -125,7 +125,7 @@ class Preparer:
         todo = {task.id: task for task, _ in self.missing(column)}
         if any(c.text is None for c in contexts if c.task_id in todo):
             contexts = self._with_texts(column, contexts)
-        file = str(run.file("generations", column).relative_to(run.results / "generations" / run.model))
+        file = str(run.file("generations", column).relative_to(run.generator.cache.root))
         prompts = []
         for task, c in ((todo[c.task_id], c) for c in contexts if c.task_id in todo):
             about = {"settings": run.settings(column), "context_sha256": c.sha256}

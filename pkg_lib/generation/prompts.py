@@ -6,6 +6,7 @@ the paper's wording stand others, "STYLE, WORDING": what a column loses may be t
 
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 
 from pkg_lib.core.registry import Registry
 
@@ -17,6 +18,14 @@ _USE = (
     "signature, inside one ```python code block. Your solution MUST be executable."
 )
 TURN = "\n\x1e\n"  # a record separator on a line of its own: what follows is the next turn of the talk
+ROLES = ("user", "assistant")  # of the turns, in turn
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    """A prompt as the messages of a chat."""
+    return [
+        {"role": role, "content": turn} for role, turn in zip(cycle(ROLES), text.split(TURN), strict=False)
+    ]
 
 
 def codellama(problem: str, context: str) -> str:
@@ -90,6 +99,11 @@ def earlier_turn(problem: str, context: str) -> str:
     return TURN.join((*turns, chat(problem, "")))
 
 
+def plain(problem: str, context: str) -> str:
+    """For a model that only continues text: the context, then the problem, without a word of ours."""
+    return f"{context}\n\n{problem}" if context else problem
+
+
 TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
     "prompt",
     {
@@ -98,6 +112,7 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "deepseek": deepseek,
         "llama-3.1": llama,
         "chat": chat,
+        "plain": plain,
         "chat, context first": context_first,
         "chat, earlier turn": earlier_turn,
         # The words for a context around none, whatever was retrieved.
