@@ -120,7 +120,7 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "chat, helper section": partial(chat, shown=delimited),
     },
 )
-for _style in ("codellama", "starcoder2", "deepseek", "llama-3.1"):
-    TEMPLATES[f"{_style}, helper section"] = lambda problem, context, plain=TEMPLATES[_style]: plain(
+for _style in ("codellama", "starcoder2", "deepseek", "llama-3.1", "plain"):
+    TEMPLATES[f"{_style}, helper section"] = lambda problem, context, bare=TEMPLATES[_style]: bare(
         problem, delimited(context) if context else ""
     )

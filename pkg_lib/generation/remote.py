@@ -230,7 +230,11 @@ class _Session:
         if isinstance(error, TimeoutError):
             return f"no whole answer within {self.endpoint.timeout:g} seconds"
         cause = error.__cause__ if isinstance(error, self.backend.package.APIConnectionError) else None
-        text = f"{self.endpoint.base_url}: {type(cause).__name__} {cause}" if cause else str(error) or type(error).__name__
+        text = (
+            f"{self.endpoint.base_url}: {type(cause).__name__} {cause}"
+            if cause
+            else str(error) or type(error).__name__
+        )
         return self.backend.clean(" ".join(text.split()))[:300]
 
 

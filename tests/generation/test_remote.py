@@ -156,7 +156,9 @@ def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
     prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 1.0}
     with Stub() as stub:
         describe(stub.url, concurrency=2, **prices | fields)
-        with pytest.raises(UserError, match=f"{next(iter(fields))} is .*raise it; .* have no answer, what came is"):
+        with pytest.raises(
+            UserError, match=f"{next(iter(fields))} is .*raise it; .* have no answer, what came is"
+        ):
             complete(opened())
         kept = lines(tmp_path)
         assert 0 < len(kept) == len(stub.answered) < LIMIT
@@ -336,7 +338,7 @@ def test_a_mistake_in_the_file_is_one_line(table, tmp_path, monkeypatch, capsys)
 def test_a_server_that_is_not_there_or_speaks_no_tls(describe, tmp_path):
     with Stub() as stub:
         describe(stub.url.replace("http:", "https:"))
-        with pytest.raises(UserError, match="https://127.0.0.1:.*ConnectError"):
+        with pytest.raises(UserError, match=r"https://127.0.0.1:.*ConnectError"):
             complete(opened())
         describe(stub.url)
     began = time.monotonic()
