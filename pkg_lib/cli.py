@@ -44,17 +44,14 @@ def model_name(name: str, style: str = "") -> str:
 
     UserError for a model or a style that is none.
     """
-    if not name:
+    if not name or (name in models.MODELS and not style):
         return name
-    plain, _, own = name.partition("#")
-    if style and name in models.MODELS:
-        raise UserError(f"--style goes with {', '.join(models.KINDS.values())}; {name} has its own")
-    spec, style = models.model_spec(name), style or own or "chat"
     if name in models.MODELS:
-        return name
-    TEMPLATES.get_or_fail(style)
-    plain = f"path:{spec.directory}" if spec.directory else plain
-    return plain if style == "chat" else f"{plain}#{style}"
+        raise UserError(f"--style goes with {', '.join(models.KINDS.values())}; {name} has its own")
+    spec = models.model_spec(name)
+    TEMPLATES.get_or_fail(style := style or spec.style)
+    bare = f"path:{spec.directory}" if spec.directory else name.partition("#")[0]
+    return bare if style == "chat" else f"{bare}#{style}"
 
 
 def say(lines: Iterable[object]) -> None:
@@ -99,9 +96,7 @@ def run(
     again while their source, parameters, program and stored inputs are as they were (--rerun does).
     """
     corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
-    if style and not model:
-        raise UserError("--style goes with --model")
-    chosen = [model_name(name, style) for name in model or ()]
+    chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
     named = (chosen, benchmark or (), [*corpora], column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p go with --samples")
@@ -186,8 +181,7 @@ def verify_cache(
     from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)
-    changed = f", {sample - same} changed" if same < sample else ""
-    say([*lines, f"{same}/{sample} identical{changed}"])
+    say([*lines, f"{same}/{sample} identical, {sample - same} changed"])
     if any(verify.UNEXPLAINED in line for line in lines):
         raise typer.Exit(1)
 
@@ -401,9 +395,7 @@ def typegraph(
 def repo_qa(
     repository: Annotated[str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
     questions: Annotated[Path, opt("A YAML file of questions with the types that they need.")],
-    model: Annotated[
-        str, opt("Who extracts LLM-KB's graph and answers; without it nobody is asked.", **READ)
-    ] = "",
+    model: Annotated[str, opt("Who extracts LLM-KB's graph and answers; else nobody is asked.", **READ)] = "",
     retries: Annotated[int, opt("How often LLM-KB asks again for skipped files.", least=0)] = 0,
     record: Annotated[bool, opt("Measure the seconds of indexing and of a query again.", "--record")] = False,
 ) -> None:

@@ -17,14 +17,14 @@ PACKAGE = ROOT / "pkg_lib"
 # A module imports from its own folder and from those of a lower rank. claims is the ledger of what the other
 # papers' folders measure.
 RANKS = {
-    "core": 0,
+    "core": 794,
     "graph": 1,
     "chunking": 1,
-    "generation": 1,
+    "generation": 894,
     "execution": 1,
     "data": 2,
     "retrieval": 3,
-    "experiment": 4,
+    "experiment": 1910,
     "analysis": 5,
     "papers/pkg": 6,
     "papers/cast": 6,
@@ -35,14 +35,14 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 600,
+    "": 584,
     "analysis": 1082,
     "chunking": 701,
-    "core": 830,
+    "core": 794,
     "data": 1780,
     "execution": 1490,
-    "experiment": 1925,
-    "generation": 985,
+    "experiment": 1910,
+    "generation": 894,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,

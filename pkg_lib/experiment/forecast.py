@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pkg_lib.core.endpoints import endpoints, endpoints_file
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.experiment.prepare import Preparer
@@ -104,7 +104,7 @@ def cost(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
     """What a run's missing completions cost."""
     todo, asked, new = (sum(getattr(c, n) for c in columns) for n in Cost._fields[:3])
     endpoint = endpoints().get(model_spec(run.model).endpoint)
-    price = (rates.prices or {}).get(run.model) or (endpoint.price if endpoint else None)
+    price = (rates.prices or {}).get(run.model) or (endpoint.usd_per_million if endpoint else None)
     speed = _speed(run, rates)[0]
     dollars = (asked * price[0] + new * price[1]) / 1e6 if price else None
     return Cost(todo, asked, new, new / speed if speed else None, dollars)
@@ -128,10 +128,8 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
     if not all(c.stored for c in due):
         table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
-    if price.dollars is None and model_spec(run.model).endpoint:
-        table.append(f"  price: unknown, {endpoints_file()} gives none for a million tokens")
-    elif price.dollars is None and rates.prices:
-        table.append("  price: unknown, the table does not have this model")
+    if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
+        table.append("  price: unknown, no table and no endpoint gives it for this model")
     return table
 
 

@@ -108,8 +108,9 @@ class Preparer:
         """Completes what the columns lack; returns how many prompts that was. Resumes after any stop."""
         if not self.lacks(columns):
             return 0
-        if self.run.generator.backend is None:
-            self.run.generator.check()  # before retrieval, which takes minutes: they may not be at hand
+        if (generator := self.run.generator).backend is None:
+            # Before retrieval, which takes minutes: weights or a key may not be at hand.
+            (generator.loaded if generator.spec.endpoint else generator.weights)()
         count = 0
         for together in stages(columns):
             by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}

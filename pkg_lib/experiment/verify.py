@@ -1,6 +1,7 @@
 """Does the cache hold what the model writes? Cached prompts are completed again, live, and compared."""
 
 import random
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +67,12 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
 
 
 def _changed(answer: Generation, reply: Any, raw: str) -> str:
-    """The first place where an endpoint's texts differ, and what else the server says about itself now."""
-    pair = answer.raw, raw
-    at = next((i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b), min(map(len, pair)))
-    old, new = (repr(text[at : at + 20]) for text in pair)
-    told = (
-        f"{n} {answer.meta.get(n)} is now {reply.about.get(n)}"
-        for n in ("server_model", "fingerprint")
-        if answer.meta.get(n) != reply.about.get(n)
-    )
-    text = f"character {at} begins {old} in the cache, {new} live"
-    return "; ".join([f"{answer.task_id}: {text}", *told])
+    """The first line in which an endpoint's texts differ, and what else the server says about itself now."""
+    lines = zip_longest(answer.raw.split("\n"), raw.split("\n"), fillvalue="")
+    at, (old, new) = next((n, pair) for n, pair in enumerate(lines, 1) if pair[0] != pair[1])
+    pairs = ((n, answer.meta.get(n), reply.about.get(n)) for n in ("server_model", "fingerprint"))
+    told = [f"{name} {before} is now {now}" for name, before, now in pairs if before != now]
+    return "; ".join([f"{answer.task_id}: line {at} is {old!r} in the cache, {new!r} live", *told])
 
 
 def _explain(backend: Any, request: Request, cached: list[int], live: list[int]) -> str:

@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.endpoints import endpoint_of
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import fetch, model_spec, revision_of
-from pkg_lib.core.types import Generation, Request, UserError, digest
+from pkg_lib.core.types import Generation, Request, digest
 from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl
 from pkg_lib.generation.extraction import continued
 
@@ -94,22 +94,12 @@ class Generator:
         self.revision = revision_of(self.spec, self.results, resolve=True)
         return fetch(self.model, self.revision)
 
-    def check(self) -> None:
-        """UserError where the model cannot be asked, as far as that is known before it is."""
-        if self.spec.endpoint:
-            self.loaded()
-        else:
-            self.weights()
-
     def measure(self, text: str) -> int:
         """How many of the model's tokens a text has."""
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @cached_property
     def _tokenizer(self) -> Any:
-        if self.spec.endpoint:
-            why = "cuts its prompts in the model's tokens, which an endpoint does not tell"
-            raise UserError(f"{self.model}: the benchmark {why}; take hf:ORG/NAME or path:DIR")
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self.weights())
@@ -129,8 +119,7 @@ class Generator:
                 key, now = self.key(row.request.text, row.request.sample), time.perf_counter()
                 about = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
                 # Rows of a batch share its steps, so an answer's seconds are those since the one before.
-                about |= asked[key].about | {"seconds": round(now - last, 3)}
-                about |= getattr(row, "about", {})
+                about |= asked[key].about | {"seconds": round(now - last, 3)} | getattr(row, "about", {})
                 counts = row.tokens, finish, row.prompt_tokens
                 self.cache.append(asked[key].file, Generation(key, row.request.task_id, raw, *counts, about))
                 last = now
@@ -146,24 +135,18 @@ class Generator:
         if self.backend is None and self.spec.endpoint:
             from pkg_lib.generation.remote import RemoteBackend
 
-            self.backend = RemoteBackend(endpoint_of(self.spec.endpoint), chat, most, self._kept)
+            self.backend = RemoteBackend(endpoints().get_or_fail(self.spec.endpoint), chat, most, self._kept)
             self.revision = revision_of(self.spec, self.results, resolve=True)
         elif self.backend is None:
             # Here, since torch is not needed where nothing is asked.
             from pkg_lib.generation.backends import TransformersBackend
 
-            stop = self.decoding.stop or (_left_body if self.spec.style == "plain" else None)
-            options = {"slots": self.decoding.slots, "stop": stop, "chat": chat}
+            ends = (lambda text: continued(text) != text) if self.spec.style == "plain" else None
+            options = {"slots": self.decoding.slots, "stop": self.decoding.stop or ends, "chat": chat}
             self.backend = TransformersBackend(self.weights(), max_new_tokens=most, **options)
         return self.backend
 
     def _kept(self) -> tuple[int, int]:
         """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""
-        lines = (row for path in self.cache.root.rglob("*.jsonl") for _, row in read_jsonl(path) if row)
-        counts = [(int(row["prompt_tokens"]), len(row["tokens"])) for row in lines]
-        return sum(asked for asked, _ in counts), sum(new for _, new in counts)
-
-
-def _left_body(text: str) -> bool:
-    """Whether a continuation has left the function's body."""
-    return continued(text) != text
+        rows = [row for path in self.cache.root.rglob("*.jsonl") for _, row in read_jsonl(path) if row]
+        return sum(row["prompt_tokens"] for row in rows), sum(len(row["tokens"]) for row in rows)

@@ -23,9 +23,8 @@ ROLES = ("user", "assistant")  # of the turns, in turn
 
 def turns(text: str) -> list[dict[str, str]]:
     """A prompt as the messages of a chat."""
-    return [
-        {"role": role, "content": turn} for role, turn in zip(cycle(ROLES), text.split(TURN), strict=False)
-    ]
+    pairs = zip(cycle(ROLES), text.split(TURN), strict=False)
+    return [{"role": role, "content": turn} for role, turn in pairs]
 
 
 def codellama(problem: str, context: str) -> str:
@@ -99,11 +98,6 @@ def earlier_turn(problem: str, context: str) -> str:
     return TURN.join((*turns, chat(problem, "")))
 
 
-def plain(problem: str, context: str) -> str:
-    """For a model that only continues text: the context, then the problem, without a word of ours."""
-    return f"{context}\n\n{problem}" if context else problem
-
-
 TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
     "prompt",
     {
@@ -112,7 +106,8 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "deepseek": deepseek,
         "llama-3.1": llama,
         "chat": chat,
-        "plain": plain,
+        # For a model that only continues text: no word of ours.
+        "plain": lambda problem, context: f"{context}\n\n{problem}" if context else problem,
         "chat, context first": context_first,
         "chat, earlier turn": earlier_turn,
         # The words for a context around none, whatever was retrieved.

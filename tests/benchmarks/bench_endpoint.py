@@ -65,7 +65,9 @@ def measure(count: int, concurrency: int, seconds: float, repeat: int) -> dict[s
     requests = [Request(str(n), f"prompt {n} " + "x = 1\n" * 60, "f") for n in range(count)]
     ours, peer, same = [], [], True
     with stub(seconds) as url:
-        backend = RemoteBackend(Endpoint("stub", url, "m", concurrency=concurrency), True, 512)
+        backend = RemoteBackend(
+            Endpoint("stub", url, "m", concurrency=concurrency), True, 512, lambda: (0, 0)
+        )
         for _ in range(repeat):
             answers: dict[str, str] = {}
 

@@ -41,9 +41,10 @@ def describe(tmp_path):
 
     def write(url, **fields):
         about = {"base_url": url, "model": "some-model", "key": "STUB_KEY", "timeout": 2.0} | fields
-        extra = "".join(f"{n} = {v}\n" for n, v in about.pop("extra", {}).items())
+        inner = {name: about.pop(name) for name in ("extra", "budget") if name in about}
         lines = [f"{name} = {json.dumps(value)}" for name, value in about.items()]
-        lines += ["[stub.extra]", extra]
+        for name, table in inner.items():
+            lines += [f"[stub.{name}]", *(f"{n} = {value}" for n, value in table.items())]
         (tmp_path / "endpoints.toml").write_text("\n".join(["[stub]", *lines]))
 
     return write
@@ -89,7 +90,7 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
     assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
     (row,) = forecast.forecast(Preparer(run), ["None"], set())
     assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(run, [row], forecast.Rates()).todo == 0
-    with pytest.raises(UserError, match=r"unknown endpoint 'stub'.*endpoints.toml"):
+    with pytest.raises(UserError, match=r"unknown endpoint of .*endpoints.toml 'stub'"):
         complete(opened(LIMIT + 1))
 
 
@@ -151,13 +152,13 @@ def test_no_more_requests_at_once_than_allowed(describe):
     assert stub.most_at_once == 5
 
 
-@pytest.mark.parametrize("fields", [{"budget_tokens": 600}, {"budget_dollars": 0.0006}])
+@pytest.mark.parametrize("fields", [{"tokens": 600}, {"dollars": 0.0006}])
 def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
-    prices = {"input_usd_per_million": 1.0, "output_usd_per_million": 1.0}
+    prices = {"usd_per_million": [1.0, 1.0]}
     with Stub() as stub:
-        describe(stub.url, concurrency=2, **prices | fields)
+        describe(stub.url, concurrency=2, budget=fields, **prices)
         with pytest.raises(
-            UserError, match=f"{next(iter(fields))} is .*raise it; .* have no answer, what came is"
+            UserError, match=f"budget.{next(iter(fields))} is .*raise it; .* have no answer, what came is"
         ):
             complete(opened())
         kept = lines(tmp_path)
@@ -173,7 +174,7 @@ def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
 
 def test_a_budget_needs_a_server_that_tells_what_it_used(describe, tmp_path):
     with Stub(rule=lambda body: openai_answer(body, "x", usage=None)) as stub:
-        describe(stub.url, budget_tokens=10, concurrency=1)
+        describe(stub.url, budget={"tokens": 10}, concurrency=1)
         with pytest.raises(UserError, match="does not tell the tokens used"):
             complete(opened())
     assert len(lines(tmp_path)) == len(stub.seen) == 1
@@ -248,7 +249,7 @@ def test_what_decides_the_answers_is_part_of_the_key(describe):
         describe("http://127.0.0.1:1/v1", **fields)
         return opened(1).generator.key("text")
 
-    same = [{}, {"concurrency": 3}, {"key": ""}, {"timeout": 9.0}, {"budget_tokens": 5}]
+    same = [{}, {"concurrency": 3}, {"key": ""}, {"timeout": 9.0}, {"budget": {"tokens": 5}}]
     other = [{"model": "b"}, {"extra": {"top_k": 1}}, {"seed": True}, {"omit": ["top_p"]}]
     assert len({key(**fields) for fields in same}) == 1
     assert len({key(**fields) for fields in [{}, *other]}) == 1 + len(other)
@@ -304,9 +305,10 @@ MISTAKES = {
     'model = "m"\nbase_url = "http://h/v1"\nmodell = "x"': r"endpoint stub: unknown field 'modell'; choose from: base_url",
     'model = "m"': "base_url",
     'base_url = "http://h/v1"\nmodel = 3': "model",
-    'model = "m"\nbase_url = "http://h/v1"\nbudget_tokens = 0': "budget_tokens: Input should be greater than 0",
-    'model = "m"\nbase_url = "http://h/v1"\nbudget_dollars = 1.0': "needs input_usd_per_million",
+    'model = "m"\nbase_url = "http://h/v1"\nbudget = {tokens = 0}': "budget.tokens: Input should be greater than 0",
+    'model = "m"\nbase_url = "http://h/v1"\nbudget = {dollars = 1.0}': "a budget in dollars needs usd_per_million",
     'model = "m"\nbase_url = "http://h/v1"\nkey = "sk-ant-0000"': "not the key itself",
+    'model = "m"\nbase_url = "http://h/v1"\nkey = "sk0000"': "not the key itself",
     'model = "m"\nbase_url = "http://me:sk-0000@h/v1"': "without a user or a password",
     'model = "m"\nbase_url = "ftp://h"': "base_url must be",
     'model = "m"\nbase_url = "http://h/v1"\napi = "gemini"': "api",
@@ -349,7 +351,7 @@ def test_a_server_that_is_not_there_or_speaks_no_tls(describe, tmp_path):
 
 def test_a_dry_run_prices_the_study_before_a_cent_is_spent(describe, tmp_path, monkeypatch, capsys):
     with Stub() as stub:
-        describe(stub.url, input_usd_per_million=2.0, output_usd_per_million=100.0)
+        describe(stub.url, usd_per_million=[2.0, 100.0])
         monkeypatch.delenv("STUB_KEY")
         words = (
             "run",
@@ -376,12 +378,15 @@ def test_verify_cache_says_how_many_answers_changed(describe, monkeypatch, capsy
         run = opened(8)
         complete(run)
         same = command(monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "8")
-        assert same[0] == 0 and same[1].out.splitlines()[-1] == "8/8 identical"
+        assert same[0] == 0 and same[1].out.splitlines()[-1] == "8/8 identical, 0 changed"
         stub.rule = lambda body: openai_answer(body, "```python\nelse\n```", system_fingerprint="fp_2")
         code, out = command(monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "5")
     *told, last = out.out.splitlines()
     assert code == 0 and last == "0/5 identical, 5 changed" and len(told) == 5
-    assert all("character 10 begins" in line and "fingerprint fp_1 is now fp_2" in line for line in told)
+    assert all(
+        "line 2 is 'def f():' in the cache, 'else' live" in line and "fingerprint fp_1 is now fp_2" in line
+        for line in told
+    )
     assert len(opened(8).completions("None")) == 8 and verify.cached_prompts("endpoint:stub", run.results)
 
 
