@@ -105,7 +105,7 @@ class Stub:
         try:
             while await self.one(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             self.writers.discard(writer)

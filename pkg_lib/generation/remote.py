@@ -194,12 +194,9 @@ class RemoteBackend:
         """An error in a line, without the key."""
         if isinstance(error, TimeoutError):
             return f"no whole answer within {self.endpoint.timeout:g} seconds"
-        if (response := getattr(error, "response", None)) is not None:
-            text = f"{response.status_code} {response.text}"
-        else:
-            cause = error.__cause__ if isinstance(error, self.package.APIConnectionError) else None
-            text = f"{type(cause or error).__name__} {cause or error}"
-        return self._clean(" ".join(f"{self.endpoint.base_url}: {text}".split()))[:300]
+        response, told = getattr(error, "response", None), f"{error} {error.__cause__ or ''}"
+        told = told if response is None else f"{response.status_code} {response.text}"
+        return self._clean(" ".join(f"{self.endpoint.base_url}: {told}".split()))[:300]
 
     def _clean(self, text: str) -> str:
         """The text without the key, which a server may repeat. TypeError for what is no text."""
