@@ -135,7 +135,7 @@ class Stub:
         kind, status, more = "application/json", "200 OK", ""
         if fault.startswith("4"):
             status = f"{fault[:3]} Refused"
-            more = "Retry-After: 1\r\n" if fault.endswith("later") else ""
+            more = {"later": "Retry-After: 1\r\n", "tomorrow": "Retry-After: 86400\r\n"}.get(fault[4:], "")
             answer = json.dumps({"error": {"message": f"{fault} {headers.get('authorization')}"}}).encode()
         elif fault.startswith("5"):
             status, answer, kind = f"{fault} Broken", b"<h1>broken</h1>", "text/html"

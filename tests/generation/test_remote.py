@@ -135,6 +135,14 @@ def test_retry_after_holds_back_every_request(describe):
     assert stub.times[1] - stub.times[0] >= 1.0 and len(stub.seen) == 4
 
 
+def test_a_server_that_asks_to_wait_for_a_day_ends_the_run(describe, tmp_path):
+    with Stub(["ok", "429 tomorrow"]) as stub:
+        describe(stub.url, concurrency=1)
+        with pytest.raises(UserError, match="asks to wait 86400 seconds"):
+            complete(opened())
+    assert len(lines(tmp_path)) == 1 and len(stub.seen) == 2
+
+
 @pytest.mark.parametrize(("header", "least", "most"), [("7", 7, 7), ("soon", 0, 0), ("-3", 0, 0), ("", 0, 0)])
 def test_retry_after_in_seconds(header, least, most):
     assert least <= remote._seconds(header) <= most
@@ -254,6 +262,8 @@ def test_what_decides_the_answers_is_part_of_the_key(describe):
     assert len({key(**fields) for fields in same}) == 1
     assert len({key(**fields) for fields in [{}, *other]}) == 1 + len(other)
     assert "dtype" not in opened(1).generator.decoding.parameters
+    with pytest.raises(UserError, match="the weights and the tokenizer are its server's"):
+        opened(1).generator.measure("text")
 
 
 def test_anthropic_through_its_own_client(describe, tmp_path):
