@@ -14,12 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from pkg_lib.core import models
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import CORPORA, DEFAULT
 from pkg_lib.experiment import study
+from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.columns import retrieved, variants
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
@@ -29,12 +31,27 @@ STOPPED = "stopped; completions are kept: run the same command again, without --
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=__doc__)
 
 
-def arg(about: str) -> Any:
-    return typer.Argument(help=about)
+def arg(about: str, **more: Any) -> Any:
+    return typer.Argument(help=about, **more)
 
 
-def opt(about: str, *names: str, least: float | None = None) -> Any:
-    return typer.Option(*names, help=about, min=least)
+def opt(about: str, *names: str, least: float | None = None, **more: Any) -> Any:
+    return typer.Option(*names, help=about, min=least, **more)
+
+
+def model_name(name: str, style: str = "") -> str:
+    """The name that keys and files bear: a directory is absolute, and only another style than chat is named.
+
+    UserError for a model or a style that is none.
+    """
+    if not name or (name in models.MODELS and not style):
+        return name
+    if name in models.MODELS:
+        raise UserError(f"--style goes with {', '.join(models.KINDS.values())}; {name} has its own")
+    spec = models.model_spec(name)
+    TEMPLATES.get_or_fail(style := style or spec.style)
+    bare = f"path:{spec.directory}" if spec.directory else name.partition("#")[0]
+    return bare if style == "chat" else f"{bare}#{style}"
 
 
 def say(lines: Iterable[object]) -> None:
@@ -43,7 +60,10 @@ def say(lines: Iterable[object]) -> None:
 
 
 Many = list[str] | None
-Model = Annotated[str, opt("A model of `list`.")]
+MODEL = f"A model of `list`, or {', '.join(models.KINDS.values())}."
+READ = {"parser": model_name, "metavar": "MODEL"}
+Model = Annotated[str, opt(MODEL, **READ)]
+ModelArgument = Annotated[str, arg(MODEL, **READ)]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
 Processes = Annotated[int, opt("How many work at once.", least=1)]
 Name = Annotated[str, arg("A name of `list`.")]
@@ -52,7 +72,8 @@ Output = Annotated[Path | None, opt("The file or, for a graph, the directory to 
 
 @app.command()
 def run(
-    model: Annotated[Many, opt("A model of `list`; repeatable.")] = None,
+    model: Annotated[Many, opt(f"{MODEL[:-1]}; repeatable.", metavar="MODEL")] = None,
+    style: Annotated[str, opt("How hf:, path: and endpoint: are prompted: chat, plain, or a model's.")] = "",
     benchmark: Annotated[Many, opt("A benchmark of `list`; repeatable.")] = None,
     corpus: Annotated[Many, opt("A corpus of `list`, parts joined by '+'; repeatable.")] = None,
     column: Annotated[Many, opt("Generate this column only; repeatable.")] = None,
@@ -75,7 +96,8 @@ def run(
     again while their source, parameters, program and stored inputs are as they were (--rerun does).
     """
     corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
-    named = (model or (), benchmark or (), [*corpora], column or (), notebook or ())
+    chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
+    named = (chosen, benchmark or (), [*corpora], column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p go with --samples")
     choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p)
@@ -143,7 +165,7 @@ def doctor() -> None:
 
 
 @app.command()
-def fetch(model: Name) -> None:
+def fetch(model: ModelArgument) -> None:
     """Downloads, verifies and converts a model's weights."""
     revision = models.revision_of(models.model_spec(model), results_path())
     typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
@@ -159,7 +181,7 @@ def verify_cache(
     from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)
-    say([*lines, f"{same}/{sample} identical"])
+    say([*lines, f"{same}/{sample} identical, {sample - same} changed"])
     if any(verify.UNEXPLAINED in line for line in lines):
         raise typer.Exit(1)
 
@@ -220,7 +242,7 @@ def enhance(
 def structure(
     corpus: Corpus = "python-docs",
     structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
-    model: Annotated[str, opt("Who writes the JSON; for llm only.")] = "",
+    model: Annotated[str, opt("Who writes the JSON; for llm only.", **READ)] = "",
     limit: Annotated[int | None, opt("Only the first N.", least=1)] = None,
 ) -> None:
     """Turns the documents of a text corpus into JSON, the first step of a text graph."""
@@ -331,7 +353,7 @@ def make_tasks(
 
 @app.command()
 def show(
-    model: Name,
+    model: ModelArgument,
     benchmark: Name,
     task: Annotated[str, arg("A task's id, such as HumanEval/20.")],
     corpus: Annotated[str, opt("A corpus of `list`; the study's first for the benchmark if not given.")] = "",
@@ -373,7 +395,7 @@ def typegraph(
 def repo_qa(
     repository: Annotated[str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
     questions: Annotated[Path, opt("A YAML file of questions with the types that they need.")],
-    model: Annotated[str, opt("Who extracts LLM-KB's graph and answers; without it nobody is asked.")] = "",
+    model: Annotated[str, opt("Who extracts LLM-KB's graph and answers; else nobody is asked.", **READ)] = "",
     retries: Annotated[int, opt("How often LLM-KB asks again for skipped files.", least=0)] = 0,
     record: Annotated[bool, opt("Measure the seconds of indexing and of a query again.", "--record")] = False,
 ) -> None:
@@ -408,7 +430,7 @@ def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
 def list_names() -> None:
     """The names that `run` takes."""
     names = {
-        "models": models.MODELS,
+        "models": [*models.MODELS, *(f"endpoint:{name}" for name in endpoints())],
         "benchmarks": BENCHMARKS,
         "corpora": CORPORA,
         "columns": retrieved(),
@@ -421,7 +443,7 @@ def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
-        if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE)", name):
+        if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE|ENDPOINTS)", name):
             os.environ[name] = str(Path(value).expanduser().resolve())
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]

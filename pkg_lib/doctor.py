@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from pkg_lib.core import hub, models
+from pkg_lib.core.endpoints import Endpoint, endpoints
 from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import UserError
 from pkg_lib.data import corpora
@@ -18,6 +19,7 @@ def lines() -> Iterator[str]:
     machine = {"GPU": _gpu, "cores": os.cpu_count, "weights and vectors": _cache, "results": results_dir}
     sections = {
         "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
+        "endpoints": {f"endpoint:{name}": partial(_endpoint, e) for name, e in endpoints().items()},
         "benchmarks": {name: partial(_benchmark, name) for name in BENCHMARKS},
         "corpora": {name: partial(_corpus, name) for name in corpora.CORPORA},
         "machine": machine,
@@ -44,6 +46,11 @@ def _model(spec: models.ModelSpec) -> str:
         return f"directory {spec.directory}{there}{gpu}"
     folder = hub.cached(spec.repo, spec.revision)
     return f"{f'at hand, commit {folder.name[:12]} of' if folder else 'not here; from'} hub: {spec.repo}{gpu}"
+
+
+def _endpoint(endpoint: Endpoint) -> str:
+    unset = "" if not endpoint.key or os.environ.get(endpoint.key) else f"; {endpoint.key} is not set"
+    return f"{endpoint.model} at {endpoint.base_url} (asked when used){unset}"
 
 
 def _benchmark(name: str) -> str:

@@ -19,6 +19,13 @@ SHOP = Path(__file__).parent / "data" / "shop"
 # A command, and words of its error.
 MISTAKES = f"""
 run --model nosuch -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
+run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
+run --model hf:a/b --style nosuch -> unknown prompt 'nosuch'; choose from: codellama
+run --model {study.MODEL} --style plain -> --style goes with hf:ORG/NAME
+run --style plain -> --style goes with hf:ORG/NAME
+run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> unknown endpoint of
+run --model path:/no/such/dir --benchmark humaneval --limit 1 --column None -> is no directory with a model
+fetch endpoint:nosuch -> unknown endpoint of
 run --benchmark nosuch -> unknown benchmark 'nosuch'; choose from: humaneval
 run --corpus nosuch -> unknown corpus 'nosuch'; choose from: textbook
 run --corpus textbook+nosuch -> unknown corpus 'nosuch'

@@ -35,14 +35,14 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 555,
+    "": 584,
     "analysis": 1082,
     "chunking": 701,
-    "core": 671,
+    "core": 794,
     "data": 1780,
     "execution": 1490,
-    "experiment": 1887,
-    "generation": 652,
+    "experiment": 1910,
+    "generation": 894,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from pkg_lib.cli import model_name
 from pkg_lib.core import models
 from pkg_lib.core.models import MODELS, at_hand, converted_dir, fetch, model_spec, revision_of
 from pkg_lib.core.types import UserError
@@ -145,3 +147,30 @@ def test_a_cache_directory_that_cannot_be_written(tiny, tmp_path, monkeypatch):
 def test_conversion_without_its_marker_is_not_at_hand(own_cache):
     converted_dir(SPEC).mkdir(parents=True)
     assert not at_hand(SPEC)
+
+
+def test_models_by_name():
+    hub, directory, server = map(model_spec, ("hf:org/name@v1#plain", "path:~/m", "endpoint:mine"))
+    assert (hub.repo, hub.revision, hub.style, hub.endpoint) == ("org/name", "v1", "plain", "")
+    assert directory.directory == Path.home() / "m" and directory.style == "chat"
+    assert (server.endpoint, server.style, server.directory) == ("mine", "chat", None)
+    for name in ("hf:name", "hf:a/b/c", "path:", "endpoint:"):
+        with pytest.raises(UserError, match=r"write (hf:ORG/NAME|path:DIR|endpoint:NAME)"):
+            model_spec(name)
+    with pytest.raises(UserError, match=r"unknown model 'x:y'.*qwen.*endpoint:NAME"):
+        model_spec("x:y")
+
+
+def test_a_name_is_one_whatever_way_it_is_written(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    known = "qwen2.5-coder-0.5b-instruct"
+    assert model_name(known) == known
+    assert (
+        model_name("path:m", "plain") == model_name(f"path:{tmp_path}/m#plain") == f"path:{tmp_path}/m#plain"
+    )
+    assert model_name("hf:a/b#chat") == model_name("hf:a/b", "chat") == "hf:a/b"
+    assert model_name("hf:a/b#plain", "starcoder2") == "hf:a/b#starcoder2"
+    with pytest.raises(UserError, match="--style goes with hf:ORG/NAME"):
+        model_name(known, "plain")
+    with pytest.raises(UserError, match=r"unknown prompt 'nosuch'; choose from: .*plain"):
+        model_name("hf:a/b", "nosuch")

@@ -43,9 +43,9 @@ def results(own_cache, tmp_path, monkeypatch):
     return tmp_path / "results"
 
 
-def complete(results: Path, limit: int = 2) -> dict[str, Generation]:
+def complete(results: Path, limit: int = 2, model: str = "tiny") -> dict[str, Generation]:
     """Task -> completion without retrieval, made or stored."""
-    tiny = Run("tiny", limit=limit, results=results)
+    tiny = Run(model, limit=limit, results=results)
     Preparer(tiny).generate(["None"])
     return tiny.completions("None")
 
@@ -185,6 +185,22 @@ def test_a_pinned_commit_is_the_one_that_is_loaded(results, hub, monkeypatch):
     monkeypatch.setitem(MODELS, "tiny", ModelSpec("tiny", REPO, "chat", 0.001, revision="c" * 40))
     with pytest.raises(UserError, match=r"commit cccccccccccc of someone/tiny cannot be had"):
         complete(results)
+
+
+def test_a_model_by_its_name_on_the_hub(results, hub, tmp_path):
+    """The revision that is asked for is resolved to a commit, passed on, recorded and part of the key."""
+    main, other = (complete(results, model=f"hf:{REPO}{mark}") for mark in ("", f"@{NEW}"))
+    assert revisions(main) == {OLD} and revisions(other) == {NEW} and differ(main, other)
+    (record,) = (json.loads(path.read_text()) for path in results.rglob("revision.json"))
+    assert record == {"repo": REPO, "asked": "", "revision": OLD}
+    plain = complete(results, model=f"hf:{REPO}#plain")
+    assert not {g.key for g in plain.values()} & {g.key for g in main.values()}
+    assert len({p.parent for p in results.rglob("none.jsonl") if "generations" in p.parts}) == 3
+
+
+def test_a_model_by_its_directory(results, tiny_model, other_model):
+    one, other = (complete(results, model=f"path:{folder}") for folder in (tiny_model, other_model))
+    assert differ(one, other) and next(iter(revisions(one))).startswith("files-sha256-")
 
 
 def test_without_the_hub_its_local_cache_serves(results, hub, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def test_both_ways_to_install_have_the_same_exact_pins_but_for_faiss():
     (pip,) = (d["pip"] for d in dependencies if isinstance(d, dict))
     assert dict(p.split("==") for p in pip) == {k: v for k, v in PINS.items() if k != "faiss-cpu"}
     assert any(d.split("=")[0] == "faiss-gpu" for d in dependencies if isinstance(d, str))
+
+
+def test_the_extra_has_the_same_pins():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert dict(p.split("==") for p in extras["endpoints"]).items() <= PINS.items()
 
 
 @pytest.fixture

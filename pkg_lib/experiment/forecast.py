@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.experiment.prepare import Preparer
@@ -91,7 +92,7 @@ def _most(run: Run) -> int:
 def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     """(prompt tokens, new tokens) of stored completions: of this column and corpus, else column, else any."""
     file = run.file("generations", column).name
-    folder = run.results / "generations" / run.model / run.benchmark
+    folder = run.results / "generations" / slug(run.model) / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
         rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]
         if rows:
@@ -102,7 +103,9 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
 def cost(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> Cost:
     """What a run's missing completions cost."""
     todo, asked, new = (sum(getattr(c, n) for c in columns) for n in Cost._fields[:3])
-    speed, price = _speed(run, rates)[0], (rates.prices or {}).get(run.model)
+    endpoint = endpoints().get(model_spec(run.model).endpoint)
+    price = (rates.prices or {}).get(run.model) or (endpoint.usd_per_million if endpoint else None)
+    speed = _speed(run, rates)[0]
     dollars = (asked * price[0] + new * price[1]) / 1e6 if price else None
     return Cost(todo, asked, new, new / speed if speed else None, dollars)
 
@@ -125,8 +128,8 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
     if not all(c.stored for c in due):
         table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
-    if rates.prices and price.dollars is None:
-        table.append("  price: unknown, the table does not have this model")
+    if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
+        table.append("  price: unknown, no table and no endpoint gives it for this model")
     return table
 
 
@@ -141,7 +144,7 @@ def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:
     path, spec = run.results / SPEED, model_spec(run.model)
     if rates.tokens_per_second:
         return rates.tokens_per_second, f"at the given {rates.tokens_per_second:g} new tokens/s"
-    if spec.needs_gpu or not path.exists():
+    if spec.needs_gpu or not spec.params_b or not path.exists():
         return None, "unknown, no speed was measured for this model; give --tokens-per-second"
     measured = read_json(path)
     base = model_spec(measured["model"])

@@ -27,7 +27,7 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
     """
     if "model" not in parameters:
         return list(map(Path, ALL))
-    model, benchmark = parameters["model"], parameters.get("benchmark", "")
+    model, benchmark = slug(parameters["model"]), parameters.get("benchmark", "")
     places = [Path(benchmark, corpus) for corpus in ("none", slug(parameters.get("corpus", "")))]
     folders = [Path("generations", model), Path("evaluations", "controls", benchmark), *map(Path, SHARED)]
     return folders + [f for p in places for f in (Path("contexts", p), Path("evaluations", model, p))]

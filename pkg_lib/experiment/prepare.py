@@ -108,8 +108,9 @@ class Preparer:
         """Completes what the columns lack; returns how many prompts that was. Resumes after any stop."""
         if not self.lacks(columns):
             return 0
-        if self.run.generator.backend is None:
-            self.run.generator.weights()  # before retrieval, which takes minutes: they may not be at hand
+        if (generator := self.run.generator).backend is None:
+            # Before retrieval, which takes minutes: weights or a key may not be at hand.
+            (generator.loaded if generator.spec.endpoint else generator.weights)()
         count = 0
         for together in stages(columns):
             by_decoding: dict[str, tuple[Generator, list[Prompt]]] = {}
@@ -125,7 +126,7 @@ class Preparer:
         todo = {task.id: task for task, _ in self.missing(column)}
         if any(c.text is None for c in contexts if c.task_id in todo):
             contexts = self._with_texts(column, contexts)
-        file = str(run.file("generations", column).relative_to(run.results / "generations" / run.model))
+        file = str(run.file("generations", column).relative_to(run.generator.cache.root))
         prompts = []
         for task, c in ((todo[c.task_id], c) for c in contexts if c.task_id in todo):
             about = {"settings": run.settings(column), "context_sha256": c.sha256}

@@ -37,7 +37,7 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.generation.cache import GenerationCache
-from pkg_lib.generation.extraction import extract
+from pkg_lib.generation.extraction import continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
     COLUMNS,
@@ -108,7 +108,7 @@ class Run:
         """The model with its cache, by whose keys completions are found."""
         decoding = self.rules.decoding(model_spec(self.model).style)
         cache = GenerationCache(
-            self.results / "generations" / self.model, self.rules.stored_with or self.benchmark
+            self.results / "generations" / slug(self.model), self.rules.stored_with or self.benchmark
         )
         return Generator(self.model, decoding, cache, self.results)
 
@@ -161,7 +161,7 @@ class Run:
         corpus = "none" if of == "None" else slug(self.corpus)
         column = of if stage == "contexts" else column
         shared = stage != "evaluations" and self.rules.stored_with
-        place, model = (shared or self.benchmark, corpus), (self.model,)
+        place, model = (shared or self.benchmark, corpus), (slug(self.model),)
         if stage != "contexts":
             place = model + place
         elif self.rules.in_tokens:
@@ -291,7 +291,8 @@ class Run:
             rows = self._verdict_rows(column)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
-        return {i: self.rules.solution(tasks[i], g.raw) for i, g in self.completions(column).items()}
+        text = continued if self.generator.spec.style == "plain" else str
+        return {i: self.rules.solution(tasks[i], text(g.raw)) for i, g in self.completions(column).items()}
 
     # Verdicts
 

@@ -1,6 +1,7 @@
 """Does the cache hold what the model writes? Cached prompts are completed again, live, and compared."""
 
 import random
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,10 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
 
 
 def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
-    """(how many are identical, one line for each that is not: the first differing token and why)."""
+    """(how many are identical, one line for each that is not: the first differing token and why).
+
+    An endpoint tells no tokens: there the texts are compared, and who wrote them.
+    """
     model_spec(model)
     stored = cached_prompts(model, results_dir())
     if not 0 < sample <= len(stored):
@@ -47,15 +51,28 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
     by_decoding: dict[str, list[Cached]] = {}
     for cached in random.Random(seed).sample(stored, sample):
         by_decoding.setdefault(cached[0].key(""), []).append(cached)
-    live: dict[Request, list[int]] = {}
+    live: dict[Request, tuple[Any, str]] = {}
     different = []
     for group in by_decoding.values():
-        generator, asked = group[0][0], {request: answer.tokens for _, request, answer in group}
+        generator, asked = group[0][0], {request: answer for _, request, answer in group}
         backend, sampling = generator.loaded(), generator.decoding.sampling
-        backend.generate([*asked], lambda row, *_: live.update({row.request: row.tokens}), **sampling)
-        changed = [(r, tokens) for r, tokens in asked.items() if live[r] != tokens]
-        different += [_explain(backend, r, tokens, live[r]) for r, tokens in changed]
+        backend.generate([*asked], lambda row, raw, _: live.update({row.request: (row, raw)}), **sampling)
+        for request, answer in asked.items():
+            row, raw = live[request]
+            if generator.spec.endpoint:
+                different += [_changed(answer, row, raw)] if raw != answer.raw else []
+            elif row.tokens != answer.tokens:
+                different.append(_explain(backend, request, answer.tokens, row.tokens))
     return sample - len(different), different
+
+
+def _changed(answer: Generation, reply: Any, raw: str) -> str:
+    """The first line in which an endpoint's texts differ, and what else the server says about itself now."""
+    lines = zip_longest(answer.raw.split("\n"), raw.split("\n"), fillvalue="")
+    at, (old, new) = next((n, pair) for n, pair in enumerate(lines, 1) if pair[0] != pair[1])
+    pairs = ((n, answer.meta.get(n), reply.about.get(n)) for n in ("server_model", "fingerprint"))
+    told = [f"{name} {before} is now {now}" for name, before, now in pairs if before != now]
+    return "; ".join([f"{answer.task_id}: line {at} is {old!r} in the cache, {new!r} live", *told])
 
 
 def _explain(backend: Any, request: Request, cached: list[int], live: list[int]) -> str:

@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.extraction import settled
-from pkg_lib.generation.prompts import TURN
+from pkg_lib.generation.prompts import turns
 
 MAX_NEW_TOKENS = 512  # Section 4
-ROLES = ("user", "assistant")  # of the turns of a prompt, in turn
 LIKELY = 512  # tokens among which a nucleus is looked for first
 
 
@@ -94,18 +92,15 @@ class TransformersBackend:
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
         # Chat models may end their turn with a token of its own, whatever the checkpoint calls its end of
         # text. An unknown name becomes the unknown token, which for StarCoder2 is the end token.
-        turns = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
-        named = {self.tokenizer.convert_tokens_to_ids(t) for t in turns}
+        marks = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>")
+        named = {self.tokenizer.convert_tokens_to_ids(t) for t in marks}
         self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         if not self.chat or not texts:
             return self.tokenizer(texts)["input_ids"] if texts else []
-        turns = [
-            [{"role": role, "content": turn} for role, turn in zip(cycle(ROLES), t.split(TURN), strict=False)]
-            for t in texts
-        ]
-        full = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        chats = [turns(text) for text in texts]
+        full = self.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
         # The chat template writes the start token itself, a plain template leaves it to the tokenizer.
         return self.tokenizer(full, add_special_tokens=False)["input_ids"]
 

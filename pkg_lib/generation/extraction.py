@@ -5,6 +5,7 @@
 2. The solution is the first closed block that defines the entry point; else the first block that defines it;
    else the first block; else the whole text.
 3. `from __future__` lines, copied from whole files, are taken out: after HumanEval's prompt none may stand.
+A model that only continues a prompt (style plain) goes on after the body: `continued` ends it there.
 A text is *settled* once a closed block defines the entry point: what follows cannot change the extraction.
 """
 
@@ -16,6 +17,9 @@ _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]
 _DEF = re.compile(r"[ \t]*(?:async[ \t]+)?def[ \t]")
 _OPEN = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
 _ANY_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
+
+# An indented body, and then a line at the left edge that is no end of a bracket or a string.
+_BODY = re.compile(r"\A(?:[ \t]*\n)*[ \t]+\S.*?(?=\n[^\s)\]}\"'])", re.S)
 
 
 class Region(NamedTuple):
@@ -62,6 +66,12 @@ def blocks(text: str) -> list[Region]:
 def defines(code: str, entry_point: str) -> bool:
     """Whether the code defines a function of this name at any indentation."""
     return re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
+
+
+def continued(text: str) -> str:
+    """The body at the start of a continuation; the whole text where it starts with none or does not go on."""
+    body = _BODY.match(text)
+    return body[0] if body else text
 
 
 def settled(text: str, entry_point: str) -> bool:

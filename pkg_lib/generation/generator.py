@@ -12,13 +12,15 @@ from typing import Any, Literal, Protocol
 
 from tqdm.auto import tqdm
 
+from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.types import Generation, Request, digest
-from pkg_lib.generation.cache import GenerationCache, generation_key
+from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl
+from pkg_lib.generation.extraction import continued
 
 
 class Backend(Protocol):
-    """What writes: `TransformersBackend` of generation/backends.py, or anything that does the same.
+    """What writes: `TransformersBackend`, `RemoteBackend` for an endpoint, or anything that does the same.
 
     `sampling` holds temperature and top_p where the tokens are drawn; without it decoding is greedy.
     """
@@ -67,6 +69,9 @@ class Generator:
         self.model, self.spec, self.decoding = model, model_spec(model), decoding
         self.cache, self.results, self.backend = cache, results, backend
         self.revision = revision_of(self.spec, results)
+        if self.spec.endpoint:  # what only holds where tokens are written here
+            asked = {k: v for k, v in decoding.parameters.items() if k not in ("dtype", "stop")}
+            self.decoding = replace(decoding, parameters=asked)
 
     def decoding_with(self, changed: dict[str, Any]) -> Generator:
         """A generator of the same model, revision, cache and backend, with changed parameters of decoding."""
@@ -114,7 +119,7 @@ class Generator:
                 key, now = self.key(row.request.text, row.request.sample), time.perf_counter()
                 about = {"prompt_sha256": digest(row.request.text), "revision": self.revision}
                 # Rows of a batch share its steps, so an answer's seconds are those since the one before.
-                about |= asked[key].about | {"seconds": round(now - last, 3)}
+                about |= asked[key].about | {"seconds": round(now - last, 3)} | getattr(row, "about", {})
                 counts = row.tokens, finish, row.prompt_tokens
                 self.cache.append(asked[key].file, Generation(key, row.request.task_id, raw, *counts, about))
                 last = now
@@ -125,12 +130,23 @@ class Generator:
 
     def loaded(self) -> Backend:
         """The model itself."""
-        if self.backend is None:
+        chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
+        most = self.decoding.parameters.get("max_new_tokens")
+        if self.backend is None and self.spec.endpoint:
+            from pkg_lib.generation.remote import RemoteBackend
+
+            self.backend = RemoteBackend(endpoints().get_or_fail(self.spec.endpoint), chat, most, self._kept)
+            self.revision = revision_of(self.spec, self.results, resolve=True)
+        elif self.backend is None:
             # Here, since torch is not needed where nothing is asked.
             from pkg_lib.generation.backends import TransformersBackend
 
-            chat = self.spec.style == "chat" if self.decoding.chat is None else self.decoding.chat
-            most = self.decoding.parameters.get("max_new_tokens")
-            options = {"slots": self.decoding.slots, "stop": self.decoding.stop, "chat": chat}
+            ends = (lambda text: continued(text) != text) if self.spec.style == "plain" else None
+            options = {"slots": self.decoding.slots, "stop": self.decoding.stop or ends, "chat": chat}
             self.backend = TransformersBackend(self.weights(), max_new_tokens=most, **options)
         return self.backend
+
+    def _kept(self) -> tuple[int, int]:
+        """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""
+        rows = [row for path in self.cache.root.rglob("*.jsonl") for _, row in read_jsonl(path) if row]
+        return sum(row["prompt_tokens"] for row in rows), sum(len(row["tokens"]) for row in rows)

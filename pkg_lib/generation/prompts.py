@@ -6,6 +6,7 @@ the paper's wording stand others, "STYLE, WORDING": what a column loses may be t
 
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 
 from pkg_lib.core.registry import Registry
 
@@ -17,6 +18,13 @@ _USE = (
     "signature, inside one ```python code block. Your solution MUST be executable."
 )
 TURN = "\n\x1e\n"  # a record separator on a line of its own: what follows is the next turn of the talk
+ROLES = ("user", "assistant")  # of the turns, in turn
+
+
+def turns(text: str) -> list[dict[str, str]]:
+    """A prompt as the messages of a chat."""
+    pairs = zip(cycle(ROLES), text.split(TURN), strict=False)
+    return [{"role": role, "content": turn} for role, turn in pairs]
 
 
 def codellama(problem: str, context: str) -> str:
@@ -98,6 +106,8 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "deepseek": deepseek,
         "llama-3.1": llama,
         "chat": chat,
+        # For a model that only continues text: no word of ours.
+        "plain": lambda problem, context: f"{context}\n\n{problem}" if context else problem,
         "chat, context first": context_first,
         "chat, earlier turn": earlier_turn,
         # The words for a context around none, whatever was retrieved.
@@ -105,7 +115,7 @@ TEMPLATES: Registry[Callable[[str, str], str]] = Registry(
         "chat, helper section": partial(chat, shown=delimited),
     },
 )
-for _style in ("codellama", "starcoder2", "deepseek", "llama-3.1"):
-    TEMPLATES[f"{_style}, helper section"] = lambda problem, context, plain=TEMPLATES[_style]: plain(
+for _style in ("codellama", "starcoder2", "deepseek", "llama-3.1", "plain"):
+    TEMPLATES[f"{_style}, helper section"] = lambda problem, context, bare=TEMPLATES[_style]: bare(
         problem, delimited(context) if context else ""
     )

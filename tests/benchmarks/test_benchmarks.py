@@ -11,6 +11,7 @@ from benchmarks import (
     bench_bm25,
     bench_chunking,
     bench_code_search,
+    bench_endpoint,
     bench_generation,
     bench_graph,
     bench_typegraph,
@@ -48,6 +49,12 @@ def test_generation_with_a_tiny_model(tiny_model, monkeypatch):
 def test_generation_refuses_without_weights(own_cache, capsys):
     assert bench_generation.main([]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_endpoint_small():
+    found = bench_endpoint.measure(count=24, concurrency=8, seconds=0.05, repeat=1)
+    assert (found["requests"], found["same_answers"], found["least_s"]) == (24, True, 0.15)
+    assert found["ours_s"] > found["least_s"] and found["httpx_s"] > found["least_s"] and found["ratio"] > 0
 
 
 def test_graph_small(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkg_lib.generation.extraction import blocks, defines, extract, settled
+from pkg_lib.generation.extraction import blocks, continued, defines, extract, settled
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return 1\n"
@@ -109,3 +109,20 @@ def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
     assert settled(text[: text.index("It works")], "f")
     inside = 'def f():\n    """\n    ```python\n    f()\n    """\n'
     assert extract(f"```python\n{inside}```\n", "f") == inside
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        (BODY, BODY),
+        (BODY + "\n\ndef g():\n    pass\n", BODY + "\n"),
+        (BODY + "print(f(1))", BODY.rstrip("\n")),
+        ("\n" + BODY + "# next", "\n" + BODY.rstrip("\n")),
+        ("    return [\n1,\n]\n", "    return ["),  # what stands at the left edge ends it
+        ("    return (1\n)\nx = 2", "    return (1\n)"),
+        (F + G, F + G),  # whole functions are no body
+        ("", ""),
+    ],
+)
+def test_a_continuation_ends_with_the_body(text, body):
+    assert continued(text) == body

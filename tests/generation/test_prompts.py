@@ -13,7 +13,7 @@ import pytest
 from pkg_lib.core.models import MODELS
 from pkg_lib.core.types import Task, UserError
 from pkg_lib.data.humaneval import HumanEval
-from pkg_lib.generation.prompts import TEMPLATES, TURN
+from pkg_lib.generation.prompts import TEMPLATES, TURN, turns
 from pkg_lib.retrieval.columns import COLUMNS
 
 PRINTED = {
@@ -81,7 +81,20 @@ def test_as_printed(style, augmented):
 
 
 def test_every_model_has_a_template():
-    assert {m.style for m in MODELS.values()} == {style for style in TEMPLATES if "," not in style}
+    styles = {style for style in TEMPLATES if "," not in style}
+    assert styles == {m.style for m in MODELS.values()} | {
+        "plain"
+    }  # of models by name that only continue text
+
+
+def test_plain_adds_no_word():
+    assert TEMPLATES["plain"]("def f():", "") == "def f():"
+    assert TEMPLATES["plain"]("def f():", "x = 1") == "x = 1\n\ndef f():"
+
+
+def test_turns_of_a_talk():
+    assert turns("a") == [{"role": "user", "content": "a"}]
+    assert [t["role"] for t in turns(TURN.join("abc"))] == ["user", "assistant", "user"]
 
 
 @pytest.mark.parametrize("wording", [c.wording for c in COLUMNS.values() if c.wording and c.of == "Func-PKG"])

@@ -203,7 +203,7 @@ class RepositoryStudy:
     def answers(self) -> dict[str, dict[str, Generation]]:
         """pipeline -> question -> answer, of those pipelines whose answers are all stored."""
         how = decoding("questions", ANSWER_TOKENS, model_spec(self.model).style)
-        cache = GenerationCache(self.results / "generations" / self.model)
+        cache = GenerationCache(self.results / "generations" / slug(self.model))
         stored = Generator(self.model, how, cache, self.results).stored
         answers = {p.column: {q: stored(text) for q, text in self.prompts(p).items()} for p in self.pipelines}
         return {column: rows for column, rows in answers.items() if None not in rows.values()}

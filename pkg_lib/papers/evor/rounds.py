@@ -115,7 +115,7 @@ class Evolution:
         """task id -> the answer of a model, of the generator's own where none is named; stored or asked."""
         if model not in self.generators:
             results = self.generator.results
-            cache = GenerationCache(results / "generations" / model, self.rules.name)
+            cache = GenerationCache(results / "generations" / slug(model), self.rules.name)
             self.generators[model] = Generator(model, self.generator.decoding, cache, results)
         generator = self.generators[model].decoding_with({"stop": "end", "max_new_tokens": 200})
         requests = {i: Request(i, text, "") for i, text in prompts.items()}
@@ -130,7 +130,7 @@ class Evolution:
         return by_task(self._feedback_file(column), ("task_id", "sha256", "ok", "error", "line"))
 
     def _feedback_file(self, column: str) -> Path:
-        folder = self.generator.results / "feedback" / self.generator.model / slug(self.rules.name)
+        folder = self.generator.results / "feedback" / slug(self.generator.model) / slug(self.rules.name)
         return folder / self.run.file("evaluations", column).name
 
     def drafts(self, column: str, calls: dict[str, tuple[str, ...]]) -> dict[str, Draft]:

@@ -39,7 +39,7 @@ class DocstringFile(GenerationCache):
     rows: dict[str, Any]
 
     def __init__(self, model: str, corpus: str, results: Path) -> None:
-        self.path = results / "enhanced" / model / f"{slug(corpus)}.jsonl"
+        self.path = results / "enhanced" / slug(model) / f"{slug(corpus)}.jsonl"
         lines = (row for _, row in read_jsonl(self.path)) if self.path.exists() else ()
         self.rows = {row["key"]: row for row in lines if row is not None and row.keys() >= FIELDS}
 

@@ -26,7 +26,7 @@ class ExperimentRows:
         self.page, about = page, page.sections[0].provenance
         self.model, self.benchmark, self.corpus = (about[n] for n in ("model", "benchmark", "corpus"))
         self.files: list[Path] = []
-        self.judged = self._read(results / "evaluations" / self.model, *single(COLUMNS), "Reranked")
+        self.judged = self._read(results / "evaluations" / slug(self.model), *single(COLUMNS), "Reranked")
         self.chose = self.judged.pop("Reranked", {})
         self.contexts = self._read(results / "contexts", *single(COLUMNS)[1:])
 

