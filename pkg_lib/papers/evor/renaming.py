@@ -18,19 +18,29 @@ def renamed(code: str, names: Mapping[str, str]) -> str:
 def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
     """Dotted new name -> signature and docstring, of each public function, class and method of the owners.
 
-    `owners` are modules and classes by their dotted names; what has no docstring is left out.
+    `owners` are modules and classes by their dotted names. What has no docstring is left out, and of
+    documents with one last name and one first paragraph all but the first.
     """
     found: dict[str, str] = {}
+    known: set[tuple[str, str]] = set()
     for place, owner in owners.items():
         public = getattr(owner, "__all__", None) or dir(owner)
         for name in sorted(n for n in public if not n.startswith("_")):
             item = getattr(owner, name, None)
             text = inspect.getdoc(item) if callable(item) or isinstance(item, property) else None
-            if text:
+            same = (name, first_paragraph(text or ""))
+            if text and same not in known:
+                known.add(same)
                 head = renamed(f"{place}.{name}{_signature(item)}", names)
                 about = CODE.sub(lambda m: renamed(m[0], names), text)
                 found.setdefault(renamed(f"{place}.{name}", names), f"{head}\n{about}")
     return found
+
+
+def first_paragraph(text: str) -> str:
+    """Of a docstring, on one line; a paragraph that is only the signature is passed over."""
+    paragraphs = [" ".join(p.split()) for p in text.strip().split("\n\n")]
+    return next((p for p in paragraphs if not re.fullmatch(r"[\w.]+\(.*\)", p)), paragraphs[0])
 
 
 def _signature(item: Any) -> str:

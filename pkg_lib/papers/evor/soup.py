@@ -119,4 +119,10 @@ def calling_lines(program: str, given: str = "") -> list[str]:
     """The lines of a program that call a library, but for those given with the task."""
     known = {line.strip() for line in given.splitlines()}
     lines = (line.strip() for line in program.splitlines())
-    return [x for x in dict.fromkeys(lines) if x not in known and CALL.search(x) and not x.startswith("#")]
+    whole = (x for x in dict.fromkeys(lines) if all(x.count(a) == x.count(b) for a, b in ("()", "[]", "{}")))
+    return [x for x in whole if x not in known and CALL.search(x) and not x.startswith("#")]
+
+
+def called(text: str) -> frozenset[str]:
+    """The names that a text calls."""
+    return frozenset(re.findall(r"(\w+)\(", text))
