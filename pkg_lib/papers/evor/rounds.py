@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.store import read_json, slug, write_json, write_jsonl
+from pkg_lib.core.store import read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
@@ -36,6 +36,7 @@ from pkg_lib.papers.evor.unfamiliar import Feedback, Unfamiliar
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
 
+INPUTS = "inputs.jsonl"  # beside the feedback: how many generated inputs are valid
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
 PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
 GONE = re.compile(
@@ -152,12 +153,9 @@ class Evolution:
 
     def check_inputs(self, calls: dict[str, tuple[str, ...]]) -> None:
         """Stores how many of the generated inputs the reference solution runs on (Table 6)."""
-        from pkg_lib.experiment.run import by_task
-
-        path = self._feedback_file("None").with_name("inputs.jsonl")
         asked = [(i, call) for i, of in calls.items() for call in of]
         mark = digest(json.dumps(asked))
-        if any(row["sha256"] == mark for row in by_task(path, ("task_id", "sha256", "valid")).values()):
+        if any(row["sha256"] == mark for row in self.input_rows()):
             return
         solution = lambda i: self.tasks[i].solution  # noqa: E731
         ran = self._run([self.rules.look(self.tasks[i], solution(i), (c,)) for i, c in asked], "the inputs")
@@ -165,7 +163,13 @@ class Evolution:
         rows = (
             {"task_id": i, "sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()
         )
-        write_jsonl(path, rows)
+        write_jsonl(self._feedback_file("None").with_name(INPUTS), rows)
+
+    def input_rows(self) -> list[dict[str, Any]]:
+        """The stored counts of generated inputs and of valid ones, a row a task."""
+        path = self._feedback_file("None").with_name(INPUTS)
+        fields = ("task_id", "sha256", "inputs", "valid")
+        return [*read_rows(path, fields)] if path.exists() else []
 
     def inputs(self, column: str, model: str) -> dict[str, Generation]:
         """The model's answers when it is asked for test inputs I; a task without a function has none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -168,9 +167,7 @@ def test_examples_of_the_documentation_that_run_are_snippets(toy):
 def test_generated_inputs_are_valid_where_the_reference_solution_takes_them(toy):
     evolution = toy().run.knowledge
     evolution.check_inputs({"toy/0": ("half(16)", "half('a')", "half(2)"), "toy/1": ()})
-    (stored,) = evolution.generator.results.rglob("inputs.jsonl")
-    rows = [json.loads(line) for line in stored.read_text().splitlines()]
-    assert [(r["inputs"], r["valid"]) for r in rows] == [(3, 2), (0, 0)]
+    assert [(r["inputs"], r["valid"]) for r in toy().run.knowledge.input_rows()] == [(3, 2), (0, 0)]
 
 
 def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):
