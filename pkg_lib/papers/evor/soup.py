@@ -48,7 +48,9 @@ class Shelf:
         if retriever != "MiniLM":
             scores.append(np.stack([self.bm25.scores(q) for q in queries]))
         if retriever != "BM25":
-            scores.append(Embedder().encode([*queries]) @ self.vectors.T)
+            asked = Embedder().encode([*queries]).astype(float)
+            # Not by BLAS: what it gives for near ties depends on what else the process has loaded.
+            scores.append(np.einsum("qd,nd->qn", asked, self.vectors.astype(float), optimize=False))
         orders = [np.argsort(-s, axis=1, kind="stable") for s in scores]
         if len(orders) == 1:
             return orders[0][:, :SHOWN].tolist()
