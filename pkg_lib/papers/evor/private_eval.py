@@ -71,7 +71,7 @@ class PrivateEval(Unfamiliar):
             own = tomllib.loads(path.read_text("utf8")) if path.exists() else ABOUT.get(self.library, {})
             public = own.get("public", public)
             about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
-            about["documented"] = {name: resolve_name(name) for name in about["documented"]}
+            [resolve_name(name) for name in about["documented"]]  # they are there
         except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
             raise UserError(f"{path} does not describe a library that is installed: {e}") from e
         names = {name: name for name in names} if self.way == "-public" else names
@@ -106,7 +106,7 @@ class PrivateEval(Unfamiliar):
 
     @cached_property
     def _documents(self) -> Mapping[str, str]:
-        return renaming.documents(self.about.documented, self.about.names)
+        return renaming.documents_apart(self.about.documented, self.about.names)
 
     def documents(self) -> Mapping[str, str]:
         return self._documents

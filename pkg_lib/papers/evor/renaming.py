@@ -1,13 +1,26 @@
 """Documentation of a library under new names: its code is renamed, its prose is not."""
 
 import inspect
+import json
 import re
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pkg_lib.core.store import ROOT
 
 WORD = re.compile(r"[^\W\d]\w*")
 # Code in a docstring: a line of a session, something in backticks, the name of a parameter or of See Also.
 CODE = re.compile(r"(?m)^[ \t]*(?:>>>|\.\.\.).*$|``[^`\n]+``|`[^`\n]+`|^[ \t]*[\w.*]+(?:, [\w.*]+)*(?= ?:)")
+
+APART = """
+import json, sys
+from pkgutil import resolve_name
+from pkg_lib.papers.evor.renaming import documents
+places, names = json.loads(sys.argv[1])
+print(json.dumps(documents({p: resolve_name(p) for p in places}, names)))
+"""
 
 
 def renamed(code: str, names: Mapping[str, str]) -> str:
@@ -35,6 +48,13 @@ def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
                 about = CODE.sub(lambda m: renamed(m[0], names), text)
                 found.setdefault(renamed(f"{place}.{name}", names), f"{head}\n{about}")
     return found
+
+
+def documents_apart(places: Iterable[str], names: Mapping[str, str]) -> dict[str, str]:
+    """`documents` in a process of its own: scipy, once it is loaded, adds to docstrings of numpy."""
+    given = json.dumps([[*places], dict(names)])
+    done = subprocess.run([sys.executable, "-c", APART, given], cwd=ROOT, capture_output=True, check=True)
+    return json.loads(done.stdout)
 
 
 def first_paragraph(text: str) -> str:
