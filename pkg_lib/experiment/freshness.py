@@ -15,7 +15,7 @@ from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
 
 SHARED = ("replay", "benchmarks", "enhanced", "structured", "tasks", "repo_qa")  # every notebook may read it
-ALL = ("contexts", "generations", "evaluations", "repo_tasks", *SHARED)
+ALL = ("contexts", "generations", "evaluations", "repo_tasks", "feedback", *SHARED)
 LONGEST = 255  # characters of a file's name; a longer text is no path
 TEMPORARY = (".tmp", ".part")  # what a file is called while it is written
 

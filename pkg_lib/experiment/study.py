@@ -13,7 +13,7 @@ from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import OF_TASKS, kind_of
+from pkg_lib.data.corpora import LIBRARY, OF_TASKS, kind_of
 from pkg_lib.retrieval.columns import COLUMNS, DRAW, TOP_P, draw_name, retrieved, variants
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ class Part:
     model: str = MODEL
 
 
+# benchmark -> the columns of EVOR that are stored for it
+EVOR = {
+    "beatnum": ("None", "DocPrompting", "RK", "EVOR@0", "EVOR@1", "Oracle"),
+    "beatnum-module": ("None", "DocPrompting", "RK", "EVOR@0", "EVOR@1", "Oracle"),
+    "beatnum-public": ("None",),
+}
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
@@ -52,6 +58,7 @@ STUDY = (
     Part("mbpp", "python-docs", (), TEXT),
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
+    *(Part(name, LIBRARY, columns, ("evor",), LARGER) for name, columns in EVOR.items()),
 )
 
 

@@ -71,7 +71,7 @@ class PrivateEval(Unfamiliar):
             own = tomllib.loads(path.read_text("utf8")) if path.exists() else ABOUT.get(self.library, {})
             public = own.get("public", public)
             about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
-            about["documented"] = {name: resolve_name(name) for name in about["documented"]}
+            [resolve_name(name) for name in about["documented"]]  # they are there
         except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
             raise UserError(f"{path} does not describe a library that is installed: {e}") from e
         names = {name: name for name in names} if self.way == "-public" else names
@@ -106,7 +106,7 @@ class PrivateEval(Unfamiliar):
 
     @cached_property
     def _documents(self) -> Mapping[str, str]:
-        return renaming.documents(self.about.documented, self.about.names)
+        return renaming.documents_apart(self.about.documented, self.about.names)
 
     def documents(self) -> Mapping[str, str]:
         return self._documents
@@ -123,7 +123,8 @@ class PrivateEval(Unfamiliar):
 
     def examples(self) -> Iterable[str]:
         about = self.about
-        first = f"import {about.private} as {about.names.get(about.alias, about.alias)}\nimport numpy as np\n"
+        first = f"import {about.private} as {about.names.get(about.alias, about.alias)}\n"
+        first += "" if about.public == "numpy" else "import numpy as np\n"
         return (first + code for text in self.documents().values() if (code := renaming.session(text)))
 
     def oracle(self, task: Task) -> str:
@@ -188,6 +189,8 @@ def whole_program(prompt: str, code: str, entry_point: str) -> str:
     begins = re.compile(rf"^[ \t]*{wanted}", re.M)
     if again := begins.search(code):
         prompt = prompt[: [*begins.finditer(prompt)][-1].start()]
+    elif unfinished and re.match(r"\s*(import|from)\s", code):  # it begins anew
+        prompt = prompt.rstrip().rpartition("\n")[0] + "\n"
     elif unfinished:  # it goes on in the middle of the line
         return prompt.rstrip("\n") + " " + code.lstrip()
     lines = [line.strip() for line in prompt.splitlines()]

@@ -1,13 +1,26 @@
 """Documentation of a library under new names: its code is renamed, its prose is not."""
 
 import inspect
+import json
 import re
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pkg_lib.core.store import ROOT
 
 WORD = re.compile(r"[^\W\d]\w*")
 # Code in a docstring: a line of a session, something in backticks, the name of a parameter or of See Also.
 CODE = re.compile(r"(?m)^[ \t]*(?:>>>|\.\.\.).*$|``[^`\n]+``|`[^`\n]+`|^[ \t]*[\w.*]+(?:, [\w.*]+)*(?= ?:)")
+
+APART = """
+import json, sys
+from pkgutil import resolve_name
+from pkg_lib.papers.evor.renaming import documents
+places, names = json.loads(sys.argv[1])
+print(json.dumps(documents({p: resolve_name(p) for p in places}, names)))
+"""
 
 
 def renamed(code: str, names: Mapping[str, str]) -> str:
@@ -18,19 +31,36 @@ def renamed(code: str, names: Mapping[str, str]) -> str:
 def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
     """Dotted new name -> signature and docstring, of each public function, class and method of the owners.
 
-    `owners` are modules and classes by their dotted names; what has no docstring is left out.
+    `owners` are modules and classes by their dotted names. What has no docstring is left out, and of
+    documents with one last name and one first paragraph all but the first.
     """
     found: dict[str, str] = {}
+    known: set[tuple[str, str]] = set()
     for place, owner in owners.items():
         public = getattr(owner, "__all__", None) or dir(owner)
         for name in sorted(n for n in public if not n.startswith("_")):
             item = getattr(owner, name, None)
             text = inspect.getdoc(item) if callable(item) or isinstance(item, property) else None
-            if text:
+            same = (name, first_paragraph(text or ""))
+            if text and same not in known:
+                known.add(same)
                 head = renamed(f"{place}.{name}{_signature(item)}", names)
                 about = CODE.sub(lambda m: renamed(m[0], names), text)
                 found.setdefault(renamed(f"{place}.{name}", names), f"{head}\n{about}")
     return found
+
+
+def documents_apart(places: Iterable[str], names: Mapping[str, str]) -> dict[str, str]:
+    """`documents` in a process of its own: scipy, once it is loaded, adds to docstrings of numpy."""
+    given = json.dumps([[*places], dict(names)])
+    done = subprocess.run([sys.executable, "-c", APART, given], cwd=ROOT, capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def first_paragraph(text: str) -> str:
+    """Of a docstring, on one line; a paragraph that is only the signature is passed over."""
+    paragraphs = [" ".join(p.split()) for p in text.strip().split("\n\n")]
+    return next((p for p in paragraphs if not re.fullmatch(r"[\w.]+\(.*\)", p)), paragraphs[0])
 
 
 def _signature(item: Any) -> str:

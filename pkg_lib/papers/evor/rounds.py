@@ -11,8 +11,10 @@ What the algorithm leaves open is settled so:
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -22,18 +24,19 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.store import read_json, slug, write_json, write_jsonl
+from pkg_lib.core.store import read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator, Prompt
 from pkg_lib.papers.evor.methods import Method
-from pkg_lib.papers.evor.soup import Soup, calling_lines
+from pkg_lib.papers.evor.soup import Soup, called, calling_lines
 from pkg_lib.papers.evor.unfamiliar import Feedback, Unfamiliar
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
 
+INPUTS = "inputs.jsonl"  # beside the feedback: how many generated inputs are valid
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
 PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
 GONE = re.compile(
@@ -148,6 +151,26 @@ class Evolution:
         made = {i: Feedback(row["ok"], row["error"], row["line"]) for i, row in known.items()}
         return {i: Draft(self.tasks[i], solutions[i], feedback) for i, feedback in made.items()}
 
+    def check_inputs(self, calls: dict[str, tuple[str, ...]]) -> None:
+        """Stores how many of the generated inputs the reference solution runs on (Table 6)."""
+        asked = [(i, call) for i, of in calls.items() for call in of]
+        mark = digest(json.dumps(asked))
+        if any(row["sha256"] == mark for row in self.input_rows()):
+            return
+        solution = lambda i: self.tasks[i].solution  # noqa: E731
+        ran = self._run([self.rules.look(self.tasks[i], solution(i), (c,)) for i, c in asked], "the inputs")
+        good = Counter(i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok)
+        rows = (
+            {"task_id": i, "sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()
+        )
+        write_jsonl(self._feedback_file("None").with_name(INPUTS), rows)
+
+    def input_rows(self) -> list[dict[str, Any]]:
+        """The stored counts of generated inputs and of valid ones, a row a task."""
+        path = self._feedback_file("None").with_name(INPUTS)
+        fields = ("task_id", "sha256", "inputs", "valid")
+        return [*read_rows(path, fields)] if path.exists() else []
+
     def inputs(self, column: str, model: str) -> dict[str, Generation]:
         """The model's answers when it is asked for test inputs I; a task without a function has none."""
         programs = {i: p for i, p in self.run.solutions(column).items() if self.tasks[i].entry_point}
@@ -178,6 +201,7 @@ class RoundRetriever:
             written = e.inputs(self.method.column(0), self.method.input_model)
             asked += [written] if self.number == 1 else []
             calls = {i: rules.calls(g.raw, e.tasks[i]) for i, g in written.items()}
+            e.check_inputs(calls)
             rounds = [e.drafts(self.method.column(n), calls) for n in range(self.number)]
         last = rounds[-1] if rounds else {}
         going = [t for t in tasks if not rounds or (t.id in last and not self._finished(t.id, rounds))]
@@ -230,10 +254,15 @@ class RoundRetriever:
         programs = [(d.program, d.task.prompt) for d in drafts if d.feedback.ok]
         programs = [*((p, "") for p in e.verified), *programs]
         cut = (lambda program, _: [program]) if self.method.whole_programs else calling_lines
-        snippets = [*dict.fromkeys(x for program, given in programs for x in cut(program, given))]
+        # One of those that call the same: the rest would say it again.
+        snippets = {
+            called(x): x for program, given in reversed(programs) for x in reversed(cut(program, given))
+        }
         faults = [*dict.fromkeys(d.feedback.fault for d in drafts if not d.feedback.ok)]
         pages = e.rules.pages() if "web" in self.method.sources else []
-        return Soup(e.rules.documents(), {"snippets": snippets, "feedback": faults, "web": pages})
+        return Soup(
+            e.rules.documents(), {"snippets": [*snippets.values()][::-1], "feedback": faults, "web": pages}
+        )
 
 
 @dataclass

@@ -48,7 +48,9 @@ class Shelf:
         if retriever != "MiniLM":
             scores.append(np.stack([self.bm25.scores(q) for q in queries]))
         if retriever != "BM25":
-            scores.append(Embedder().encode([*queries]) @ self.vectors.T)
+            asked = Embedder().encode([*queries]).astype(float)
+            # Not by BLAS: what it gives for near ties depends on what else the process has loaded.
+            scores.append(np.einsum("qd,nd->qn", asked, self.vectors.astype(float), optimize=False))
         orders = [np.argsort(-s, axis=1, kind="stable") for s in scores]
         if len(orders) == 1:
             return orders[0][:, :SHOWN].tolist()
@@ -119,4 +121,10 @@ def calling_lines(program: str, given: str = "") -> list[str]:
     """The lines of a program that call a library, but for those given with the task."""
     known = {line.strip() for line in given.splitlines()}
     lines = (line.strip() for line in program.splitlines())
-    return [x for x in dict.fromkeys(lines) if x not in known and CALL.search(x) and not x.startswith("#")]
+    whole = (x for x in dict.fromkeys(lines) if all(x.count(a) == x.count(b) for a, b in ("()", "[]", "{}")))
+    return [x for x in whole if x not in known and CALL.search(x) and not x.startswith("#")]
+
+
+def called(text: str) -> frozenset[str]:
+    """The names that a text calls."""
+    return frozenset(re.findall(r"(\w+)\(", text))

@@ -18,6 +18,7 @@ from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.generation.generator import Decoding, Generator
+from pkg_lib.papers.evor.renaming import first_paragraph
 
 LONGEST = 240  # characters of an error that are kept: a program may raise a megabyte
 WEB = "PKG_EVOR_WEB_DIR"  # a directory with pages (.md, .txt) in a folder for each benchmark
@@ -51,7 +52,7 @@ def looking(program: str, run: str) -> str:
 def head(document: str) -> str:
     """A document's signature and the first paragraph below it."""
     first, _, rest = document.partition("\n")
-    return f"{first}\n    {' '.join(rest.strip().partition(chr(10) * 2)[0].split())}"
+    return f"{first}\n    {first_paragraph(rest)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,3 +214,11 @@ def test_what_a_model_may_write_is_named_and_the_rest_goes_on(private):
     assert all(not f.ok and "Error" in f.error for f in nothing)
     assert right.ok
     assert {judged(rules, task, s).status for s in without_code} == {"failed"}
+
+
+def test_documents_are_the_librarys_own_whatever_is_loaded_beside_it():
+    import numpy as np
+    import scipy.special  # noqa: F401 adds to numpy's docstring
+
+    assert "Array API" in np.sinc.__doc__
+    assert "Array API" not in renaming.documents_apart(["numpy"], {})["numpy.sinc"]

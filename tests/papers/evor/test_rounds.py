@@ -164,6 +164,12 @@ def test_examples_of_the_documentation_that_run_are_snippets(toy):
     )
 
 
+def test_generated_inputs_are_valid_where_the_reference_solution_takes_them(toy):
+    evolution = toy().run.knowledge
+    evolution.check_inputs({"toy/0": ("half(16)", "half('a')", "half(2)"), "toy/1": ()})
+    assert [(r["inputs"], r["valid"]) for r in toy().run.knowledge.input_rows()] == [(3, 2), (0, 0)]
+
+
 def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):
     preparer = toy()
     with pytest.raises(NotAtHand, match="PKG_EVOR_WEB_DIR"):
@@ -182,11 +188,11 @@ def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path
 def test_a_draft_that_runs_gives_its_calls_or_itself(toy, method, whole):
     def answering(request):
         fails = "def half" in request.text and "nothing_such" not in request.text
-        call = "math.nothing_such(n)" if fails else "math.gcd(n, 3)"
+        call = "math.nothing_such(n)" if fails else "math.lcm(n, 3)"
         name = "half" if "def half" in request.text else "add"
         return f"```python\nimport math\n\ndef {name}(n):\n    return {call}\n{name}(3)\n```"
 
     preparer = toy(answering)
     preparer.prepare([method.replace("@1", "@0"), method])
     last = [r.text for r in preparer.run.generator.backend.asked if "You write" in r.text][-1]
-    assert "Lines of programs that run:" in last and "math.gcd(n, 3)" in last and ("def add" in last) == whole
+    assert "Lines of programs that run:" in last and "math.lcm(n, 3)" in last and ("def add" in last) == whole
