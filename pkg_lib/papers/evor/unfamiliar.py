@@ -1,6 +1,8 @@
 """What EVOR asks of a benchmark beside its tasks: a library or language that no model knows, its documents,
 and a way to run a draft that sees no hidden test (Section 2 of seed 002)."""
 
+import ast
+import builtins
 import json
 import os
 import re
@@ -72,6 +74,13 @@ class Feedback:
     def fault(self) -> str:
         """A failed draft as the soup keeps it (Appendix F): the line that fails, and the error."""
         return "\n".join(filter(None, (self.line, f"# {self.error}")))
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
 
 
 def closed(text: str) -> bool:
@@ -154,9 +163,23 @@ class Unfamiliar(Benchmark):
         return f"{said}\n{self.fenced(task.prompt)}"
 
     def calls(self, raw: str, task: Task) -> tuple[str, ...]:
-        """The inputs of a model's answer to the question for test inputs, as calls of the entry point."""
-        found = (line.strip().removeprefix(">>>").strip() for line in raw.splitlines())
-        return tuple(dict.fromkeys(c for c in found if c.startswith(f"{task.entry_point}(")))[:5]
+        """The inputs of a model's answer to the question for test inputs, as calls of the entry point.
+
+        A call that needs a variable of the answer is none; an answer that was cut off counts up to there.
+        """
+        lines, name = (
+            "\n".join(b.code for b in blocks(raw)).splitlines() or raw.splitlines(),
+            task.entry_point,
+        )
+        tree = next(filter(None, (_parsed("\n".join(lines[:n])) for n in range(len(lines), -1, -1))))
+        outside = (s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef))
+        calls = [n for s in outside for n in ast.walk(s) if isinstance(n, ast.Call)]
+        known = {name, *dir(builtins), *re.findall(r"^(?:import|from)\b.*?(\w+)$", task.prompt, re.M)}
+        used = [(c, {n.id for n in ast.walk(c) if isinstance(n, ast.Name)}) for c in calls]
+        own = [
+            c for c, names in used if isinstance(c.func, ast.Name) and c.func.id == name and names <= known
+        ]
+        return tuple(dict.fromkeys(map(ast.unparse, own)))[:5]
 
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
         """The job that runs a draft on generated inputs alone; `task.test` is no part of it."""

@@ -170,6 +170,21 @@ def test_generated_inputs_are_valid_where_the_reference_solution_takes_them(toy)
     assert [(r["inputs"], r["valid"]) for r in toy().run.knowledge.input_rows()] == [(3, 2), (0, 0)]
 
 
+@pytest.mark.parametrize(
+    ("said", "calls"),
+    [
+        ("half(1)\nother(2)", ("half(1)",)),
+        ("```python\ndef half(n):\n    return half(0)\nprint(half(2))\nx = half(n=[3])\n```", ("half(2)", "half(n=[3])")),
+        ("```python\nhalf(math.pi)\nx = 4\nhalf(x)\nhalf(5", ("half(math.pi)",)),  # x is not known; cut off
+        ("Such as these:", ()),
+    ],
+)  # fmt: skip
+def test_calls_are_found_in_whatever_a_model_writes_around_them(said, calls):
+    rules = Toy()
+    task = replace(rules.tasks()[0], prompt="import math\n" + rules.tasks()[0].prompt)
+    assert rules.calls(said, task) == calls
+
+
 def test_pages_of_a_directory_are_a_kind_of_knowledge(toy, monkeypatch, tmp_path):
     preparer = toy()
     with pytest.raises(NotAtHand, match="PKG_EVOR_WEB_DIR"):
