@@ -53,6 +53,10 @@ class Benchmark(ABC):
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         """The tests, one text a process."""
 
+    def given(self, task: Task) -> str | None:
+        """What the tests may use beside the solution's functions; None: they share one process with it."""
+        return None
+
     def first(self, tasks: list[Task], limit: int) -> list[Task]:
         return tasks[:limit]
 
@@ -78,7 +82,8 @@ class Benchmark(ABC):
         if protocol not in PROTOCOLS:
             raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
         tests = self.tests(task, protocol)
-        return Job(task.id, self.program(task, solution), tests, task.entry_point, self.seconds)
+        about = {"seconds": self.seconds, "given": self.given(task)}
+        return Job(task.id, self.program(task, solution), tests, task.entry_point, **about)
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
         """How far a solution is the reference's; nothing where only verdicts count."""

@@ -70,6 +70,9 @@ class EvalPlus(Benchmark):
         # One text, whatever the protocol: it takes the place of the tests below, without setup code.
         return self.base.tests(replace(task, test=task.test.partition(BETWEEN)[2]), "standard")
 
+    def given(self, task: Task) -> str | None:
+        return self.base.given(self._below(task))
+
     def limits(self, task: Task) -> Limits:
         return LARGE if COMPUTES in task.test else Limits()
 

@@ -26,3 +26,6 @@ class HumanEval(Benchmark):
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         return (f"{task.test}\ncheck({task.entry_point})",)
+
+    def given(self, task: Task) -> str | None:
+        return task.prompt  # helpers of some tests stand there

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import gc
 import json
+import marshal
 import os
 import select
 import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OWN_PATH = tuple(sys.path)
@@ -26,6 +27,7 @@ import confine  # noqa: E402
 import filesystem  # noqa: E402
 import runner  # noqa: E402
 import syscalls  # noqa: E402
+import wire  # noqa: E402
 
 sys.path.remove(HERE)
 
@@ -35,6 +37,16 @@ WARM = (
 ).split()
 NONCE = 16
 PRINTED = 1 << 20  # bytes that an interpreter may print
+BUSY = "the machine was too busy"
+APART = 3  # times its limit a sample may take until the tests apart have ended too
+
+
+class Calling(NamedTuple):
+    """A sample that has passed the official way, and the line on which it answers calls."""
+
+    pid: int
+    line: socket.socket
+    started: float
 
 
 class Server:
@@ -42,6 +54,7 @@ class Server:
 
     def __init__(self, setup: dict[str, Any]) -> None:
         confine.die_with_parent()
+        self.judge: tuple[int, socket.socket] | None = None
         self.patience = setup["patience"]
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         confine.adopt_orphans()
@@ -57,11 +70,11 @@ class Server:
         self.printed = os.memfd_create("printed")  # by the interpreter of the current job
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths, started)
         home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
-        self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
+        self.rules = runner.Rules(allowed, home)
         in_namespace = self.plan.namespaces
         program = syscalls.program(1, read_only=False, starts=bool(started))
         self.program = confine.loadable(program) if in_namespace else None
-        for name in ("confine", "filesystem", "runner", "syscalls"):
+        for name in ("confine", "filesystem", "runner", "syscalls", "wire"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step copies the memory that it touches.
         os.environ.clear()
@@ -90,18 +103,6 @@ class Server:
         return confine.loadable(syscalls.program(os.getpid(), read_only=True, starts=bool(self.command)))
 
 
-def receive(inbox: socket.socket) -> dict[str, Any] | None:
-    """The next request; None when the parent has gone."""
-    size = int.from_bytes(inbox.recv(4, socket.MSG_WAITALL))
-    data = inbox.recv(size, socket.MSG_WAITALL)
-    return json.loads(data) if size and len(data) == size else None
-
-
-def send(outbox: socket.socket, reply: dict[str, Any]) -> None:
-    data = json.dumps(reply).encode()
-    outbox.sendall(len(data).to_bytes(4) + data)
-
-
 def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
     """All tests of a job, each in its own processes, up to the first that does not pass."""
     verdict, seconds = {}, 0.0
@@ -113,40 +114,97 @@ def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
     return verdict | {"seconds": seconds}
 
 
-def supervised(server: Server, request: dict[str, Any], test: str | None) -> dict[str, Any]:
+def supervised(server: Server, request: dict[str, Any], text: str | None) -> dict[str, Any]:
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
-    secret = [os.urandom(NONCE)]
-    reader, writer = os.pipe()
+    secret, limit = [os.urandom(NONCE)], request["seconds"]
+    nonce, test = secret[0], None if text is None or server.command else runner.Test(text)
     os.truncate(server.printed, 0)
     os.lseek(server.printed, 0, os.SEEK_SET)
+    ours, theirs = socket.socketpair()
     started = time.monotonic()
-    try:
-        pid = confine.fork(server.plan)
-    except OSError as e:
-        os.close(reader)
-        os.close(writer)
-        return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
-    if pid == 0:
-        sample(server, request, test, writer, secret)
-    os.close(writer)
-    data, late = wait(server, pid, reader, started, request["seconds"])
-    seconds = time.monotonic() - started
-    os.close(reader)
-    os.kill(pid, signal.SIGKILL)
-    _, status, usage = os.wait4(pid, 0)
-    late = late or usage.ru_utime + usage.ru_stime >= request["seconds"]
-    verdict = read_verdict(data, secret[0], late, status, request["seconds"])
-    if server.command and not (data or late) and os.WIFEXITED(status):
+    with ours, theirs:
+        try:
+            pid = confine.fork(server.plan)
+        except OSError as e:
+            return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
+        if pid == 0:
+            sample(server, request, text, test, theirs.detach(), secret)
+        theirs.close()
+        data, end = wait(server, {pid: (0.0, 0.0)}, ours.fileno(), started, limit)
+        seconds, apart = time.monotonic() - started, {}
+        if test and request["given"] is not None and data == nonce + b"P":
+            apart = judged_apart(server, request, test, Calling(pid, ours, started))
+        own = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        os.kill(pid, signal.SIGKILL)
+        _, status, usage = os.wait4(pid, 0)
+    if not end and usage.ru_utime + usage.ru_stime >= limit:
+        end = "T"
+    verdict = apart or read_verdict(data, nonce, end, status, limit)
+    if server.command and not (data or end) and os.WIFEXITED(status):
         text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
         much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
         verdict = {"kind": "O", "text": text} if len(text) <= PRINTED else much
-    left = sweep(server)
-    if left:
+    # Process 1 of a namespace cannot be killed from inside.
+    if own and own.si_code == os.CLD_KILLED and own.si_status == signal.SIGKILL and server.plan.namespaces:
+        verdict = verdict if verdict["kind"] in "PT" else {"kind": "I", "text": "killed from outside"}
+    if left := sweep(server):
         verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
     return verdict | {"seconds": seconds}
 
 
-def sample(server: Server, request: dict[str, Any], test: str | None, out: int, secret: list[bytes]) -> None:
+def judged_apart(server: Server, request: dict[str, Any], test: runner.Test, call: Calling) -> dict[str, Any]:
+    """The verdict of the tests in their own process, to which the sample's only answers calls."""
+    judge_pid, line = server.judge = server.judge or start_judge(server)
+    limit = APART * request["seconds"] + 1  # with what went before; the calls cost time too
+    before = {judge_pid: spent(server, judge_pid)[1:]}
+    try:
+        socket.send_fds(line, [b"!"], [call.line.fileno()])
+        code = marshal.dumps(test.code).hex()
+        wire.send(line, [code, test.text, request["given"], request["entry_point"]])
+        data, end = wait(server, {call.pid: (0.0, 0.0)} | before, line.fileno(), call.started, limit)
+    except OSError:
+        data, end = b"", ""
+    if data == b"P":
+        return {"kind": "P", "text": ""}
+    stop_judge(server)
+    if data.endswith(wire.ENDED.encode()):  # its files close a moment before it can be waited for
+        with open(os.pidfd_open(call.pid), "rb") as gone:
+            select.select([gone], [], [], 1)
+    if end == "I" or not (data or end):
+        return {"kind": "I", "text": BUSY if end else "the tests' process ended"}
+    why = data.decode("utf8", "replace") or f"no verdict within {limit:g} s"
+    return {"kind": "S", "text": f"the official harness: passed; the tests apart: {why}"}
+
+
+def start_judge(server: Server) -> tuple[int, socket.socket]:
+    """A process for the tests of many samples, in which no byte of one is executed, and the line to it."""
+    ours, theirs = socket.socketpair()
+    pid = confine.fork(server.plan, inside=False)
+    if pid == 0:
+        try:
+            confine.die_with_parent()
+            os.dup2(1, 0)
+            os.dup2(theirs.fileno(), 3)
+            os.closerange(4, 1024)
+            gc.enable()
+            runner.judge(socket.socket(fileno=3))
+        finally:
+            os._exit(1)
+    theirs.close()
+    return pid, ours
+
+
+def stop_judge(server: Server) -> None:
+    pid, line = server.judge
+    server.judge = None
+    line.close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def sample(
+    server: Server, request: dict[str, Any], text: str | None, test: Any, out: int, secret: list[bytes]
+) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
     nonce = secret[0]
     try:
@@ -164,7 +222,7 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
             os._exit(1)
         if server.command:
             os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
-            texts = {"SOLUTION": request["solution"].replace("\0", ""), "TEST": test or ""}
+            texts = {"SOLUTION": request["solution"].replace("\0", ""), "TEST": text or ""}
             os.execve(
                 server.command[0], server.command, {k: v.encode("utf8", "replace") for k, v in texts.items()}
             )
@@ -173,7 +231,7 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
         os._exit(0)
     del nonce
     gc.enable()
-    runner.run(request["solution"], test, request["entry_point"], out, secret, server.rules)
+    runner.run(request["solution"], test, request.get("given") is not None, out, secret, server.rules)
 
 
 def abandoned(out: int) -> bool:
@@ -183,41 +241,52 @@ def abandoned(out: int) -> bool:
     return bool(poll.poll(0))
 
 
-def wait(server: Server, pid: int, reader: int, started: float, limit: float) -> tuple[bytes, bool]:
-    """(what the sample's process said, whether the limit ended it)."""
-    ended = os.pidfd_open(pid)
+def wait(
+    server: Server, pids: dict[int, tuple[float, float]], reader: int, started: float, limit: float
+) -> tuple[bytes, str]:
+    """(what the last of the processes said, "T" where the limit ended it, "I" where the machine was slow)."""
+    ended = os.pidfd_open([*pids][-1])
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     poll.register(ended, select.POLLIN)
     os.set_blocking(reader, False)
     try:
         while not (news := poll.poll(0)):
-            left = remaining(server, pid, time.monotonic() - started, limit)
-            if left <= 0:
+            wall = time.monotonic() - started
+            left, patience = remaining(server, pids, wall, limit), server.patience * limit - wall
+            if min(left, patience) <= 0:
                 break
-            poll.poll(left * 1000 + 1)
-        return (os.read(reader, 8192), False) if news else (b"", True)
+            poll.poll(min(left, patience) * 1000 + 1)
+        return (os.read(reader, 8192), "") if news else (b"", "T" if left <= 0 else "I")
     except BlockingIOError:  # it ended without a word
-        return b"", False
+        return b"", ""
     finally:
+        os.set_blocking(reader, True)
         os.close(ended)
 
 
-def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
-    """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
+def remaining(server: Server, pids: dict[int, tuple[float, float]], wall: float, limit: float) -> float:
+    """Seconds left after `wall`, so that a busy machine flips no verdict; pid -> what was `spent` before.
 
-    Wall time decides for one that sleeps, less what it stood ready without a processor; processor time for
-    one that runs or waits for a page. The server's patience is the end in any case.
+    Processor time decides for processes that run or wait for a page; where all sleep it is wall time, less
+    what they stood ready without a processor.
     """
     if wall < limit:
         return limit - wall
+    rows = [(*spent(server, pid), *before) for pid, before in pids.items()]
+    if any(state in "RD" for state, *_ in rows):
+        return limit - sum(used - before for _, used, _, before, _ in rows)
+    return limit - wall + sum(ready - before for _, _, ready, _, before in rows)
+
+
+def spent(server: Server, pid: int) -> tuple[str, float, float]:
+    """(state, processor seconds, seconds ready without one); "X" and none where it has just ended."""
     try:
         state = read_proc(server, f"{pid}/stat").rpartition(")")[2].split()[0]
         used, ready = (int(n) / 1e9 for n in read_proc(server, f"{pid}/schedstat").split()[:2])
-    except (OSError, ValueError, IndexError):  # it has just ended, or the kernel does not count
-        return 0.0
-    left = limit - used if state in "RD" else limit - wall + ready
-    return min(left, server.patience * limit - wall)
+    except (OSError, ValueError, IndexError):
+        return "X", 0.0, 0.0
+    return state, used, ready
 
 
 def read_proc(server: Server, path: str) -> str:
@@ -226,15 +295,16 @@ def read_proc(server: Server, path: str) -> str:
         return f.read()
 
 
-def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
+def read_verdict(data: bytes, nonce: bytes, end: str, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
     if data.startswith(nonce):
         verdict = data[len(nonce) :]
         return {"kind": verdict[:1].decode("latin1"), "text": verdict[1:].decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}
-    if late:
-        return {"kind": "T", "text": f"no verdict within {limit:g} s"}
+    if end:
+        text = f"no verdict within {limit:g} s" if end == "T" else BUSY
+        return {"kind": end, "text": text}
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
         return {"kind": "E", "text": f"killed by {signal.Signals(os.WTERMSIG(status)).name}"}
     return {"kind": "E", "text": "ended before the tests completed"}
@@ -282,9 +352,9 @@ def main() -> None:
         probe = {"seconds": 10.0, "solution": "", "tests": [], "entry_point": "", "layers": True}
         first = judge(server, probe)
         active = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
-        send(line, server.plan.layers | active)
-        while (request := receive(line)) is not None:
-            send(line, judge(server, request))
+        wire.send(line, server.plan.layers | active)
+        while (request := wire.receive(line)) is not None:
+            wire.send(line, judge(server, request))
 
 
 if __name__ == "__main__":

@@ -144,15 +144,16 @@ def _tasks_of(uid: int) -> int:
     return total + 15 * PROCESSES
 
 
-def fork(plan: Confinement) -> int:
-    """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
+def fork(plan: Confinement, inside: bool = True) -> int:
+    """os.fork, but where the kernel allows a child `inside` is process 1 of its own namespaces.
 
     The bare system call, since os.fork takes no flags, without Python's steps around a fork: the server has
     one thread, so no other holds a lock. `random` is not seeded anew: every sample starts in one state.
     """
     if not plan.namespaces:
         return os.fork()
-    pid = libc.syscall(SYS_CLONE[platform.machine()], NEWPID | NEWNS | signal.SIGCHLD, 0, 0, 0, 0)
+    flags = signal.SIGCHLD | (NEWPID | NEWNS if inside else 0)
+    pid = libc.syscall(SYS_CLONE[platform.machine()], flags, 0, 0, 0, 0)
     if pid == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"clone: {os.strerror(number)}")
@@ -164,7 +165,7 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
     if plan.namespaces:
         filesystem.empty_work(plan.work)
     # Behind child.wait's clock; the kernel's count may run ahead of it.
-    _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)
+    _limit(resource.RLIMIT_CPU, int(4 * seconds) + 3)
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)

@@ -110,6 +110,8 @@ class Job:
     seconds: float = 0.0  # above 0: instead of the limit
     # The outcome by what the `command` of the limits printed: it decides outside the sandbox.
     judge: Callable[[str], Outcome] | None = None
+    # What the tests may use beside the sample's functions, run in their own process; None: they share one.
+    given: str | None = None
 
 
 class Worker:
@@ -154,6 +156,7 @@ class Worker:
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
         request = {"solution": job.solution, "tests": job.tests, "entry_point": job.entry_point}
+        request["given"] = job.given
         data = json.dumps(request | {"seconds": seconds}).encode()
         try:
             self.line.settimeout(START_SECONDS)
