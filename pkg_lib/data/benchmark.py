@@ -30,6 +30,7 @@ class Benchmark(ABC):
     prompts = ""  # benchmarks of the same prompts give the same one to a task id, and share completions
     stored_with = ""  # the benchmark whose contexts and completions it judges by other tests; "": its own
     seconds: float  # of one test process; stored verdicts stay when it changes
+    given: Callable[[Task], str | None] = staticmethod(lambda task: None)  # what a Job's tests are given
     copyable = False  # whether its tasks may stand in results/
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub or another registry here
@@ -52,10 +53,6 @@ class Benchmark(ABC):
     @abstractmethod
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         """The tests, one text a process."""
-
-    def given(self, task: Task) -> str | None:
-        """What the tests may use beside the solution's functions; None: they share one process with it."""
-        return None
 
     def first(self, tasks: list[Task], limit: int) -> list[Task]:
         return tasks[:limit]
@@ -81,9 +78,8 @@ class Benchmark(ABC):
         """The job that judges, or the verdict if there is none. UserError for an unknown protocol."""
         if protocol not in PROTOCOLS:
             raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
-        tests = self.tests(task, protocol)
-        about = {"seconds": self.seconds, "given": self.given(task)}
-        return Job(task.id, self.program(task, solution), tests, task.entry_point, **about)
+        about = task.entry_point, self.seconds, None, self.given(task)
+        return Job(task.id, self.program(task, solution), self.tests(task, protocol), *about)
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
         """How far a solution is the reference's; nothing where only verdicts count."""

@@ -2,51 +2,48 @@
 
 A message is JSON: a scalar stands for itself, all else is [type's name, ...]. A container carries a number
 that both ends share, so that one object stays one, and what a call changed in its arguments is changed in the
-tests' own objects. Types are exact: of a subclass, or of any other type, only the name goes over.
+tests' own objects. Types are exact: of any other only the name goes over. Depth ends at some 300 levels.
 """
 
 from __future__ import annotations
 
 import builtins
-import datetime
-import itertools
 import json
 import math
 import socket
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain, islice
 from typing import Any, NoReturn
 
 LONGEST = 1 << 26  # bytes of a message
-DRAWN = 1 << 16  # items of a generator
-SMALL = 1 << 63
-FILLED = {t.__name__: t for t in (list, dict, set, deque, bytearray, Counter, OrderedDict, defaultdict)}
+DRAWN = 1 << 16  # items of a generator, whose rest is lost
+FILLED = {t.__name__: t for t in (list, dict, set, deque, Counter, OrderedDict, defaultdict)}
 CONTAINERS = FILLED | {"tuple": tuple, "frozenset": frozenset}
-# What a value is made of, and made again from by its own type.
-PARTS: dict[type, Callable[[Any], tuple]] = {
-    complex: lambda x: (x.real, x.imag),
-    Decimal: lambda x: (str(x),),
-    Fraction: lambda x: (x.numerator, x.denominator),
-    range: lambda x: (x.start, x.stop, x.step),
-    datetime.timedelta: lambda x: (x.days, x.seconds, x.microseconds),
-    datetime.timezone: lambda x: (x.utcoffset(None),),
-} | {t: lambda x: x.__reduce_ex__(3)[1] for t in (datetime.date, datetime.time, datetime.datetime)}
-MADE = {t.__name__: t for t in PARTS}
-VIEWS: dict[str, Callable[[list], Any]] = {
-    "dict_keys": lambda items: dict.fromkeys(items).keys(),
-    "dict_values": lambda items: dict(enumerate(items)).values(),
-    "dict_items": lambda items: dict(items).items(),
+# Type -> (what a value is made of, how it is made of that).
+PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
+    int: (lambda x: [hex(x)], lambda text: int(text, 16)),
+    float: (lambda x: [struct.pack(">d", x).hex()], lambda text: struct.unpack(">d", bytes.fromhex(text))[0]),
+    bytes: (lambda x: [x.hex()], bytes.fromhex),
+    complex: (lambda x: [x.real, x.imag], complex),
+    Decimal: (lambda x: [str(x)], Decimal),
+    # Of one text a fraction would compute.
+    Fraction: (lambda x: [x.numerator, x.denominator], lambda over, under: Fraction(over, under)),
+    range: (lambda x: [x.start, x.stop, x.step], range),
+    timedelta: (lambda x: [x.days, x.seconds, x.microseconds], timedelta),
+    timezone: (lambda x: [x.utcoffset(None)], timezone),
+    **{t: (lambda x: x.__reduce_ex__(3)[1], t) for t in (date, time, datetime)},
+    type({}.keys()): (list, lambda *items: dict.fromkeys(items).keys()),
+    type({}.values()): (list, lambda *items: dict(enumerate(items)).values()),
+    type({}.items()): (list, lambda *items: dict(items).items()),
 }
-ENDED = "the sample ended"
+MADE = {t.__name__: make for t, (_, make) in PARTS.items()} | {"iterator": lambda *items: iter(items)}
 NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
-
-
-class Foreign(Exception):
-    """A value that does not go over, with its type's name."""
 
 
 class Packer:
@@ -58,26 +55,20 @@ class Packer:
         self.sent: set[int] = set()
 
     def pack(self, x: Any) -> Any:
+        """TypeError names the type of a value that does not go over."""
         kind = type(x)
-        if x is None or kind is str or kind is bool:
+        if x is None or kind is str or kind is bool or (kind is int and abs(x) < 1 << 63):
             return x
-        if kind is int:
-            return x if -SMALL < x < SMALL else ["int", hex(x)]
-        if kind is float:
-            return x if math.isfinite(x) else ["float", struct.pack(">d", x).hex()]
-        if kind is bytes:
-            return ["bytes", x.hex()]
+        if kind is float and math.isfinite(x):
+            return x
+        name = kind.__name__
+        if CONTAINERS.get(name) is kind or _is_array(x, kind):
+            return self._container(x, name)
         if kind in PARTS:
-            return [kind.__name__, *map(self.pack, PARTS[kind](x))]
-        if kind is type and getattr(builtins, x.__name__, None) is x:
-            return ["type", x.__name__]
-        if CONTAINERS.get(kind.__name__) is kind or _is_array(x, kind):
-            return self._container(x, kind.__name__)
-        if kind.__module__ == "builtins" and kind.__name__ in VIEWS:
-            return [kind.__name__, *map(self.pack, x)]
+            return [name, *map(self.pack, PARTS[kind][0](x))]
         if hasattr(kind, "__next__"):
-            return ["iterator", *map(self.pack, itertools.islice(x, DRAWN))]
-        raise Foreign(f"{kind.__module__}.{kind.__qualname__}")
+            return ["iterator", *map(self.pack, islice(x, DRAWN))]
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__}")
 
     def _container(self, x: Any, name: str) -> list[Any]:
         number = self.numbers.setdefault(id(x), len(self.kept))
@@ -86,13 +77,9 @@ class Packer:
         if number in self.sent:
             return ["=", number]
         self.sent.add(number)
-        if name == "bytearray":
-            return [name, number, x.hex()]
         if hasattr(x, "dtype"):
-            shape = x.shape if name == "ndarray" else (None,)
-            return ["array", number, x.dtype.str, *shape, x.tobytes().hex()]
-        items = itertools.chain.from_iterable(x.items()) if isinstance(x, dict) else x
-        return [name, number, *map(self.pack, items)]
+            return ["array", number, x.dtype.str, x.shape if name == "ndarray" else None, x.tobytes().hex()]
+        return [name, number, *map(self.pack, chain.from_iterable(x.items()) if isinstance(x, dict) else x)]
 
 
 def _is_array(x: Any, kind: type) -> bool:
@@ -118,37 +105,17 @@ class Unpacker:
             return self.table[rest[0]]
         if name in CONTAINERS or name == "array":
             return self._container(name, *rest)
-        if name in MADE:
-            return MADE[name](*map(self.unpack, rest))
-        if name in VIEWS:
-            return VIEWS[name]([self.unpack(n) for n in rest])
-        if name == "iterator":
-            return _drawn([self.unpack(n) for n in rest])
-        (text,) = rest
-        if name == "type":
-            found = getattr(builtins, text)
-            return found if type(found) is type else NotImplemented
-        if name == "int":
-            return int(text, 16)
-        data = bytes.fromhex(text)
-        return data if name == "bytes" else struct.unpack(">d", data)[0]
+        return MADE[name](*map(self.unpack, rest))
 
     def _container(self, name: str, number: int, *rest: Any) -> Any:
-        known = self.table.get(number)
         if name == "array":
-            array = _array(*rest)
+            known, array = self.table.get(number), _array(*rest)
             if known is not None:
                 known[...] = array
             return self.table.setdefault(number, array)
         if name not in FILLED:
-            items = [self.unpack(n) for n in rest]
-            return self.table.setdefault(number, CONTAINERS[name](items))
+            return self.table.setdefault(number, CONTAINERS[name]([self.unpack(n) for n in rest]))
         x = self.table.setdefault(number, FILLED[name]())
-        if type(x) is not FILLED[name]:
-            raise ValueError("one object is two")
-        if name == "bytearray":
-            x[:] = bytes.fromhex(*rest)
-            return x
         items = [self.unpack(n) for n in rest]
         x.clear()
         if isinstance(x, dict):
@@ -159,30 +126,31 @@ class Unpacker:
         return x
 
 
-def _array(kind: str, *rest: Any) -> Any:
+def _array(kind: str, shape: list[int] | None, text: str) -> Any:
     import numpy
 
-    *shape, text = rest
     dtype = numpy.dtype(kind)
     if dtype.kind not in NUMBERS:
         raise ValueError("not an array of plain values")
     array = numpy.frombuffer(bytearray.fromhex(text), dtype)
-    return array[0] if shape == [None] else array.reshape(shape)
-
-
-def _drawn(items: list[Any]) -> Iterator[Any]:
-    yield from items
-    if len(items) == DRAWN:
-        raise ValueError(f"more than {DRAWN} items were not drawn")
+    return array[0] if shape is None else array.reshape(shape)
 
 
 def receive(line: socket.socket) -> Any:
-    """The next message; None when the other end has closed."""
-    size = int.from_bytes(line.recv(4, socket.MSG_WAITALL))
+    """The next message; EOFError when the other end has closed."""
+    size = int.from_bytes(_read(line, 4))
     if size > LONGEST:
         raise ValueError("a message that is too long")
-    data = line.recv(size, socket.MSG_WAITALL) if size else b""
-    return json.loads(data) if size and len(data) == size else None
+    return json.loads(_read(line, size))
+
+
+def _read(line: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        if not (more := line.recv(size - len(data), socket.MSG_WAITALL)):
+            raise EOFError("the other end closed the line")
+        data += more
+    return data
 
 
 def send(line: socket.socket, message: Any) -> None:
@@ -191,71 +159,51 @@ def send(line: socket.socket, message: Any) -> None:
 
 
 def serve(line: socket.socket, space: dict[str, Any]) -> None:
-    """In the sample's process: calls what the tests ask for, until they close the line."""
-    while (request := receive(line)) is not None:
-        name, args, named = request
+    """In the sample's process: calls what the tests ask for, until they end it."""
+    while True:
+        name, args, named = receive(line)
         opened = Unpacker()
-        args = [opened.unpack(n) for n in args]
-        named = {k: opened.unpack(n) for k, n in named.items()}
+        args, named = [opened.unpack(n) for n in args], {k: opened.unpack(n) for k, n in named.items()}
+        known = [opened.table[n] for n in range(len(opened.table))]
+        before, kind = json.dumps([*map(Packer(known).pack, known)]), "value"
         try:
-            reply = _answer(space, name, args, named, [opened.table[n] for n in range(len(opened.table))])
-        except (Foreign, RecursionError) as e:
+            result = space[name](*args, **named)
+            if hasattr(type(result), "__next__"):  # drawing may change the arguments too
+                result = iter(list(islice(result, DRAWN)))
+        except BaseException as e:  # noqa: BLE001  as the tests would have met it
+            kind, result = "raised", [[c.__name__ for c in type(e).__mro__], *e.args]
+        try:
+            packer = Packer(known)
+            state = [*map(packer.pack, known)]
+            reply = [kind, state if json.dumps(state) != before else None, packer.pack(result)]
+        except (TypeError, RecursionError) as e:
             reply = ["foreign", None, str(e)]
         send(line, reply)
-
-
-def _answer(space: dict[str, Any], name: str, args: list, named: dict, known: list[Any]) -> list[Any]:
-    """[kind, the contents of `known` where the call changed them, what it gave or raised]."""
-    before, kind = _contents(known, Packer(known)), "value"
-    try:
-        result = space[name](*args, **named)
-        if hasattr(type(result), "__next__"):  # drawing may change the arguments too
-            result = iter(list(itertools.islice(result, DRAWN)))
-    except BaseException as e:  # noqa: BLE001  as the tests would have met it
-        kind, result = "raised", [[c.__name__ for c in type(e).__mro__], str(e), *e.args]
-    packer, state = Packer(known), None
-    if json.dumps(_contents(known, Packer(known))) == json.dumps(before):
-        packer.sent.update(range(len(known)))
-    else:
-        state = _contents(known, packer)
-    return [kind, state, packer.pack(result)]
-
-
-def _contents(known: list[Any], packer: Packer) -> list[Any]:
-    return [packer.pack(x) for x in known]
 
 
 def stand_in(name: str, line: socket.socket, refuse: Callable[[str], NoReturn]) -> Callable[..., Any]:
     """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
 
     def call(*args: Any, **named: Any) -> Any:
-        packer = Packer()
+        packer, error = Packer(), None
         try:
             send(line, [name, [packer.pack(a) for a in args], {k: packer.pack(a) for k, a in named.items()}])
-            kind, state, value = receive(line) or ("ended", None, None)
+            kind, state, value = receive(line)
             opened = Unpacker(packer.kept)
             for node in state or ():
                 opened.unpack(node)
             result = opened.unpack(value)
-            error = _error(*result) if kind == "raised" else None
-        except Foreign as e:
-            refuse(f"the tests give a {e}")
+            if kind == "raised":  # the builtin exception that comes nearest
+                found = [getattr(builtins, n, None) for n in result.pop(0)]
+                error = next(c for c in found if isinstance(c, type) and issubclass(c, BaseException))(
+                    *result
+                )
         except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer
             refuse(f"no answer: {type(e).__name__}: {e}")
         if error:
             raise error
         if kind != "value":
-            refuse(ENDED if kind == "ended" else f"not comparable by value: {result}")
+            refuse(f"not comparable by value: {result}")
         return result
 
     return call
-
-
-def _error(names: list[str], text: str, *args: Any) -> BaseException:
-    """The builtin exception that comes nearest."""
-    found = [getattr(builtins, n, None) for n in names]
-    nearest = next(c for c in found if isinstance(c, type) and issubclass(c, BaseException))
-    try:
-        return nearest(*args)
-    except TypeError:
-        return nearest(text)
