@@ -30,6 +30,7 @@ class Benchmark(ABC):
     prompts = ""  # benchmarks of the same prompts give the same one to a task id, and share completions
     stored_with = ""  # the benchmark whose contexts and completions it judges by other tests; "": its own
     seconds: float  # of one test process; stored verdicts stay when it changes
+    given: Callable[[Task], str | None] = staticmethod(lambda task: None)  # what a Job's tests are given
     copyable = False  # whether its tasks may stand in results/
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub or another registry here
@@ -77,8 +78,8 @@ class Benchmark(ABC):
         """The job that judges, or the verdict if there is none. UserError for an unknown protocol."""
         if protocol not in PROTOCOLS:
             raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
-        tests = self.tests(task, protocol)
-        return Job(task.id, self.program(task, solution), tests, task.entry_point, self.seconds)
+        about = task.entry_point, self.seconds, None, self.given(task)
+        return Job(task.id, self.program(task, solution), self.tests(task, protocol), *about)
 
     def measures(self, task: Task, solution: str) -> dict[str, float]:
         """How far a solution is the reference's; nothing where only verdicts count."""

@@ -16,11 +16,8 @@ from pkg_lib.execution.sandbox import Job, Limits
 VARIABLE = "PKG_EVALPLUS_DIR"
 BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that decide, in a task's `test`
 # The first test of MBPP, which the prompt shows, does not hold of MBPP+'s own reference solution.
-CHANGED = frozenset(
-    int(number)
-    for number in "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 "
-    "406 433 436 454 468 471".split()
-)
+CHANGED = "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
+CHANGED = frozenset(map(int, f"{CHANGED} 436 454 468 471".split()))
 # As published the test of HumanEval/32 unpacks a float, so that nothing passes; this is the evaluator's way.
 MENDED = ("_poly(*candidate(*inp), inp)", "abs(_poly(*inp, candidate(*inp)))")
 # Where expected values would be too large to print, the test computes them beside the candidate's. Reference
@@ -35,7 +32,7 @@ class EvalPlus(Benchmark):
 
     def __init__(self, base: Benchmark, title: str, file: str, repository: str) -> None:
         self.base, self.name, self.title, self.file = base, f"{base.name}+", title, f"{file}.jsonl.gz"
-        self.prompts, self.stored_with = base.prompts, base.name
+        self.prompts, self.stored_with, self.given = base.prompts, base.name, base.given
         source = f"{self.file} of github.com/evalplus/{repository}_release"
         self.data = DataSet(title, VARIABLE, source, (f"evalplus/{repository}",))
         self.home = self.data.home

@@ -36,6 +36,7 @@ class MBPP(Benchmark):
     hint: str = "first test"
     seconds: float = 20.0
     home: str = DATA.home
+    given = staticmethod(lambda task: None if task.id == "MBPP/367" else "")  # 367: trees of its own class
 
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]

@@ -2,21 +2,23 @@
 
 It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch;
 the sample's process is runner.py's, or becomes the interpreter of another language, which is started under
-the same rules and finds SOLUTION and TEST in its environment; what it prints is the reply. Over standard
-input, a socket, go JSON messages with a 4-byte length.
+the same rules, finds SOLUTION and TEST in its environment and prints the reply. Standard input is a socket.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
+import marshal
 import os
 import select
 import signal
 import socket
 import sys
 import time
+import warnings
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,6 +28,7 @@ import confine  # noqa: E402
 import filesystem  # noqa: E402
 import runner  # noqa: E402
 import syscalls  # noqa: E402
+import wire  # noqa: E402
 
 sys.path.remove(HERE)
 
@@ -35,6 +38,8 @@ WARM = (
 ).split()
 NONCE = 16
 PRINTED = 1 << 20  # bytes that an interpreter may print
+BUSY = "the machine was too busy"
+APART = 3  # times its limit a sample may take until the tests apart have ended too
 
 
 class Server:
@@ -42,12 +47,13 @@ class Server:
 
     def __init__(self, setup: dict[str, Any]) -> None:
         confine.die_with_parent()
+        self.judge: tuple[int, socket.socket] | None = None
+        self.before: dict[int, tuple[float, float]] = {}  # what that has spent on other samples
         self.patience = setup["patience"]
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        confine.adopt_orphans()
         self._warm(setup)
         everything, paths = setup["packages"] == "all", setup["paths"]
-        allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
+        self.allowed = None if everything else frozenset((*sys.stdlib_module_names, *setup["allowed"]))
         preloaded = filesystem.loaded(paths) if setup["preload"] else None
         packages = preloaded if everything else setup["allowed"]
         shown = filesystem.trees(OWN_PATH, paths, packages, setup["hidden"])
@@ -56,12 +62,9 @@ class Server:
         self.command = [started, *setup["command"]] if started else []
         self.printed = os.memfd_create("printed")  # by the interpreter of the current job
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths, started)
-        home = (*(f"{p}/" for p in (os.path.dirname(os.__file__), HERE, *paths)), "<frozen ")
-        self.rules = runner.Rules(allowed, home, runner.standing_classes(), runner.standing_builtins())
-        in_namespace = self.plan.namespaces
         program = syscalls.program(1, read_only=False, starts=bool(started))
-        self.program = confine.loadable(program) if in_namespace else None
-        for name in ("confine", "filesystem", "runner", "syscalls"):
+        self.program = confine.loadable(program) if self.plan.namespaces else None
+        for name in ("confine", "filesystem", "runner", "syscalls", "wire"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step copies the memory that it touches.
         os.environ.clear()
@@ -90,18 +93,6 @@ class Server:
         return confine.loadable(syscalls.program(os.getpid(), read_only=True, starts=bool(self.command)))
 
 
-def receive(inbox: socket.socket) -> dict[str, Any] | None:
-    """The next request; None when the parent has gone."""
-    size = int.from_bytes(inbox.recv(4, socket.MSG_WAITALL))
-    data = inbox.recv(size, socket.MSG_WAITALL)
-    return json.loads(data) if size and len(data) == size else None
-
-
-def send(outbox: socket.socket, reply: dict[str, Any]) -> None:
-    data = json.dumps(reply).encode()
-    outbox.sendall(len(data).to_bytes(4) + data)
-
-
 def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
     """All tests of a job, each in its own processes, up to the first that does not pass."""
     verdict, seconds = {}, 0.0
@@ -115,40 +106,103 @@ def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
 
 def supervised(server: Server, request: dict[str, Any], test: str | None) -> dict[str, Any]:
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
-    secret = [os.urandom(NONCE)]
-    reader, writer = os.pipe()
+    nonce, limit, verdict = os.urandom(NONCE), request["seconds"], None
+    code: Any = test
+    if test is not None and not server.command:
+        # A text that is no code fails in the sample's process.
+        with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings(action="ignore"):
+            code = compile(test, runner.TEST, "exec", dont_inherit=True)
     os.truncate(server.printed, 0)
     os.lseek(server.printed, 0, os.SEEK_SET)
-    started = time.monotonic()
-    try:
-        pid = confine.fork(server.plan)
-    except OSError as e:
-        os.close(reader)
-        os.close(writer)
-        return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
-    if pid == 0:
-        sample(server, request, test, writer, secret)
-    os.close(writer)
-    data, late = wait(server, pid, reader, started, request["seconds"])
-    seconds = time.monotonic() - started
-    os.close(reader)
-    os.kill(pid, signal.SIGKILL)
-    _, status, usage = os.wait4(pid, 0)
-    late = late or usage.ru_utime + usage.ru_stime >= request["seconds"]
-    verdict = read_verdict(data, secret[0], late, status, request["seconds"])
-    if server.command and not (data or late) and os.WIFEXITED(status):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        started = time.monotonic()
+        try:
+            pid = confine.fork(server.plan)
+        except OSError as e:
+            return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
+        if pid == 0:
+            sample(server, request, test, code, theirs.detach(), nonce)
+        theirs.close()
+        data, end = wait(server, [pid], ours.fileno(), started, limit)
+        seconds = time.monotonic() - started
+        if data == nonce + b"P" and test is not None and request["given"] is not None:
+            order = [marshal.dumps(code).hex(), test, request["given"], request["entry_point"]]
+            verdict = judged_apart(server, order, limit, pid, ours, started)
+        gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        os.kill(pid, signal.SIGKILL)
+        _, status, usage = os.wait4(pid, 0)
+    end = end or ("T" if usage.ru_utime + usage.ru_stime >= limit else "")
+    verdict = verdict or read_verdict(data, nonce, end, status, limit)
+    if server.command and not (data or end) and os.WIFEXITED(status):
         text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
         much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
         verdict = {"kind": "O", "text": text} if len(text) <= PRINTED else much
-    left = sweep(server)
-    if left:
+    # Process 1 of a namespace cannot be killed from inside.
+    killed = gone and (gone.si_code, gone.si_status) == (os.CLD_KILLED, signal.SIGKILL)
+    if killed and server.plan.namespaces and verdict["kind"] in "ES":
+        verdict = {"kind": "I", "text": "killed from outside"}
+    if left := sweep(server):
         verdict = {"kind": "I", "text": f"{left} processes of the sample could not be ended"}
     return verdict | {"seconds": seconds}
 
 
-def sample(server: Server, request: dict[str, Any], test: str | None, out: int, secret: list[bytes]) -> None:
+def judged_apart(
+    server: Server, order: list[str], limit: float, pid: int, line: socket.socket, started: float
+) -> dict[str, Any]:
+    """The verdict of the tests in their own process, to which the sample's only answers calls."""
+    if not server.judge:
+        orders, theirs = socket.socketpair()
+        with theirs:
+            server.judge = confine.fork(server.plan, inside=False), orders
+            if server.judge[0] == 0:
+                tests(theirs)
+    judge_pid, orders = server.judge
+    limit = APART * limit + 1  # with what went before; the calls cost time too
+    try:
+        server.before = {}
+        server.before[judge_pid] = spent(server, judge_pid)[1:]
+        socket.send_fds(orders, [b"!"], [line.fileno()])
+        wire.send(orders, order)
+        data, end = wait(server, [pid, judge_pid], orders.fileno(), started, limit)
+    except OSError:
+        data, end = b"", ""
+    if data == b"P":
+        return {"kind": "P", "text": ""}
+    stop_judge(server)
+    with open(os.pidfd_open(pid), "rb") as gone:  # if it was killed, its files closed a moment before
+        select.select([gone], [], [], 0.1)
+    if end == "I" or not (data or end):
+        return {"kind": "I", "text": BUSY if end else "the tests' process ended"}
+    why = data.decode("utf8", "replace") or f"no verdict within {limit:g} s"
+    return {"kind": "S", "text": f"the official harness: passed; the tests apart: {why}"}
+
+
+def tests(orders: socket.socket) -> None:
+    """A process for the tests of many samples, in which no byte of one is executed. Never returns."""
+    try:
+        confine.die_with_parent()
+        for fd, taken in ((1, 0), (1, 2), (orders.fileno(), 3)):
+            os.dup2(fd, taken)
+        os.closerange(4, 1024)
+        gc.enable()
+        runner.judge(socket.socket(fileno=3))
+    finally:
+        os._exit(1)
+
+
+def stop_judge(server: Server) -> None:
+    """Ends the tests' process; the next sample that needs one gets a new one."""
+    (pid, orders), server.judge = server.judge, None
+    orders.close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def sample(
+    server: Server, request: dict[str, Any], test: str | None, code: Any, out: int, nonce: bytes
+) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
-    nonce = secret[0]
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
@@ -160,8 +214,8 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
         if request.get("layers"):
             os.write(out, nonce + b"L" + json.dumps(active).encode())
             os._exit(0)
-        if abandoned(out):
-            os._exit(1)
+        if select.select([out], [], [], 0)[0]:
+            os._exit(1)  # the fork server ended before this process asked to end with it
         if server.command:
             os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
             texts = {"SOLUTION": request["solution"].replace("\0", ""), "TEST": test or ""}
@@ -171,70 +225,73 @@ def sample(server: Server, request: dict[str, Any], test: str | None, out: int, 
     except OSError as e:
         os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
         os._exit(0)
-    del nonce
     gc.enable()
-    runner.run(request["solution"], test, request["entry_point"], out, secret, server.rules)
+    apart = test is not None and request["given"] is not None
+    runner.run(request["solution"], test, code, apart, out, nonce, server.allowed)
 
 
-def abandoned(out: int) -> bool:
-    """Whether the fork server has ended before this process asked to end with it: nobody reads the pipe."""
-    poll = select.poll()
-    poll.register(out, 0)
-    return bool(poll.poll(0))
-
-
-def wait(server: Server, pid: int, reader: int, started: float, limit: float) -> tuple[bytes, bool]:
-    """(what the sample's process said, whether the limit ended it)."""
-    ended = os.pidfd_open(pid)
+def wait(server: Server, pids: list[int], reader: int, started: float, limit: float) -> tuple[bytes, str]:
+    """(what the last of the processes said, "T" where the limit ended it, "I" where the machine was slow)."""
+    ended = os.pidfd_open(pids[-1])
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     poll.register(ended, select.POLLIN)
     os.set_blocking(reader, False)
     try:
         while not (news := poll.poll(0)):
-            left = remaining(server, pid, time.monotonic() - started, limit)
-            if left <= 0:
+            wall = time.monotonic() - started
+            left, patience = remaining(server, pids, wall, limit), server.patience * limit - wall
+            if min(left, patience) <= 0:
                 break
-            poll.poll(left * 1000 + 1)
-        return (os.read(reader, 8192), False) if news else (b"", True)
+            poll.poll(min(left, patience) * 1000 + 1)
+        return (os.read(reader, 8192), "") if news else (b"", "T" if left <= 0 else "I")
     except BlockingIOError:  # it ended without a word
-        return b"", False
+        return b"", ""
     finally:
+        os.set_blocking(reader, True)
         os.close(ended)
 
 
-def remaining(server: Server, pid: int, wall: float, limit: float) -> float:
-    """Seconds that a process still has after `wall` seconds, so that a busy machine flips no verdict.
+def remaining(server: Server, pids: list[int], wall: float, limit: float) -> float:
+    """Seconds left after `wall`, so that a busy machine flips no verdict.
 
-    Wall time decides for one that sleeps, less what it stood ready without a processor; processor time for
-    one that runs or waits for a page. The server's patience is the end in any case.
+    Processor time decides for processes that run or wait for a page; where all sleep it is wall time, less
+    what they stood ready without a processor.
     """
     if wall < limit:
         return limit - wall
-    try:
-        state = read_proc(server, f"{pid}/stat").rpartition(")")[2].split()[0]
-        used, ready = (int(n) / 1e9 for n in read_proc(server, f"{pid}/schedstat").split()[:2])
-    except (OSError, ValueError, IndexError):  # it has just ended, or the kernel does not count
-        return 0.0
-    left = limit - used if state in "RD" else limit - wall + ready
-    return min(left, server.patience * limit - wall)
+    states, used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
+    if set("RD") & set(states):
+        return limit - sum(used)
+    return limit - wall + sum(ready)
+
+
+def spent(server: Server, pid: int) -> tuple[str, float, float]:
+    """(state, processor seconds, seconds ready without one) since `before`; no state of an ended one."""
+    state = read_proc(server, f"{pid}/stat").rpartition(")")[2].split()[:1] or [""]
+    used, ready = (int(n) / 1e9 for n in (read_proc(server, f"{pid}/schedstat") or "0 0").split()[:2])
+    before = server.before.get(pid, (0, 0))
+    return state[0], used - before[0], ready - before[1]
 
 
 def read_proc(server: Server, path: str) -> str:
-    """A file of /proc as it was before it was hidden."""
-    with open(os.open(path, os.O_RDONLY, dir_fd=server.proc), encoding="utf8", errors="replace") as f:
-        return f.read()
+    """A file of /proc as it was before it was hidden; nothing where a process has just ended."""
+    try:
+        with open(os.open(path, os.O_RDONLY, dir_fd=server.proc), encoding="utf8", errors="replace") as f:
+            return f.read()
+    except OSError:
+        return ""
 
 
-def read_verdict(data: bytes, nonce: bytes, late: bool, status: int, limit: float) -> dict[str, Any]:
+def read_verdict(data: bytes, nonce: bytes, end: str, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
     if data.startswith(nonce):
         verdict = data[len(nonce) :]
         return {"kind": verdict[:1].decode("latin1"), "text": verdict[1:].decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}
-    if late:
-        return {"kind": "T", "text": f"no verdict within {limit:g} s"}
+    if end:
+        return {"kind": end, "text": f"no verdict within {limit:g} s" if end == "T" else BUSY}
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
         return {"kind": "E", "text": f"killed by {signal.Signals(os.WTERMSIG(status)).name}"}
     return {"kind": "E", "text": "ended before the tests completed"}
@@ -244,34 +301,24 @@ def sweep(server: Server) -> int:
     """Kills what the sample started and orphaned, until nothing is left; the number that would not end."""
     if server.plan.namespaces or server.plan.filtered:
         return 0  # the namespace ended with the sample's process, or it could start none
+    if server.judge:
+        stop_judge(server)
     end = time.monotonic() + 5
     while time.monotonic() < end:
-        for pid in descendants(server, os.getpid()):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for pid in children(server):  # those of one that ends become this process's
+            os.kill(pid, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
         except ChildProcessError:
             return 0
-    return len(descendants(server, os.getpid()))
+    return len(children(server))
 
 
-def descendants(server: Server, root: int) -> list[int]:
-    """Process ids below `root`."""
-    parents: dict[int, int] = {}
-    for name in filter(str.isdigit, os.listdir(server.proc)):
-        try:
-            parents[int(name)] = int(read_proc(server, f"{name}/stat").rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    family, size = {root}, 0
-    while len(family) > size:
-        size = len(family)
-        family |= {pid for pid, parent in parents.items() if parent in family}
-    return sorted(family - {root})
+def children(server: Server) -> list[int]:
+    """This process's, by their ids."""
+    own, names = [str(os.getpid())], filter(str.isdigit, os.listdir(server.proc))
+    return [int(n) for n in names if read_proc(server, f"{n}/stat").rpartition(")")[2].split()[1:2] == own]
 
 
 def main() -> None:
@@ -282,9 +329,10 @@ def main() -> None:
         probe = {"seconds": 10.0, "solution": "", "tests": [], "entry_point": "", "layers": True}
         first = judge(server, probe)
         active = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
-        send(line, server.plan.layers | active)
-        while (request := receive(line)) is not None:
-            send(line, judge(server, request))
+        wire.send(line, server.plan.layers | active)
+        with contextlib.suppress(EOFError):
+            while True:
+                wire.send(line, judge(server, wire.receive(line)))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,7 @@ NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
-PROCESSES = 128
-FILE_MB = 16
+PROCESSES, FILE_MB = 128, 16
 
 
 @dataclass
@@ -48,20 +47,17 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def adopt_orphans() -> None:
-    """Makes this process the parent of its descendants whose parent has ended, so that none is lost."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
 def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
     """The layers but those in `deny`; the plan: samples read `shown`, list `folders` and may start `run`."""
     plan = Confinement(work)
+    _prctl(
+        PR_SET_CHILD_SUBREAPER, 1
+    )  # the parent of descendants whose parent has ended, so that none is lost
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
     try:
-        _refuse_denied("namespaces", deny)
-        if platform.machine() not in SYS_CLONE:
-            raise OSError(0, f"not known for {platform.machine()}")
+        if "namespaces" in deny or platform.machine() not in SYS_CLONE:
+            raise OSError(0, f"switched off by PKG_SANDBOX_DENY, or not known for {platform.machine()}")
         _unshare_all()
         filesystem.own_root(work, shown, platform.machine())
         plan.namespaces, plan.processes = True, PROCESSES
@@ -71,7 +67,8 @@ def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str
     for name in ("network", "process", "mount", "ipc"):
         plan.layers[f"{name} namespace"] = reason
     try:
-        _refuse_denied("landlock", deny)
+        if "landlock" in deny:
+            raise OSError(0, "switched off by PKG_SANDBOX_DENY")
         plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces, run)
         plan.layers["Landlock"] = True
     except OSError as e:
@@ -81,11 +78,6 @@ def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str
     plan.user = user if plan.layers["ordinary user"] is True else 0
     _prctl(PR_SET_DUMPABLE, 0)
     return plan
-
-
-def _refuse_denied(layer: str, deny: list[str]) -> None:
-    if layer in deny:
-        raise PermissionError("switched off by PKG_SANDBOX_DENY")
 
 
 def _unshare_all() -> None:
@@ -144,15 +136,15 @@ def _tasks_of(uid: int) -> int:
     return total + 15 * PROCESSES
 
 
-def fork(plan: Confinement) -> int:
-    """os.fork, but where the kernel allows the child is process 1 of its own process and mount namespaces.
+def fork(plan: Confinement, inside: bool = True) -> int:
+    """os.fork, but where the kernel allows a child `inside` is process 1 of its own namespaces.
 
-    The bare system call, since os.fork takes no flags, without Python's steps around a fork: the server has
-    one thread, so no other holds a lock. `random` is not seeded anew: every sample starts in one state.
+    The bare system call takes flags, and leaves `random` as it is: every sample starts in one state.
     """
     if not plan.namespaces:
         return os.fork()
-    pid = libc.syscall(SYS_CLONE[platform.machine()], NEWPID | NEWNS | signal.SIGCHLD, 0, 0, 0, 0)
+    flags = signal.SIGCHLD | (NEWPID | NEWNS if inside else 0)
+    pid = libc.syscall(SYS_CLONE[platform.machine()], flags, 0, 0, 0, 0)
     if pid == -1:
         number = ctypes.get_errno()
         raise OSError(number, f"clone: {os.strerror(number)}")
@@ -164,7 +156,7 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
     if plan.namespaces:
         filesystem.empty_work(plan.work)
     # Behind child.wait's clock; the kernel's count may run ahead of it.
-    _limit(resource.RLIMIT_CPU, int(2 * seconds) + 3)
+    _limit(resource.RLIMIT_CPU, int(4 * seconds) + 3)
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)

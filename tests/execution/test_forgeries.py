@@ -1,0 +1,77 @@
+"""Forgeries: texts that lie to tests in their own process, and are found out by tests that stand apart."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from test_attacks import ATTACKS, CHECK
+
+from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.execution.sandbox import run_jobs
+from pkg_lib.papers.pkg.replay import replay
+
+# From any frame of the sample to the runner's: says "passed" there, and then either ends or answers each call
+# itself, with one of `answers` or, where there are none, with bytes of no meaning.
+WIN = """
+def win(frame, answers=()):
+    import os, json, random
+    while frame is not None:
+        found = frame.f_locals
+        frame = frame.f_back
+        if 'nonce' in found and 'out' in found:
+            os.write(found['out'], found['nonce'] + b'P')
+            for n in range(1 if answers == () else 99):
+                if answers == (): os._exit(0)
+                if not os.read(found['out'], 1 << 16): break
+                data = random.randbytes(99) if not answers else json.dumps(answers[n % len(answers)]).encode()
+                os.write(found['out'], (len(data).to_bytes(4, 'big') if answers else b'') + data)
+"""
+FORGERIES = {
+    name: (a["code"].replace("{win}", WIN), a.get("test", CHECK)) for name, a in ATTACKS["forgeries"].items()
+}
+WORST = (
+    "an object that equals everything",
+    "a finalizer replaces the checker",
+    "frames by a trusted caller",
+    "an answer of its own making",
+    "an object of the audit hook",
+)
+
+
+def test_there_are_at_least_forty():
+    assert len(FORGERIES) >= 40
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_the_shared_judge_is_forged(judge, name):
+    """Else the next test would show nothing."""
+    code, test = FORGERIES[name]
+    outcome = judge(code, test, given=None)
+    assert (outcome.status, outcome.detail) in (("passed", "shared"), ("passed", ""))
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_no_forgery_passes_tests_that_stand_apart(judge, name):
+    code, test = FORGERIES[name]
+    outcome = judge(code, test)
+    assert (outcome.status, outcome.error) == ("failed", "Suspicious"), outcome
+    assert outcome.detail.startswith("the official harness: passed; the tests apart: ")
+
+
+# One text for every task: all functions that the prompt defines, whatever their names, are the one that lies.
+EVERY = """
+for name in [n for n, v in globals().items() if type(v) is type(f) and n not in ('f', 'win')]:
+    globals()[name] = f
+"""
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_one_text_for_all_tasks_passes_none(tmp_path, name):
+    text = "    pass\n" + FORGERIES[name][0].replace("def f(x)", "def f(*x, **k)") + EVERY
+    tasks, rules = load_benchmark("humaneval"), BENCHMARKS["humaneval"]
+    shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
+    assert sum(o.status == "passed" for o in shared) > 100  # else the forgery would show nothing
+    path = tmp_path / "samples" / "humaneval" / "forged.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(json.dumps({"task_id": t.id, "completion": text}) for t in tasks))
+    assert replay(tmp_path / "samples", tmp_path / "out").table.passed.tolist() == [0]

@@ -1,0 +1,249 @@
+"""What goes between the tests' process and the sample's: values come out equal by type and bits; noise is refused."""
+
+import contextlib
+import datetime as dt
+import json
+import os
+import signal
+import struct
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pkg_lib.execution import wire
+from pkg_lib.execution.sandbox import Job, Limits, Worker, run_jobs
+
+FLOATS = st.floats(allow_nan=True, width=64)
+ZONES = st.one_of(st.none(), st.integers(-1439, 1439).map(lambda m: dt.timezone(dt.timedelta(minutes=m))))
+ARRAYS = st.lists(st.integers(-9, 9), min_size=4, max_size=4).flatmap(
+    lambda x: st.sampled_from(["int8", "float32", "complex128", "bool", "U3", "S2"]).map(
+        lambda kind: np.array(x).astype(kind).reshape(2, 2)
+    )
+)
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-(10**60), 10**60),
+    FLOATS,
+    st.complex_numbers(),
+    st.text(st.characters()),
+    st.binary(),
+    st.decimals(),
+    st.fractions(),
+    st.dates(),
+    st.timedeltas(),
+    st.datetimes(timezones=ZONES),
+    st.builds(range, st.integers(-9, 9), st.integers(-9, 9), st.integers(1, 9)),
+)
+KEYS = st.one_of(st.integers(), st.text(), st.tuples(st.integers(), st.text()), st.frozensets(st.integers()))
+VALUES = st.recursive(
+    st.one_of(ATOMS, ARRAYS, st.integers(0, 9).map(np.int64), st.floats(width=32).map(np.float32)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(KEYS, inner, max_size=4),
+        st.dictionaries(KEYS, inner, max_size=4).map(OrderedDict),
+        st.sets(KEYS, max_size=4),
+        st.frozensets(KEYS, max_size=4),
+        st.lists(inner, max_size=4).map(deque),
+        st.dictionaries(KEYS, st.integers(), max_size=4).map(Counter),
+    ),
+    max_leaves=12,
+)
+
+
+def same(a, b) -> bool:
+    """Equal by type and bits, in order where there is one."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float) and type(a) is float:
+        return struct.pack(">d", a) == struct.pack(">d", b)
+    if type(a) is complex:
+        return same(a.real, b.real) and same(a.imag, b.imag)
+    if isinstance(a, np.ndarray | np.generic):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, dict):
+        return same([*a.items()], [*b.items()])
+    if isinstance(a, list | tuple | deque):
+        return len(a) == len(b) and all(map(same, a, b))
+    return repr(a) == repr(b) if isinstance(a, Decimal | Fraction) else a == b
+
+
+def over(value):
+    packed = json.loads(json.dumps(wire.Packer().pack(value)))
+    return wire.Unpacker().unpack(packed)
+
+
+SLOW = settings(
+    max_examples=int(os.environ.get("PKG_EXAMPLES", "100")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@SLOW
+@given(VALUES)
+def test_values_come_out_equal_by_type_and_bits(value):
+    assert same(over(value), value)
+
+
+def test_a_long_integer_goes_over():
+    assert over(-(10**6000)) == -(10**6000)
+
+
+def test_one_object_stays_one_and_may_hold_itself():
+    inner = [1]
+    a, b = over([inner, inner])
+    assert a is b and a == [1]
+    loop: list = []
+    loop.append(loop)
+    out = over(loop)
+    assert out[0] is out
+
+
+@pytest.mark.parametrize("value", [object(), type("A", (int,), {})(1), lambda: 1, np.array([object()]), len])
+def test_what_is_no_plain_data_is_named(value):
+    with pytest.raises(TypeError, match=type(value).__name__):
+        wire.Packer().pack(value)
+
+
+NODES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.integers(),
+        st.text(),
+        st.sampled_from([*wire.CONTAINERS, *wire.MADE, "array", "=", 0, 1]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=5), st.dictionaries(st.text(), inner, max_size=2)),
+    max_leaves=15,
+)
+
+
+@SLOW
+@given(
+    st.one_of(
+        st.binary(max_size=200).map(lambda b: len(b).to_bytes(4) + b),
+        st.binary(),
+        NODES,
+        NODES.map(lambda n: ["value", [n], n]),
+    )
+)
+def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
+    """The tests' side reads noise, half messages and messages of wrong parts: never another error, never a hang."""
+    ours, theirs = wire.socket.socketpair()
+    refused: list[str] = []
+
+    class Refused(BaseException):
+        pass
+
+    def refuse(why):
+        refused.append(why)
+        raise Refused
+
+    data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    with ours, theirs:
+        ours.settimeout(20)
+        theirs.sendall(data if isinstance(answer, bytes) else len(data).to_bytes(4) + data)
+        theirs.shutdown(wire.socket.SHUT_WR)
+        try:
+            given_back = wire.stand_in("f", ours, refuse)([1, [2]], {3})
+        except Refused:
+            assert refused
+        else:
+            assert wire.Packer().pack(given_back) is not NotImplemented
+
+
+def judged(code: str, test: str, **more):
+    return next(run_jobs([Job("t", code, (test,), "f", 5.0, None, "", **more)]))
+
+
+@pytest.mark.parametrize(
+    ("code", "test"),
+    [
+        ("def f(x): x.sort()", "x = [2, 1]\nassert f(x) is None and x == [1, 2]"),
+        ("def f(x): x[0].append(x[1]); return x", "x = [[], 1]; y = x[0]\nassert f(x) is x and y == [1]"),
+        ("def f(x, *, by): return [x * by]", "assert f(2, by=3) == [6]"),
+        ("def f(x): yield from range(x)", "assert list(f(3)) == [0, 1, 2]"),
+        (
+            "def f(x): raise KeyError(x)",
+            "try: f(1)\nexcept KeyError as e: assert e.args == (1,)\nelse: assert 0",
+        ),
+        (
+            "class E(ValueError): pass\ndef f(x): raise E('no')",
+            "try: f(1)\nexcept ValueError as e: assert str(e) == 'no'",
+        ),
+        ("n = []\ndef f(x): n.append(x); return len(n)", "assert [f(0), f(0)] == [1, 2]"),
+        (
+            "import numpy as np\ndef f(x): x += 1; return x.sum()",
+            "import numpy as np\nx = np.zeros(2)\nassert f(x) == 2 and x[0] == 1",
+        ),
+        ("def f(x): return x.keys()", "assert f({1: 2}) == {1}"),
+        ("import random\ndef f(x): return x", "import random\nx = random.random()\nassert f(x) == x"),
+    ],
+)
+def test_calls_are_as_in_one_process(code, test):
+    assert judged(code, test).status == "passed"
+
+
+def test_what_cannot_go_over_is_suspicious_with_both_reasons():
+    outcome = judged(
+        "class A:\n    def __eq__(self, o): return True\ndef f(x): return A()", "assert f(1) == 2"
+    )
+    assert outcome.error == "Suspicious" and outcome.detail.endswith("not comparable by value: builtins.A")
+    assert "the official harness: passed" in outcome.detail
+
+
+def test_tests_that_share_a_process_say_so():
+    job = Job("t", "def f(x): return 2", ("assert f(1) == 2",), "f")
+    assert next(run_jobs([job])).detail == "shared"
+
+
+@pytest.mark.parametrize("victim", ["tests", "sample", "server"])
+def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
+    """Killed from outside at some moment of its life: the job is judged again."""
+    code = "import time\ndef f(x):\n    time.sleep(0.02)\n    return x"
+    job = Job("t", code, ("assert [f(i) for i in range(5)] == [0, 1, 2, 3, 4]",), "f", 10.0, None, "")
+    worker = Worker(Limits(packages="stdlib"))
+    try:
+        for n in range(int(os.environ.get("PKG_KILLS", "3"))):
+            assert worker.run(job).status == "passed"  # it stands again
+            outcome: list = []
+            thread = threading.Thread(target=lambda out=outcome: out.append(worker.run(job)))
+            thread.start()
+            time.sleep(0.03 * (n % 7))
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may be between two lives
+                server = psutil.Process(worker.process.pid)
+                found = sorted(server.children(), key=lambda p: p.pid)  # the tests' process is the older one
+                chosen = {"server": [server], "tests": found[:1], "sample": found[1:]}[victim]
+                for process in chosen:
+                    process.send_signal(signal.SIGKILL)
+            thread.join(60)
+            assert outcome and outcome[0].status == "passed", outcome
+    finally:
+        work, family = worker.work, []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            server = psutil.Process(worker.process.pid)
+            family = [server, *server.children(recursive=True)]
+        worker.close()
+    assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not os.path.exists(work)
+
+
+def test_the_parent_does_not_grow():
+    jobs = (
+        Job("t", f"def f(x): return {n % 3}", ("assert f(1) == 2",), "f", 5.0, None, "") for n in range(600)
+    )
+    sizes = []
+    for n, _ in enumerate(run_jobs(jobs, Limits(packages="stdlib"))):
+        if n in (200, 599):
+            sizes.append(psutil.Process().memory_info().rss)
+    assert sizes[1] - sizes[0] < 4 << 20
