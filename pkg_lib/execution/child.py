@@ -129,6 +129,9 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
         if data == nonce + b"P" and test is not None and request["given"] is not None:
             order = [marshal.dumps(code).hex(), test, request["given"], request["entry_point"]]
             verdict = judged_apart(server, order, limit, pid, ours, started)
+        if not (data or end) or (verdict and verdict["kind"] == "S"):
+            with open(os.pidfd_open(pid), "rb") as dead:  # if it was killed, its files closed a moment before
+                select.select([dead], [], [], 0.1)
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
@@ -170,8 +173,6 @@ def judged_apart(
     if data == b"P":
         return {"kind": "P", "text": ""}
     stop_judge(server)
-    with open(os.pidfd_open(pid), "rb") as gone:  # if it was killed, its files closed a moment before
-        select.select([gone], [], [], 0.1)
     if end == "I" or not (data or end):
         return {"kind": "I", "text": BUSY if end else "the tests' process ended"}
     why = data.decode("utf8", "replace") or f"no verdict within {limit:g} s"

@@ -207,8 +207,7 @@ def _claim(folder: Path) -> int:
 
 
 def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
-    paths: list[str] = []
-    allowed: list[str] = []
+    paths, allowed = list[str](), list[str]()
     if limits.packages == "stdlib+numpy":
         if not (spec := find_spec("numpy")) or not spec.origin:
             raise UserError("packages 'stdlib+numpy' needs numpy: pip install -r requirements.txt")

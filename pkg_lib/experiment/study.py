@@ -40,12 +40,7 @@ class Part:
     model: str = MODEL
 
 
-# benchmark -> the columns of EVOR that are stored for it
-EVOR = {
-    "beatnum": ("None", "DocPrompting", "RK", "EVOR@0", "EVOR@1", "Oracle"),
-    "beatnum-module": ("None", "DocPrompting", "RK", "EVOR@0", "EVOR@1", "Oracle"),
-    "beatnum-public": ("None",),
-}
+EVOR = ("None", "RK", "EVOR@0", "EVOR@1")
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
@@ -58,7 +53,8 @@ STUDY = (
     Part("mbpp", "python-docs", (), TEXT),
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
-    *(Part(name, LIBRARY, columns, ("evor",), LARGER) for name, columns in EVOR.items()),
+    *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
+    Part("beatnum-public", LIBRARY, ("None",), ("evor",), LARGER),
 )
 
 
@@ -100,7 +96,8 @@ def parts(choice: Choice) -> list[Part]:
     of_benchmarks = dict.fromkeys(p.model for p in STUDY if p.benchmark in benchmarks or not benchmarks)
     for model in models or of_benchmarks or [MODEL]:
         of_model = [p for p in STUDY if p.model == model]
-        for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in of_model or STUDY):
+        shown = of_model or [p for p in STUDY if p.model == MODEL]
+        for benchmark in benchmarks or dict.fromkeys(p.benchmark for p in shown):
             rules = BENCHMARKS.get_or_fail(benchmark)
             first = [replace(p, columns=()) for p in STUDY if (p.model, p.benchmark) == (MODEL, benchmark)]
             first = first or [Part(benchmark, rules.corpus or STUDY[0].corpus, rules.columns)]

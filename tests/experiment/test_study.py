@@ -19,7 +19,10 @@ def jobs(**chosen):
     [
         (Choice(), STUDY),
         (Choice(benchmarks=["mbpp-all"]), [Part("mbpp-all", FIRST.corpus)]),
-        (Choice(models=[MODEL, LARGER], benchmarks=["humaneval", "mbpp"]), STUDY),
+        (
+            Choice(models=[MODEL, LARGER], benchmarks=["humaneval", "mbpp"]),
+            [p for p in STUDY if p.benchmark in ("humaneval", "mbpp")],
+        ),
         (Choice(corpora=["stdlib"], columns=["None"]), [Part(FIRST.benchmark, "stdlib", ("None",))]),
         (Choice(models=[LARGER], benchmarks=["mbpp-all"]), [Part("mbpp-all", FIRST.corpus, model=LARGER)]),
         (Choice([LARGER], ["mbpp"], ["stdlib"]), [Part("mbpp", "stdlib", model=LARGER)]),

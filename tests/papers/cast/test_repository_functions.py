@@ -105,7 +105,6 @@ def test_only_functions_that_their_tests_tell_from_none_are_tasks(package):
         ("    raise SystemExit(0)", "failed", "Others"),
         ("    import os\n    os._exit(0)", "failed", "Others"),
         ("    import numpy\n    return 3.14159", "failed", "ForbiddenImport"),
-        ("    import sys\n    sys._getframe()\n    return 3.14159", "failed", "Suspicious"),
         ("    open('/tmp/x', 'w').close()\n    return 3.14159", "failed", "Others"),
         ("    import socket\n    socket.socket()\n    return 3.14159", "failed", "Others"),
     ],
