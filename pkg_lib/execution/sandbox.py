@@ -2,8 +2,8 @@
 
 `run_jobs` keeps one warm fork server a worker (child.py), from which each test of each job is forked.
 
-The verdict (jobs with `given`: HumanEval, MBPP and their "+", but MBPP/367, whose tests need a class of the
-solution's):
+The verdict (jobs with `given`: HumanEval, MBPP and their "+", but four of MBPP's 974 tasks, whose tests
+need classes of the solution's or hand it a type; one of them is among the 500):
 - "passed" means two things: solution and tests completed in one process, as in the official harness; and the
   tests completed in another, which executes no byte of the sample and has its values as plain data (wire.py).
 - Where the second does not follow the first, the sample failed as "Suspicious", with the reason.

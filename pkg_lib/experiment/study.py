@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pkg_lib.core.registry import unknown
+from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
@@ -87,6 +87,7 @@ def parts(choice: Choice) -> list[Part]:
 
     A model that STUDY does not have on a benchmark takes the parts of MODEL there, with all columns.
     """
+    load_plugins()  # columns and benchmarks of the papers
     for column in choice.columns:
         if column not in retrieved() and not (column in variants() or DRAW.fullmatch(column)):
             raise unknown("column", column, [*retrieved(), *variants()])
@@ -209,7 +210,8 @@ class Plan(NamedTuple):
 
     @property
     def jobs(self) -> list[NotebookJob]:
-        return [job for step in self.steps for job in step.jobs]
+        """Each once: some show several runs."""
+        return list({job.stem: job for step in self.steps for job in step.jobs}.values())
 
 
 def plan(choice: Choice) -> Plan:

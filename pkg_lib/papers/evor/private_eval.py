@@ -63,7 +63,7 @@ class PrivateEval(Unfamiliar):
     @cached_property
     def about(self) -> SimpleNamespace:
         """As in private_eval.toml, with `names` (public -> here) and the library's: `public`, `private`."""
-        path = Path(os.environ[DATA.variable], f"{self.library}.names.json")
+        path = Path(os.environ.get(DATA.variable, ""), f"{self.library}.names.json")
         try:
             names = {old: str(new) for old, new in json.loads(path.read_text("utf8")).items()}
             public = next((old for old, new in names.items() if new == self.library), self.library)
@@ -78,6 +78,11 @@ class PrivateEval(Unfamiliar):
         return SimpleNamespace(**about | {"names": names, "private": names.get(public, public)})
 
     @property
+    def public(self) -> str:
+        """The library's public name; the data are not needed for the authors' two."""
+        return ABOUT[self.library]["public"] if self.library in ABOUT else self.about.public
+
+    @property
     def subject(self) -> str:  # type: ignore[override]
         about = self.about
         like = f", which is {about.public} with other names of functions, methods, arguments and classes"
@@ -85,7 +90,8 @@ class PrivateEval(Unfamiliar):
 
     @property
     def controls(self) -> Mapping[str, bool]:  # type: ignore[override]
-        return super().controls | ({"public names": False} if self.about.private != self.about.public else {})
+        renamed = self.way != "-public" and self.public != self.library
+        return super().controls | ({"public names": False} if renamed else {})
 
     def tasks(self) -> list[Task]:
         """Without those whose own solutions do not pass with the installed packages."""
@@ -145,7 +151,7 @@ class PrivateEval(Unfamiliar):
         return (task.test,)
 
     def limits(self, task: Task) -> Limits:
-        packages = dict.fromkeys(("numpy", "pandas", self.about.public))
+        packages = dict.fromkeys(("numpy", "pandas", self.public))
         return Limits(self.seconds, 4096, "all", (), tuple(packages))
 
     def control(self, task: Task, name: str) -> str:
