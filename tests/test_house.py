@@ -35,21 +35,21 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 584,
+    "": 591,
     "analysis": 1082,
     "chunking": 701,
-    "core": 794,
+    "core": 912,
     "data": 1783,
-    "execution": 1490,
+    "execution": 1520,
     "experiment": 1916,
     "generation": 894,
-    "graph": 2269,
+    "graph": 2270,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1770,
     "papers/pkg": 1619,
-    "retrieval": 1528,
+    "retrieval": 1539,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
