@@ -63,7 +63,7 @@ def command(*words: str, code: int = 0, **variables: str) -> str:
     """What `python ...` says, `-m pkg_lib` put before a command; it must end with the exit code."""
     about = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"} | variables
     called = [sys.executable, "-P", *(() if words[0] == "-c" else ("-m", "pkg_lib")), *words]
-    done = subprocess.run(called, env=about, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(called, env=about, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
