@@ -157,6 +157,14 @@ def report() -> None:
 
 
 @app.command()
+def pack() -> None:
+    """Packs the stored completions, each file to a fifth of its size; they are read as before."""
+    from pkg_lib.generation import cache
+
+    cache.pack(results_dir() / "generations")
+
+
+@app.command()
 def doctor() -> None:
     """Says what is at hand here, and where the rest would come from."""
     from pkg_lib.doctor import lines

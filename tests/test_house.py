@@ -35,14 +35,14 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 584,
+    "": 592,
     "analysis": 1082,
     "chunking": 701,
     "core": 794,
     "data": 1783,
     "execution": 1490,
-    "experiment": 1916,
-    "generation": 894,
+    "experiment": 1917,
+    "generation": 936,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,

@@ -9,7 +9,7 @@ from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
-from pkg_lib.generation.cache import read_jsonl
+from pkg_lib.generation.cache import read_jsonl, stored_files
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
@@ -94,7 +94,7 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     file = run.file("generations", column).name
     folder = run.results / "generations" / slug(run.model) / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
-        rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]
+        rows = [row for path in stored_files(folder, pattern) for _, row in read_jsonl(path) if row]
         if rows:
             return [(int(r["prompt_tokens"]), len(r["tokens"])) for r in rows]
     return []

@@ -36,7 +36,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.extraction import continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
@@ -175,15 +175,16 @@ class Run:
         """The columns with their variants and draws, those whose completions or verdicts are stored."""
         named = [c for c in variants() if self.offers(c)]
         stages = ("generations", "evaluations")  # equal prompts may share the completions of another column
-        stored = [c for c in [*self.retrievers, *named] if any(self.file(s, c).exists() for s in stages)]
-        return [*stored, *(draw for c in self.retrievers for draw in self.draws(c))]
+        have = [c for c in [*self.retrievers, *named] if any(stored(self.file(s, c)) for s in stages)]
+        return [*have, *(draw for c in self.retrievers for draw in self.draws(c))]
 
     def draws(self, column: str, decoding: str = "") -> list[str]:
         """The columns of a column's stored draws, in order; of one `decoding` such as T0.8, or all."""
         file = self.file("generations", column)
-        stems = (p.stem.removeprefix(f"{file.stem}.") for p in file.parent.glob(f"{file.stem}.t*"))
-        parts = filter(None, (re.fullmatch(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)", stem) for stem in stems))
-        numbers = sorted((float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts)
+        rest = (p.name.removeprefix(f"{file.stem}.") for p in file.parent.glob(f"{file.stem}.t*"))
+        form = re.compile(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)\.jsonl(?:\.gz)?")
+        parts = filter(None, map(form.fullmatch, rest))
+        numbers = sorted({(float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts})
         names = [draw_name(column, *n) for n in numbers]
         return [n for n in names if decoding in ("", *n.split(", "))]
 

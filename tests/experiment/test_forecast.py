@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+from fakes import unpacked
 
 from pkg_lib import cli
 from pkg_lib.core.types import UserError
@@ -34,7 +35,7 @@ def nothing_else(committed, monkeypatch):
 def drop(results, column, keep):
     """Leaves the first `keep` stored completions of a column, and returns them."""
     path = results / "generations" / study.MODEL / "humaneval" / FIRST.corpus / f"{column}.jsonl"
-    lines = path.read_text().splitlines(keepends=True)[:keep]
+    lines = unpacked(path).read_text().splitlines(keepends=True)[:keep]
     path.write_text("".join(lines))
     return [json.loads(line) for line in lines]
 
