@@ -9,6 +9,7 @@ import torch
 
 from benchmarks import (
     bench_bm25,
+    bench_choice,
     bench_chunking,
     bench_code_search,
     bench_endpoint,
@@ -26,6 +27,13 @@ def test_bm25_small():
     assert (found["functions"], found["queries"]) == (600, 30)
     assert found["same_top1"] >= 0.7
     assert found["ratio"] > 1  # the ratio grows with the corpus; 100 is asked at 50,000
+
+
+def test_choice_small():
+    found = bench_choice.measure(tasks=4)
+    assert (found["solutions"], found["looked_at"], found["contexts"]) == (24, 24, 20)
+    assert found["passing_contexts"] < 20
+    assert min(found["choice_against_official"], found["leak_against_official"]) > 0
 
 
 def test_chunking_small():
