@@ -40,7 +40,7 @@ BUDGETS = {
     "chunking": 701,
     "core": 794,
     "data": 1783,
-    "execution": 1490,
+    "execution": 1489,
     "experiment": 1917,
     "generation": 936,
     "graph": 2269,

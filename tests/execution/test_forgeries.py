@@ -31,10 +31,11 @@ FORGERIES = {
 }
 WORST = (
     "an object that equals everything",
+    "an answer that its object was compared with",
     "a finalizer replaces the checker",
     "frames by a trusted caller",
     "an answer of its own making",
-    "an object of the audit hook",
+    "an object of the import rule",
 )
 
 
@@ -54,8 +55,16 @@ def test_the_shared_judge_is_forged(judge, name):
 def test_no_forgery_passes_tests_that_stand_apart(judge, name):
     code, test = FORGERIES[name]
     outcome = judge(code, test)
-    assert (outcome.status, outcome.error) == ("failed", "Suspicious"), outcome
-    assert outcome.detail.startswith("the official harness: passed; the tests apart: ")
+    assert outcome.status == "failed", outcome
+    # A sample that ends before it has the tests says nothing that could differ.
+    assert outcome.error == "Suspicious" or outcome.detail == "ended before the tests completed", outcome
+
+
+@pytest.mark.parametrize("kind", ["I", "O", "L", "no such kind"])
+def test_a_sample_cannot_have_itself_not_measured(judge, kind):
+    """Whatever it says with the nonce: a task that is left out would be none that it failed."""
+    code = WIN.replace("b'P')", f"b'{kind}')") + "\nimport sys\nwin(sys._getframe())"
+    assert judge(code, CHECK).status == "failed"
 
 
 # One text for every task: all functions that the prompt defines, whatever their names, are the one that lies.
