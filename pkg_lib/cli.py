@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,6 +69,7 @@ Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
 Processes = Annotated[int, opt("How many work at once.", least=1)]
 Name = Annotated[str, arg("A name of `list`.")]
 Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
+Store = Annotated[str, opt("bolt://HOST[:PORT][/NAME]: a graph database to write, with all vectors.")]
 
 
 @app.command()
@@ -195,14 +197,18 @@ def verify_cache(
 
 
 @app.command()
-def graph(corpus: Name, processes: Processes = 1, output: Output = None) -> None:
+def graph(corpus: Name, processes: Processes = 1, output: Output = None, store: Store = "") -> None:
     """Builds the graph of a corpus (parts joined by '+'), and says what it holds and what was skipped."""
-    from pkg_lib.graph import disk
+    from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
+    from pkg_lib.retrieval.embed import Embedder
 
-    built = graph_building.build_corpus(corpus, processes)
-    say(graph_building.lines(built))
-    _save(disk.save, built.graph, output)
+    with bolt.opened(store) if store else nullcontext() as database:
+        built = graph_building.build_corpus(corpus, processes)
+        say(graph_building.lines(built))
+        _save(disk.save, built.graph, output)
+        if database:
+            typer.echo(database.save(built.graph, _absolute(corpus), Embedder()))
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
 
@@ -215,7 +221,7 @@ def _save(save: Callable[[Any, Path], object], built: Any, output: Path | None) 
 
 @app.command()
 def search(
-    folder: Annotated[Path, arg("A directory in which `graph` has saved one.")],
+    place: Annotated[str, arg("A directory or database (bolt://...) in which `graph` has saved one.")],
     query: Annotated[str, arg("What the code should do.")],
     unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
     index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
@@ -225,7 +231,7 @@ def search(
     from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    say(explain.search(folder, query, Embedder(), unit, index, top))
+    say(explain.search(place, [query], Embedder(), unit, index, top))
 
 
 @app.command()

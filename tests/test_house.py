@@ -35,7 +35,7 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 592,
+    "": 598,
     "analysis": 1082,
     "chunking": 701,
     "core": 794,
@@ -43,13 +43,13 @@ BUDGETS = {
     "execution": 1489,
     "experiment": 1917,
     "generation": 936,
-    "graph": 2269,
+    "graph": 2397,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1770,
     "papers/pkg": 1619,
-    "retrieval": 1528,
+    "retrieval": 1534,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from bolt_server import skip_without
 
 from benchmarks import (
     bench_bm25,
+    bench_bolt,
     bench_choice,
     bench_chunking,
     bench_code_search,
@@ -63,6 +65,13 @@ def test_endpoint_small():
     found = bench_endpoint.measure(count=24, concurrency=8, seconds=0.05, repeat=1)
     assert (found["requests"], found["same_answers"], found["least_s"]) == (24, True, 0.15)
     assert found["ours_s"] > found["least_s"] and found["httpx_s"] > found["least_s"] and found["ratio"] > 0
+
+
+def test_bolt_small():
+    skip_without()
+    found = bench_bolt.measure(nodes=300)
+    assert found["same_graph"] and found["nodes"] >= 300 and 0 < found["functions"] < found["vectors"]
+    assert found["save_s"] > 0 and found["bare_s"] > 0 and found["ratio"] > 0
 
 
 def test_graph_small(tmp_path):
