@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pkg_lib.core import models
+from pkg_lib.core import models, workers
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
@@ -68,6 +68,7 @@ ModelArgument = Annotated[str, arg(MODEL, **READ)]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
 Processes = Annotated[int, opt("How many work at once.", least=1)]
 Name = Annotated[str, arg("A name of `list`.")]
+Engine = Annotated[str, opt("Who encodes, builds graphs and executes samples: local, or ray[:HOST:PORT].")]
 Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
 Store = Annotated[str, opt("bolt://HOST[:PORT][/NAME]: a graph database to write, with all vectors.")]
 
@@ -91,6 +92,7 @@ def run(
     dry_run: Annotated[bool, opt("Only say what would run, and what it would cost.", "--dry-run")] = False,
     tokens_per_second: Annotated[float | None, opt("For --dry-run: where known.", least=0.001)] = None,
     prices: Annotated[Path | None, opt("For --dry-run: a CSV such as notebooks/prices.csv.")] = None,
+    engine: Engine = "local",
 ) -> None:
     """Runs the study: retrieval, generation, execution, notebooks, report.
 
@@ -102,6 +104,7 @@ def run(
     named = (chosen, benchmark or (), [*corpora], column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p go with --samples")
+    workers.engine_name(engine)
     choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p)
     if dry_run:
         from pkg_lib.experiment import batch, forecast
@@ -112,6 +115,7 @@ def run(
         return
     if tokens_per_second or prices:
         raise UserError("--tokens-per-second and --prices go with --dry-run")
+    workers.use(engine)
     typer.echo("reading what is stored ...")
     from pkg_lib.analysis.report import render_notebook
     from pkg_lib.experiment import batch, kernel
@@ -197,12 +201,15 @@ def verify_cache(
 
 
 @app.command()
-def graph(corpus: Name, processes: Processes = 1, output: Output = None, store: Store = "") -> None:
+def graph(
+    corpus: Name, processes: Processes = 1, output: Output = None, store: Store = "", engine: Engine = "local"
+) -> None:
     """Builds the graph of a corpus (parts joined by '+'), and says what it holds and what was skipped."""
     from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
     from pkg_lib.retrieval.embed import Embedder
 
+    workers.use(engine)
     with bolt.opened(store) if store else nullcontext() as database:
         built = graph_building.build_corpus(corpus, processes)
         say(graph_building.lines(built))
@@ -278,8 +285,10 @@ def _figures(log: dict[str, Any]) -> Iterable[str]:
 def replay(
     folder: Annotated[Path, arg("DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")],
     protocol: Annotated[str, opt("pkg-paper or standard.")] = "pkg-paper",
+    engine: Engine = "local",
 ) -> None:
     """Executes completions from elsewhere, and lists where they carry another verdict."""
+    workers.use(engine)
     typer.echo(f"reading the samples of {folder} ...")
     from tqdm import tqdm
 

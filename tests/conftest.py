@@ -43,6 +43,7 @@ SLOW = {
     "retrieval/test_embed.py",
     "retrieval/test_prune.py",
     "test_benchmarks.py",
+    "test_engine.py",
     "test_front_door.py",
     "test_golden.py",
     "test_jupyter.py",

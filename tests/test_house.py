@@ -35,21 +35,21 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 598,
+    "": 607,
     "analysis": 1082,
     "chunking": 701,
-    "core": 794,
+    "core": 912,
     "data": 1783,
-    "execution": 1489,
-    "experiment": 1917,
+    "execution": 1519,
+    "experiment": 1913,
     "generation": 936,
-    "graph": 2397,
+    "graph": 2398,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1770,
     "papers/pkg": 1619,
-    "retrieval": 1534,
+    "retrieval": 1545,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

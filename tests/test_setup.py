@@ -30,6 +30,9 @@ def test_both_ways_to_install_have_the_same_exact_pins_but_for_faiss():
 def test_the_extra_has_the_same_pins():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert dict(p.split("==") for p in extras["endpoints"]).items() <= PINS.items()
+    # What the others bring is no part of the study: pinned all the same, and beside the pins, not against them.
+    others = dict(p.split("==") for name, pins in extras.items() if name != "endpoints" for p in pins)
+    assert all(PINS.get(name, pin) == pin for name, pin in others.items())
 
 
 @pytest.fixture

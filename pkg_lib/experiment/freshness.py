@@ -4,12 +4,11 @@ results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below resu
 """
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.registry import plugins
-from pkg_lib.core.store import ROOT, sha256_of, slug, write_json
+from pkg_lib.core.store import package_digest, sha256_of, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
@@ -33,12 +32,9 @@ def inputs(parameters: dict[str, Any]) -> list[Path]:
     return folders + [f for p in places for f in (Path("contexts", p), Path("evaluations", model, p))]
 
 
-@cache
 def program() -> str:
-    """Digest of pkg_lib, of plug-ins and of the pinned versions."""
-    sources = {p for p in (ROOT / "pkg_lib").rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    files = [f"{p.relative_to(ROOT).as_posix()} {sha256_of(p)}" for p in sorted(sources)]
-    return digest(*files, sha256_of(ROOT / "requirements.txt"), *map(sha256_of, plugins()))
+    """Digest of pkg_lib, of the pinned versions and of plug-ins."""
+    return digest(package_digest(), *map(sha256_of, plugins()))
 
 
 class Records:

@@ -49,7 +49,7 @@ def scan(documents: list[Document], processes: int = 1) -> Iterator[Rows]:
     ends = accumulate(len(d.text) for d in documents)
     runs = groupby(zip(documents, ends, strict=True), lambda pair: pair[1] // CHUNK_CHARS)
     chunks = ([document for document, _ in run] for _, run in runs)
-    for rows in map(_scan, chunks) if processes == 1 else ordered(_scan, list(chunks), processes):
+    for rows in ordered(_scan, list(chunks), processes):
         yield from rows
 
 

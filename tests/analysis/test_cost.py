@@ -6,6 +6,7 @@ import pytest
 from notebook_code import definitions
 
 from pkg_lib.analysis.tables import DASH
+from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.papers.pkg import cost
 
@@ -61,3 +62,36 @@ def test_table_8_with_and_without_the_measurement(tmp_path):
     (tmp_path / "benchmarks" / "graph.json").write_text("{")
     with pytest.raises(UserError, match=r"graph\.json is damaged"):
         cost.stored(tmp_path, "graph")
+
+
+def test_scale_by_hand():
+    """2 texts a function; 1,000 functions as measured, then a million."""
+    graph = GRAPH | {"disk_mb": 7.0, "disk_mb_without_vectors": 1.0}
+    graph |= {
+        "search": GRAPH["search"]
+        | {"exact_rows": 4000, "hnsw_rows": 2000, "hnsw_links": 32, "hnsw_build_s": 3.0}
+    }
+    rows = {"functions": 500, "build_s": 0.05, "ours_ms_per_query": 0.1}
+    found = COST["stages"](10**6, graph, rows)
+    assert found["graph"] == pytest.approx((1e9, 10_000.0, None))
+    assert found["encoding"] == pytest.approx((6e9, 200_000.0, None))
+    assert found["index, exact"] == pytest.approx((6e9, 0.0, 45.0))
+    assert found["index, HNSW"][0] == 6e9 + 2e6 * 256 and found["index, IVF-PQ"][0] == 2e6 * 72
+    assert found["index, BM25"] == pytest.approx((None, 100.0, 0.2))
+    cells = COST["scale_row"]("encoding", *found["encoding"])
+    assert cells == ["6 GB", "55.6 h", "1", "2.78", "0.60", DASH]
+    held = COST["scale_row"]("index, exact", 65e9, 0.0, 45.0)
+    assert held == ["65 GB", "0 s", "2", "0.00", "1,168.00", "45.0000"]
+
+
+def test_the_page_on_scale_says_what_the_notebook_computes():
+    """Where it fails, a measurement was made again: copy what the notebook shows into docs/scale.md."""
+    graph, rows, *others = (
+        cost.stored(ROOT / "results", n) for n in ("graph", "bm25", "generation", "sandbox")
+    )
+    page = (ROOT / "docs" / "scale.md").read_text("utf8")
+    assert COST["scale_grid"](10**8, graph, rows, *others).markdown().strip() in page
+    assert all(f"- {said}\n" in page for said in COST["scale_findings"](10**8, graph, rows))
+    search = cost.stored(ROOT / "results", "code_search")
+    fewer = search["variations"]["with 10,000 of the distractors"]["MiniLM"]["mrr_at_10"]
+    assert f"{fewer:.3f} among 10,500 candidates and {search['methods']['MiniLM']['mrr_at_10']:.3f}" in page

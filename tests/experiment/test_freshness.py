@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from pkg_lib.core import store
 from pkg_lib.experiment import freshness, study
 from pkg_lib.experiment.freshness import Records
 from pkg_lib.experiment.study import NotebookJob
@@ -106,8 +107,8 @@ def test_parameters_and_the_program_decide(results, job, tmp_path, monkeypatch):
     assert not unchanged(results, job(limit=3))
     (tmp_path / "pkg_lib").mkdir()
     (tmp_path / "requirements.txt").write_text("")
-    monkeypatch.setattr(freshness, "ROOT", tmp_path)
-    monkeypatch.setattr(freshness, "program", freshness.program.__wrapped__)
+    monkeypatch.setattr(store, "ROOT", tmp_path)
+    monkeypatch.setattr(freshness, "package_digest", store.package_digest.__wrapped__)
     first = Records(results).made_from(job())
     (tmp_path / "pkg_lib" / "style.mplstyle").write_text("font.size: 99")
     assert first != Records(results).made_from(job()) and not unchanged(results, job())

@@ -107,7 +107,8 @@ def _read(tree: JavaTree, known: Known, processes: int) -> Known:
     parts = [tree.paths[i : i + size] for i in range(0, len(tree.paths), size)]
     work = [(tree.root, part, {p: known[p][0] for p in part if p in known}) for part in parts]
     many = processes > 1 and len(tree.paths) - len(known) >= WORTH_A_PROCESS
-    answers = workers.ordered(parse_part, work, min(processes, len(parts))) if many else map(parse_part, work)
+    count = min(processes, len(parts))
+    answers = workers.in_processes(parse_part, work, count) if many else map(parse_part, work)
     rows = zip(tree.paths, chain.from_iterable(answers), strict=True)
     return {path: (sha, facts or known[path][1]) for path, (sha, facts) in rows}
 

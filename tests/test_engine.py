@@ -1,0 +1,231 @@
+"""`--engine`: two nodes of local processes give what this process gives; what goes wrong is told in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+from benchmarks import bench_engine
+
+from pkg_lib.core import workers
+from pkg_lib.core.store import ROOT
+from pkg_lib.core.types import UserError
+from pkg_lib.execution import sandbox
+from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+
+PLUGIN = """
+from pkg_lib.core.models import MODELS, ModelSpec
+from pkg_lib.core.types import Document, Task
+from pkg_lib.data.benchmark import Benchmark
+from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import CORPORA, Corpus
+
+class Numbers(Benchmark):
+    name = prompts = "numbers"
+    title = home = "Numbers"
+    seconds = 3.0
+    def tasks(self):
+        heads = ((i, f"def n{i}():\\n    '''The number {i}.'''\\n") for i in range(60))
+        return [Task(f"N/{i}", self.name, h, f"n{i}", f"assert n{i}() == {i}", f"    return {i}\\n") for i, h in heads]
+    def program(self, task, solution):
+        return task.prompt + solution
+    def tests(self, task, protocol):
+        return (task.test,)
+
+BENCHMARKS.register(Numbers())
+code = "def f{i}(x):\\n    while x > {i}:\\n        x -= 1\\n    return x\\n"
+texts = [Document(f"n/{i}", code.replace("{i}", str(i))) for i in range(400)]
+CORPORA.register(Corpus("numbers-corpus", lambda: texts, "a file"))
+MODELS.register(ModelSpec("tiny", FOLDER, "chat", 0.001))
+"""
+STUDY = "--model tiny --benchmark numbers --corpus numbers-corpus".split()
+COLUMNS = ["None", "Dense", "Func-PKG", "Block-PKG"]
+MAKE = f"""
+import sys; sys.path[:0] = [{str(ROOT / "tests")!r}]
+from fakes import FakeBackend
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+answer = lambda r: f"    return {{int(r.task_id[2:]) * (int(r.task_id[2:]) % 3 > 0)}}\\n" if r.sample == 0 else ""
+print(Preparer(Run("tiny", "numbers", "numbers-corpus"), backend=FakeBackend(answer)).generate({COLUMNS!r}))
+"""
+
+
+def command(*words: str, code: int = 0, **variables: str) -> str:
+    """What `python ...` says, `-m pkg_lib` put before a command; it must end with the exit code."""
+    about = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"} | variables
+    called = [sys.executable, "-P", *(() if words[0] == "-c" else ("-m", "pkg_lib")), *words]
+    done = subprocess.run(called, env=about, capture_output=True, text=True, timeout=600)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["spark", "local:1", "ray:", "ray:host", "ray:host:port", "ray:host:70000"])
+def test_an_unknown_engine_is_named(name):
+    with pytest.raises(UserError, match=rf"unknown engine '{name}'; choose from: local, ray, ray:HOST:PORT"):
+        workers.engine_name(name)
+
+
+def test_mistakes_are_told_in_one_line(tmp_path):
+    said = command("--engine", "spark", "--dry-run", code=2)
+    assert said == "error: unknown engine 'spark'; choose from: local, ray, ray:HOST:PORT\n"
+    (tmp_path / "ray.py").write_text("raise ImportError('not here')")
+    said = command("graph", "textbook", "--engine", "ray", code=2, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert said == 'error: engine ray needs the package ray: pip install -e ".[cluster]"\n'
+
+
+def test_ray_is_not_loaded_where_it_is_not_asked_for(tmp_path):
+    (tmp_path / "ray.py").write_text("raise SystemExit('loaded')")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("def f():\n    return 1\n")
+    assert "1 documents" in command("graph", f"source:{tmp_path}/code", PYTHONPATH=f"{tmp_path}:{ROOT}")
+
+
+def test_a_cluster_that_is_not_there_is_a_mistake_of_one_line(tmp_path):
+    pytest.importorskip("ray", reason='ray is not installed: pip install -e ".[cluster]"')
+    with socket.socket() as bound:  # taken, and nobody listens
+        bound.bind(("127.0.0.1", 0))
+        engine = f"ray:127.0.0.1:{bound.getsockname()[1]}"
+        said = command("--engine", engine, code=2, PKG_RESULTS=str(tmp_path / "results"))
+    assert said.startswith(f"error: no Ray cluster at {engine[4:]} (Connection refused); start it with")
+    assert said.count("\n") == 1 and not (tmp_path / "results").exists()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with a processor each; `cluster.add(NAME=VALUE)` starts another with such an environment."""
+    pytest.importorskip("ray", reason='ray is not installed: pip install -e ".[cluster]"')
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    nodes = Cluster()
+    about = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+    nodes.add = lambda **variables: nodes.add_node(**about, env_vars=variables)
+    nodes.add()
+    nodes.add()
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # no node has the tests
+    yield nodes
+    ray.shutdown()
+    nodes.shutdown()
+
+
+@pytest.fixture
+def joined(cluster):
+    """The cluster, as the engine of this process."""
+    workers.use(f"ray:{cluster.address}")
+    yield cluster
+    workers.ENGINE.set("local")
+
+
+def untimed(value):
+    """Without the seconds that samples took."""
+    if isinstance(value, dict):
+        return {k: untimed(v) for k, v in value.items() if k != "seconds"}
+    return [untimed(v) for v in value] if isinstance(value, list) else value
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Path -> bytes, or the rows of a JSONL file without times."""
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        name: [untimed(json.loads(line)) for line in p.read_text().splitlines()]
+        if p.suffix == ".jsonl"
+        else p.read_bytes()
+        for name, p in files.items()
+    }
+
+
+def test_a_study_has_the_same_results_byte_for_byte(cluster, tmp_path, tiny_model):
+    (tmp_path / "plugin.py").write_text(PLUGIN.replace("FOLDER", repr(str(tiny_model))))
+    first, plugins = tmp_path / "made", {"PKG_PLUGINS": str(tmp_path / "plugin.py")}
+    command("-c", MAKE, PKG_RESULTS=str(first), PKG_CACHE=str(tmp_path / "cache-made"), **plugins)
+    found = {}
+    for engine in ("local", f"ray:{cluster.address}"):
+        results, cache = tmp_path / engine[:3], tmp_path / f"cache-{engine[:3]}"
+        shutil.copytree(first / "generations", results / "generations")
+        places = {"PKG_RESULTS": str(results), "PKG_CACHE": str(cache)} | plugins
+        columns = [word for column in COLUMNS for word in ("--column", column)]
+        said = command(*STUDY, *columns, "--notebook", "rq1_code_pkg", "--engine", engine, **places)
+        assert "numbers-corpus: 60 tasks, 0 completions generated" in said
+        command("graph", "numbers-corpus", "--output", str(results / "graph"), "--engine", engine, **places)
+        found[engine[:3]] = contents(results)
+    assert found["loc"] == found["ray"]
+    verdicts = found["ray"]["evaluations/tiny/numbers/none/none.jsonl"]
+    assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
+    assert (tmp_path / "ray" / "index.html").exists() and any((tmp_path / "ray" / "graph").iterdir())
+
+
+JOBS = [Job(str(i), f"x = {i}", (f"assert x % 7 and {i} == x",)) for i in range(120)]
+
+
+def known(outcomes):
+    return [(o.status, o.error, o.detail) for o in outcomes]
+
+
+def once_killed(marker: Path, limits: Limits, jobs: list[Job]):
+    """The second part's worker is killed in the middle, the first time."""
+    if jobs[0].id != "0" and not marker.exists():
+        marker.touch()
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    return ON_NODE(limits, jobs)
+
+
+ON_NODE = sandbox._on_node
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(joined, tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "_on_node", partial(once_killed, tmp_path / "killed"))
+    done: list[int] = []
+    outcomes = known(run_jobs(JOBS, progress=done.append))
+    assert (tmp_path / "killed").exists() and done == [*range(1, len(JOBS) + 1)]
+    workers.ENGINE.set("local")
+    assert outcomes == known(run_jobs(JOBS))
+
+
+def test_a_caller_that_stops_early_leaves_a_cluster_that_works(joined):
+    taken = workers.ordered(str, range(100))
+    assert next(taken) == "0"
+    taken.close()
+    assert list(workers.ordered(str, range(5))) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_node_that_lacks_a_layer_is_refused_by_name(joined):
+    if inactive := [name for name, on in sandbox.layers().items() if on is not True]:
+        pytest.skip(f"layers of the sandbox are not active here: {inactive}")
+    node = joined.add(PKG_SANDBOX_DENY="landlock")
+    try:
+        with pytest.raises(
+            UserError,
+            match=rf"^node [\\d.]+ \\({node.node_id[:8]}\\): it lacks layers of the sandbox: landlock",
+        ):
+            list(run_jobs(JOBS * 2))
+    finally:
+        joined.remove_node(node)
+
+
+def test_a_node_with_another_program_or_without_what_jobs_need_is_refused(joined, monkeypatch):
+    with pytest.raises(UserError, match=r"^node .*: /no/such/newlisp is not there"):
+        list(run_jobs(JOBS, Limits(packages="stdlib", command=("/no/such/newlisp",))))
+    monkeypatch.setattr(workers, "package_digest", lambda: "another")
+    with pytest.raises(UserError, match=r"^node .*: its pkg_lib is not that of this machine"):
+        list(workers.ordered(str, range(3)))
+
+
+def test_the_benchmark_small(joined):
+    found = bench_engine.measure(60, 1, workers.ENGINE.get())
+    assert (found["samples"], found["processors"], found["same_verdicts"]) == (60, 2, True)
+    assert found["overhead"] == pytest.approx(found["ray_s"] / found["local_s"] - 1, abs=0.02)
+
+
+def test_errors_come_as_they_are(joined):
+    with pytest.raises(ZeroDivisionError):
+        list(workers.ordered((1).__truediv__, [1, 0]))
