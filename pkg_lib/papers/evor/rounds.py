@@ -139,10 +139,11 @@ class Evolution:
     def drafts(self, column: str, calls: dict[str, tuple[str, ...]]) -> dict[str, Draft]:
         """task id -> the column's draft with its feedback on the calls; what is not stored is executed."""
         rows, solutions = self.feedback_rows(column), self.run.solutions(column)
-        marks = {i: digest(s, *calls.get(i, ())) for i, s in solutions.items()}
+        jobs = {i: self.rules.look(self.tasks[i], s, calls.get(i, ())) for i, s in solutions.items()}
+        marks = {i: digest(job.solution, *job.tests) for i, job in jobs.items()}
         todo = [i for i in solutions if rows.get(i, {}).get("sha256") != marks[i]]
-        jobs = [self.rules.look(self.tasks[i], solutions[i], calls.get(i, ())) for i in todo]
-        for i, feedback in zip(todo, self._run(jobs, f"the drafts of {column}"), strict=True):
+        ran = self._run([jobs[i] for i in todo], f"the drafts of {column}")
+        for i, feedback in zip(todo, ran, strict=True):
             if feedback:
                 rows[i] = {"task_id": i, "sha256": marks[i]} | asdict(feedback)
         if todo:

@@ -191,9 +191,11 @@ class Unfamiliar(Benchmark):
         """What the outcome of `look` says; None where the sandbox had a fault."""
         if outcome.status == "not_measured":
             return None
+        if outcome.status == "passed":
+            return Feedback(True)
         _, _, said = outcome.detail.partition(SAID)
         try:
             (error, line), _ = json.JSONDecoder().raw_decode(said)
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
-        return Feedback(outcome.status == "passed", error, line)
+        return Feedback(False, error, line)
