@@ -20,8 +20,9 @@ class Method:
     """How contexts are made, and for how many rounds after the first.
 
     `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
-    is asked before it writes (rounds.py and prompts.toml name both); `context` is a budget in tokens, 0 the
-    benchmark's; M_q and M_t are models by name, "" the one that writes the programs.
+    is asked before it writes (rounds.py and prompts.toml name both); rounds from `drawn` on draw their
+    tokens, since greedy repair repeats itself (15 of 20 second drafts, BeatNumEval's development half);
+    `context` is a budget in tokens, 0 the benchmark's; M_q and M_t are models by name, "" M itself.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Method:
     brief: bool = True
     whole_programs: bool = False
     thinks: str = ""
-    sampled: bool = False
+    drawn: int = 2
     context: int = 0
     query_model: str = ""
     input_model: str = ""
@@ -47,13 +48,14 @@ METHODS: Registry[Method] = Registry(
     (
         Method("DocPrompting", sources=("documents",), grows=False),
         Method("RK", grows=False),
-        Method("Reflexion", sources=(), rounds=3, thinks="reflection", sampled=True),
+        Method("Reflexion", sources=(), rounds=3, thinks="reflection", drawn=1),
         Method("ExeDec", sources=(), thinks="subgoals"),
         Method("EVOR", "model", rounds=4),
-        Method("EVOR + Reflexion", "model", rounds=3, thinks="reflection", sampled=True),
+        Method("EVOR + Reflexion", "model", rounds=3, thinks="reflection", drawn=1),
         Method("EVOR + ExeDec", "model", rounds=3, thinks="subgoals"),
         Method("Evolve query", "model", rounds=4, grows=False),
         Method("Evolve knowledge", rounds=4),
+        Method("RK, drawn again", sources=SOURCES[:2], rounds=4, grows=False, drawn=1),
         *(Method(f"EVOR, {q}", q, rounds=2) for q in QUERIES if q != "model"),
         *(
             Method(f"EVOR of {'+'.join(of)}", "model", of, rounds=2)
@@ -82,5 +84,5 @@ COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "documen
 for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)
-    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if _method.sampled and _n else {}
+    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if 0 < _method.drawn <= _n else {}
     COLUMNS.register(Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw))

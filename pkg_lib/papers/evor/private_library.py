@@ -49,10 +49,9 @@ class Private:
 
     def named(self, thing: Any) -> str:
         """How an error calls a module, a class or an object of the library."""
-        name = getattr(thing, "__name__", type(thing).__name__)
-        new = ".".join(self.new.get(part, part) for part in name.split("."))
-        kind = "module" if inspect.ismodule(thing) else "type object" if inspect.isclass(thing) else ""
-        return f"{kind} '{new}'" if kind else f"'{self.new.get(type(thing).__name__, type(thing).__name__)}' object"
+        kind = "module " if inspect.ismodule(thing) else "type object " if inspect.isclass(thing) else ""
+        name = thing.__name__ if kind else type(thing).__name__
+        return f"{kind}'{re.sub(WORD, lambda m: self.new.get(m[0], m[0]), name)}'{'' if kind else ' object'}"
 
     def function(self, function: Any) -> Any:
         """A function of the library that takes its arguments by new names; another one as it is."""

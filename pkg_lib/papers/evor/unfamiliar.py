@@ -67,13 +67,8 @@ class Feedback:
 
     @property
     def said(self) -> str:
-        where = f" in the line `{self.line}`" if self.line else ""
-        return "no error" if self.ok else f"{self.error}{where}"
-
-    @property
-    def fault(self) -> str:
-        """A failed draft as the soup keeps it (Appendix F): the line that fails, and the error."""
-        return "\n".join(filter(None, (self.line, f"# {self.error}")))
+        """As the soup and prompts have it (Appendix F): the line that leads to the error, and the error."""
+        return "no error" if self.ok else f"`{self.line}`: {self.error}" if self.line else self.error
 
 
 def _parsed(text: str) -> ast.Module | None:

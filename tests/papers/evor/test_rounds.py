@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from pkg_lib.core.types import NotAtHand
+from pkg_lib.core.types import NotAtHand, Task
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.experiment.study import LARGER
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.evor.methods import METHODS
-from pkg_lib.papers.evor.rounds import Draft, RoundRetriever, absent_names
+from pkg_lib.papers.evor.rounds import NOTHING_WRITTEN, Draft, RoundRetriever, absent_names
 from pkg_lib.papers.evor.unfamiliar import LONGEST, Feedback
 from tests.fakes import FakeBackend
 from tests.papers.evor.conftest import Toy, answer
@@ -35,12 +35,26 @@ def test_a_failed_draft_finds_the_document_that_it_lacked(toy, monkeypatch):
     assert [passed(preparer, [c])[c] for c in columns] == [1, 2, 2]
 
 
-def test_a_finished_task_is_not_asked_again(toy):
-    preparer = toy()
-    preparer.prepare(ROUNDS)
-    asked = [r.task_id for r in preparer.run.generator.backend.asked if "You write" in r.text]
-    assert asked.count("toy/1") == 1
-    assert len({preparer.run.contexts(c)[1].sha256 for c in ROUNDS}) == 1
+@pytest.mark.parametrize("method", ["EVOR", "Reflexion"])  # drawn from the third round on, from the second
+def test_a_finished_task_is_not_asked_again_and_keeps_its_answer(toy, method):
+    preparer, columns = toy(), [f"{method}@{n}" for n in range(4)]
+    preparer.prepare(columns)
+    asked = [r for r in preparer.run.generator.backend.asked if "You write" in r.text]
+    assert [r.sample for r in asked if r.task_id == "toy/1"] == [0]
+    assert len({preparer.run.contexts(c)[1].sha256 for c in columns}) == 1
+    assert len({preparer.run.completions(c)["toy/1"].key for c in columns}) == 1
+    drawn = {"EVOR": [0, 0, 2, 3], "Reflexion": [0, 1, 2, 3]}[method]
+    assert [r.sample for r in asked if r.task_id == "toy/0"] == drawn[: len(asked) - 1]
+
+
+def test_a_draft_that_adds_nothing_has_failed(toy):
+    evolution = toy().run.knowledge
+    script = Task("toy/0", "toy", "import math\nroot = 3", "", "", "")
+    evolution.tasks = {"toy/0": script}
+    evolution.run.solutions = lambda column: {"toy/0": "import math\n\nroot = 3\n"}
+    assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.error == NOTHING_WRITTEN
+    evolution.run.solutions = lambda column: {"toy/0": "import math\nroot = 3\nroot += 1"}
+    assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.ok
 
 
 def test_success_or_three_equal_feedbacks_end_a_task():
