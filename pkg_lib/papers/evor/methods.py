@@ -8,7 +8,7 @@ from typing import Any
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Retriever
 from pkg_lib.data.corpora import LIBRARY
-from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make
+from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make, draw_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
 RETRIEVERS = ("BM25", "MiniLM", "both")
@@ -71,16 +71,18 @@ METHODS: Registry[Method] = Registry(
 )
 
 
-def _made(name: str, **about: Any) -> Make:
-    """A class of rounds.py, which is loaded when the column is asked for its contexts."""
+def _made(name: str, module: str = "rounds", **about: Any) -> Make:
+    """A class of a module here, which is loaded when the column is asked for its contexts."""
 
     def make(evolution: Any) -> Retriever:
-        return getattr(import_module("pkg_lib.papers.evor.rounds"), name)(evolution, **about)
+        return getattr(import_module(f"pkg_lib.papers.evor.{module}"), name)(evolution, **about)
 
     return make
 
 
 COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
+DRAWS = tuple(draw_name("None", 0.8, TOP_P, n) for n in range(1, 6))  # MPSC's solutions
+COLUMNS.register(Column("MPSC", _made("MpscRetriever", "mpsc"), (LIBRARY,), needs=DRAWS))
 for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)

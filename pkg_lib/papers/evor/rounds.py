@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +29,7 @@ from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator, Prompt
 from pkg_lib.papers.evor.methods import Method
 from pkg_lib.papers.evor.soup import Need, Soup, called, calling_lines
-from pkg_lib.papers.evor.unfamiliar import Feedback, Unfamiliar
+from pkg_lib.papers.evor.unfamiliar import PROMPTS, Feedback, Unfamiliar
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 INPUTS = "inputs.jsonl"  # beside the feedback: how many generated inputs are valid
 NOTHING_WRITTEN = "the program ends where the task's does"  # and so it may well run
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
-PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
 ABSENT = re.compile(r"has no attribute '(\w+)'")
 GONE = re.compile(
     r"no attribute '(\w+)'|name '(\w+)' is not defined|argument '(\w+)'|No module named '([\w.]+)'"
@@ -105,11 +103,14 @@ class Evolution:
         path = self.generator.results / "feedback" / "examples" / f"{slug(self.rules.name)}.json"
         if programs and not (path.exists() and read_json(path)["sha256"] == digest(*programs)):
             looks = [self.rules.look(self.run.tasks[0], p, ()) for p in programs]
-            good = [i for i, f in enumerate(self._run(looks, "the documentation's examples")) if f and f.ok]
+            good = [
+                i for i, f in enumerate(self.executed(looks, "the documentation's examples")) if f and f.ok
+            ]
             write_json(path, {"sha256": digest(*programs), "run": good})
         return [programs[i] for i in read_json(path)["run"]] if programs else []
 
-    def _run(self, jobs: list[Job], what: str) -> list[Feedback | None]:
+    def executed(self, jobs: list[Job], what: str) -> list[Feedback | None]:
+        """The feedback of each job, in order; None where the sandbox had a fault."""
         with tqdm(total=len(jobs), desc=f"running {what}", disable=len(jobs) < 20) as bar:
             limits = self.rules.limits(self.run.tasks[0])
             outcomes = run_jobs(jobs, limits, progress=lambda _: bar.update())
@@ -145,7 +146,7 @@ class Evolution:
         jobs = {i: self.rules.look(self.tasks[i], s, calls.get(i, ())) for i, s in solutions.items()}
         marks = {i: digest(job.solution, *job.tests) for i, job in jobs.items()}
         todo = [i for i in solutions if rows.get(i, {}).get("sha256") != marks[i]]
-        ran = self._run([jobs[i] for i in todo], f"the drafts of {column}")
+        ran = self.executed([jobs[i] for i in todo], f"the drafts of {column}")
         for i, feedback in zip(todo, ran, strict=True):
             same = self.rules.program(self.tasks[i], solutions[i]).split() == self.tasks[i].prompt.split()
             if feedback:
@@ -164,7 +165,9 @@ class Evolution:
         if any(row["sha256"] == mark for row in self.input_rows()):
             return
         solution = lambda i: self.tasks[i].solution  # noqa: E731
-        ran = self._run([self.rules.look(self.tasks[i], solution(i), (c,)) for i, c in asked], "the inputs")
+        ran = self.executed(
+            [self.rules.look(self.tasks[i], solution(i), (c,)) for i, c in asked], "the inputs"
+        )
         good = Counter(i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok)
         rows = (
             {"task_id": i, "sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()

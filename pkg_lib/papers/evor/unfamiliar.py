@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import re
+import tomllib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pkg_lib.generation.extraction import blocks
 from pkg_lib.generation.generator import Decoding, Generator
 from pkg_lib.papers.evor.renaming import first_paragraph
 
+PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
 LONGEST = 240  # characters of an error that are kept: a program may raise a megabyte
 WEB = "PKG_EVOR_WEB_DIR"  # a directory with pages (.md, .txt) in a folder for each benchmark
 SAID = "ValueError: draft: "
@@ -71,7 +73,8 @@ class Feedback:
         return "no error" if self.ok else f"`{self.line}`: {self.error}" if self.line else self.error
 
 
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """A text's tree; None where it is no Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
@@ -166,7 +169,7 @@ class Unfamiliar(Benchmark):
             "\n".join(b.code for b in blocks(raw)).splitlines() or raw.splitlines(),
             task.entry_point,
         )
-        tree = next(filter(None, (_parsed("\n".join(lines[:n])) for n in range(len(lines), -1, -1))))
+        tree = next(filter(None, (parsed("\n".join(lines[:n])) for n in range(len(lines), -1, -1))))
         outside = (s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef))
         calls = [n for s in outside for n in ast.walk(s) if isinstance(n, ast.Call)]
         known = {name, *dir(builtins), *re.findall(r"^(?:import|from)\b.*?(\w+)$", task.prompt, re.M)}
