@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,37 @@ def test_a_task_that_cannot_pass_is_left_out(private):
     rules = make(ways[0])
     rules.about.left_out = [2]
     assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
+    assert rules.left_out() == {"PandasEval/2": "its own solution fails with the installed packages"}
+
+
+def test_a_task_whose_test_asserts_nothing_is_left_out(private):
+    make, ways = private
+    path = Path(os.environ["PKG_PRIVATE_EVAL_DIR"], "monkey.jsonl")
+    path.write_text(path.read_text().replace("assert count == 2", "count == 2"))
+    rules = make(ways[0])
+    assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
+    assert rules.left_out() == {"PandasEval/2": "its test asserts nothing"}
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("import monkey as mk\nprint(mk.KnowledgeFrame({'a': [1]}), repr(mk.Collections([1])))", ""),
+        ("import numpy\nprint(numpy.zeros(2))", ""),
+        ("import monkey as mk\nmk.knowledge.frames", "module 'monkey' has no attribute 'knowledge'"),
+        ("import monkey as mk\nmk.KnowledgeFrame().sip_them()", "'KnowledgeFrame' object has no attribute 'sip_them'"),
+        ("import monkey as mk\nmk.KnowledgeFrame.drop", "type object 'KnowledgeFrame' has no attribute 'drop'"),
+        ("from monkey import DataFrame", "module 'monkey' has no attribute 'DataFrame'"),
+    ],
+)  # fmt: skip
+def test_what_is_printed_and_what_does_not_exist(private, program, error):
+    make, ways = private
+    rules = make(ways[0])
+    rules.about.names["Series"] = "Collections"
+    feedback = rules.feedback(
+        next(run_jobs([rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])))
+    )
+    assert error in feedback.error and feedback.ok == (not error)
 
 
 def test_documents_have_new_names_in_code_alone(private):
