@@ -22,7 +22,8 @@ from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import Job, Limits
-from pkg_lib.papers.evor.make_library import HERE, LIBRARIES, PROGRAMS, SPECS, make
+from pkg_lib.papers.evor.make_library import HERE, LIBRARIES, SPECS, make
+from pkg_lib.papers.evor.renaming import PROGRAMS
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
 FIELDS = "id apis made_apis named plain signature inputs expected solution made_solution".split()

@@ -1,8 +1,9 @@
 """The methods of EVOR's tables, and their rounds as columns, METHOD@ROUND; rounds.py carries them out."""
 
+import tomllib
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.registry import Registry
@@ -43,32 +44,8 @@ class Method:
         return f"{self.name}@{number}" if self.rounds else self.name
 
 
-METHODS: Registry[Method] = Registry(
-    "method",
-    (
-        Method("DocPrompting", sources=("documents",), grows=False),
-        Method("RK", grows=False),
-        Method("Reflexion", sources=(), rounds=3, thinks="reflection", drawn=1),
-        Method("ExeDec", sources=(), thinks="subgoals"),
-        Method("EVOR", "model", rounds=4),
-        Method("EVOR + Reflexion", "model", rounds=3, thinks="reflection", drawn=1),
-        Method("EVOR + ExeDec", "model", rounds=3, thinks="subgoals"),
-        Method("Evolve query", "model", rounds=4, grows=False),
-        Method("Evolve knowledge", rounds=4),
-        Method("RK, drawn again", sources=SOURCES[:2], rounds=4, grows=False, drawn=1),
-        *(Method(f"EVOR, {q}", q, rounds=2) for q in QUERIES if q != "model"),
-        *(
-            Method(f"EVOR of {'+'.join(of)}", "model", of, rounds=2)
-            for n in (1, 2)
-            for of in combinations(SOURCES, n)
-        ),
-        Method("EVOR of web", "model", ("web",), rounds=2, grows=False),
-        Method("EVOR, whole programs", "model", rounds=2, whole_programs=True),
-        *(Method(f"RK, {r}", grows=False, retriever=r) for r in RETRIEVERS[:-1]),
-        *(Method(f"RK, {n} tokens", grows=False, context=n) for n in (500, 2000, 4000)),
-        Method("RK, whole documents", grows=False, brief=False),
-    ),
-)
+_TEXT = Path(__file__).with_name("methods.toml").read_text("utf8")
+METHODS: Registry[Method] = Registry("method", (Method(n, **m) for n, m in tomllib.loads(_TEXT).items()))
 
 
 def _made(name: str, module: str = "rounds", **about: Any) -> Make:

@@ -16,6 +16,7 @@ import numpy as np
 from pkg_lib.core.types import Context, Task
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.papers.evor.methods import DRAWS
+from pkg_lib.papers.evor.renaming import PROGRAMS
 from pkg_lib.papers.evor.unfamiliar import PROMPTS, parsed
 
 if TYPE_CHECKING:
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
 
 CHECKS, TESTS, STEPS = 3, 5, 50
 ASKED = PROMPTS["mpsc"]  # for tests, for checks
-# Runs after a solution, in its space; says by an error which of the pairs agree.
-PROBE = """
-def _holds(pair):
-    try:
-        return str(int(bool(pair())))
-    except Exception:
-        return "0"
-{checks}
-raise RuntimeError("".join(map(_holds, [{pairs}])))
-"""
 
 
 def assertions(raw: str, name: str) -> list[tuple[str, str]]:
@@ -107,7 +98,7 @@ class MpscRetriever:
         for task in tasks:
             wanted = pairs(tests[task.id], task.entry_point)
             holding = ", ".join(f"lambda: {pair}" for pair in wanted)
-            probe = PROBE.format(checks="\n".join(checks(answers[task.id][1])), pairs=holding)
+            probe = PROGRAMS["probe"].format(checks="\n".join(checks(answers[task.id][1])), pairs=holding)
             jobs += [e.rules.look(task, of[task.id], (probe,)) for of in drawn]
         said = [f.error if f else "" for f in e.executed(jobs, "MPSC's solutions")]
         bits = [(re.findall(r"^RuntimeError: ([01]*)$", text) or [""])[0] for text in said]
