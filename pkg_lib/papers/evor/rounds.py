@@ -11,7 +11,6 @@ What the algorithm leaves open is settled so:
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -161,17 +160,14 @@ class Evolution:
     def check_inputs(self, calls: dict[str, tuple[str, ...]]) -> None:
         """Stores how many of the generated inputs the reference solution runs on (Table 6)."""
         asked = [(i, call) for i, of in calls.items() for call in of]
-        mark = digest(json.dumps(asked))
+        jobs = [self.rules.look(self.tasks[i], self.tasks[i].solution, (c,)) for i, c in asked]
+        mark = digest(*(text for job in jobs for text in (job.solution, *job.tests)))
         if any(row["sha256"] == mark for row in self.input_rows()):
             return
-        solution = lambda i: self.tasks[i].solution  # noqa: E731
-        ran = self.executed(
-            [self.rules.look(self.tasks[i], solution(i), (c,)) for i, c in asked], "the inputs"
-        )
+        ran = self.executed(jobs, "the inputs")
         good = Counter(i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok)
-        rows = (
-            {"task_id": i, "sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()
-        )
+        about = {i: {"sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()}
+        rows = ({"task_id": i} | row for i, row in about.items())
         write_jsonl(self._feedback_file("None").with_name(INPUTS), rows)
 
     def input_rows(self) -> list[dict[str, Any]]:
