@@ -34,6 +34,38 @@ def test_controls(private, way):
             )
 
 
+def outcomes(rules, tasks, solution):
+    jobs = [rules.job(t, solution(t)) for t in tasks]
+    ran = iter(run_jobs([j for j in jobs if isinstance(j, Job)], rules.limits(tasks[0])))
+    return {t.id: (next(ran) if isinstance(j, Job) else j).status for t, j in zip(tasks, jobs, strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("library", ["monkey", "beatnum"])
+def test_the_authors_solutions_pass_and_empty_or_public_ones_do_not(library, way):
+    rules = PrivateEval(library, way)
+    tasks = rules.tasks()
+    for name, passes in rules.controls.items():
+        found = outcomes(rules, tasks, lambda t, name=name: rules.control(t, name))
+        assert {*found.values()} == {"passed" if passes else "failed"}, (name, found)
+    assert len(tasks) == {"monkey": 80, "beatnum": 93}[library]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand")
+@pytest.mark.parametrize("library", ["monkey", "beatnum"])
+def test_what_is_left_out_passes_under_no_names(library):
+    whys = PrivateEval(library).left_out()
+    public = PrivateEval(library, "-public")
+    public.about.left_out = []
+    tasks = [t for t in public.tasks() if whys.get(t.id, "").startswith("its own")]
+    assert {*outcomes(public, tasks, lambda t: t.solution).values()} == {"failed"}
+    asserting_nothing = [i for i, why in whys.items() if why == "its test asserts nothing"]
+    assert asserting_nothing == {"monkey": ["PandasEval/49"], "beatnum": []}[library]
+
+
 def test_the_rule_and_the_library_differ_on_names_of_other_things(private):
     make, ways = private
     rule, module = make(ways[0]), make(ways[1])

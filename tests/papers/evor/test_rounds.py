@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 
@@ -87,8 +90,6 @@ def test_rounds_go_on_where_they_were_stopped(toy):
     whole = toy()
     whole.prepare(ROUNDS)
     wanted, count = {c: whole.run.solutions(c) for c in ROUNDS}, len(whole.run.generator.backend.asked)
-    import shutil
-
     shutil.rmtree(whole.run.results)
     stopped, asked = toy(stop=2), 0
     with pytest.raises(KeyboardInterrupt):
@@ -97,6 +98,30 @@ def test_rounds_go_on_where_they_were_stopped(toy):
     again.prepare(ROUNDS)
     asked = len(stopped.run.generator.backend.asked) + len(again.run.generator.backend.asked)
     assert {c: again.run.solutions(c) for c in ROUNDS} == wanted and asked == count
+
+
+def test_rounds_go_on_after_kills_and_write_the_same_programs(toy):
+    def answering(request):
+        name = f"root_{request.sample}" if "You write" in request.text and "def half" in request.text else ""
+        return f"```python\ndef half(n):\n    return {name}(n)\n```" if name else answer(request)
+
+    columns = [f"EVOR@{n}" for n in range(4)]  # the last two are drawn
+    whole = toy(answering)
+    whole.prepare(columns)
+    wanted = {c: whole.run.solutions(c) for c in columns}
+    assert "root_3" in wanted["EVOR@3"]["toy/0"]
+    shutil.rmtree(whole.run.results)
+    codes = [None]
+    while codes[-1] != 0:  # a process that answers twice and is killed at the third
+        answers = iter(range(2))
+        last = lambda r, left=answers: answering(r) if next(left, "") != "" else os.kill(os.getpid(), 9)  # noqa: E731
+        process = get_context("fork").Process(target=toy(last).prepare, args=(columns,))
+        process.start()
+        process.join()
+        codes.append(process.exitcode)
+        assert codes[-1] in (0, -9) and len(codes) < 12
+    assert codes.count(-9) >= 3
+    assert {c: toy().run.solutions(c) for c in columns} == wanted
 
 
 @pytest.mark.parametrize(
