@@ -41,7 +41,8 @@ class Private:
         owned, public = self.owns(thing), self.old.get(name, name)
         # Names that only hold a renamed one were changed, too, by the authors' plain replacing.
         known_as = (public, as_public(name, self.new)) if owned else (name, public)
-        gone = owned and name in self.gone and name not in getattr(thing, "columns", ())
+        columns = () if inspect.isclass(thing) else getattr(thing, "columns", ())
+        gone = owned and name in self.gone and name not in columns
         found = None if gone else next((n for n in known_as if hasattr(thing, n)), None)
         if found is None and owned:
             raise own(AttributeError(f"{self.named(thing)} has no attribute '{name}'"))
