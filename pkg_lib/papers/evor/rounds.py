@@ -242,7 +242,8 @@ class RoundRetriever:
         draft = last.get(task.id)
         if draft is None or "feedback" not in self.method.sources:
             return ""
-        name = "".join(ABSENT.findall(draft.feedback.error)[:1])
+        absent = ABSENT.findall(draft.feedback.error) if "documents" in self.method.sources else []
+        name = "".join(absent[:1])
         text = PROMPTS["failed"]["draft"] + (PROMPTS["failed"]["absent"] if name else "")
         return text.format(**self._about(task, last), name=name).strip()
 
