@@ -245,11 +245,11 @@ class Run:
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
         generator, settings = self.generator_of(column), self.settings(column)
-        if self.rules.in_tokens:  # reading cannot make these prompts
-            rows = self.generator.cache.rows.values()
-            same = [g for g in rows if g.meta.get("settings", settings) == settings]
-            by_prompt = {g.meta.get("prompt_sha256", ""): g for g in same}
-            return {c.task_id: by_prompt[c.prompt_sha256] for c in contexts if c.prompt_sha256 in by_prompt}
+        if self.rules.in_tokens:  # reading cannot make these prompts; some answers are an earlier round's
+            own, about = contexts_of(column), [(g, g.meta.get) for g in self.generator.cache.rows.values()]
+            how = {c: settings if c == own else self.settings(c) for c in {c.column for c in contexts}}
+            known = {(of("prompt_sha256"), of("settings", s)): g for s in how.values() for g, of in about}
+            return {c.task_id: known[k] for c in contexts if (k := (c.prompt_sha256, how[c.column])) in known}
         hidden = self.tasks_absent or any(c.text is None for c in contexts)
         by_context = self._by_context(settings) if hidden else {}
         solutions = self.solutions(column) if self.tasks_absent else {}
