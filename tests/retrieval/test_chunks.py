@@ -9,9 +9,10 @@ import pytest
 
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core import hub
+from pkg_lib.core.embedders import DEFAULT, EMBEDDERS, VOYAGE
 from pkg_lib.core.types import UserError
 from pkg_lib.retrieval import chunks as retrieval
-from pkg_lib.retrieval import embed, ranking
+from pkg_lib.retrieval import ranking
 
 TEXT = (
     "def reverse_words(s):\n    return s[::-1]\n\n\n"
@@ -52,7 +53,7 @@ def test_unknown_names():
 def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatch):
     monkeypatch.setattr(hub, "reachable", lambda: False)
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: None)
-    for name in embed.HUB:
+    for name in EMBEDDERS.keys() - {DEFAULT, VOYAGE.name}:
         with pytest.raises(UserError, match=f"embedder {name} comes from .* does not answer; choose all-"):
             retrieval.make_ranker(name).scores(["a query"], CHUNKS)
 

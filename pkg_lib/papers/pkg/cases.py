@@ -12,7 +12,7 @@ from pkg_lib.analysis.tables import render
 from pkg_lib.core.store import results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import redistributable
+from pkg_lib.data.corpora import Retrieval, redistributable, retrieval
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import STUDY
@@ -156,6 +156,8 @@ class ColumnCases:
             knowledge = self.run.knowledge
             if not hasattr(knowledge, "documents"):  # each task has made its own
                 return Hidden("not stored; source and digest stand above")
+            if retrieval(self.run.corpus)[1] != Retrieval():
+                return Hidden("retrieved in another way than the study's; its place stands above")
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:
