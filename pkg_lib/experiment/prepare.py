@@ -176,8 +176,7 @@ class Preparer:
         """Writes the contexts; a limited run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
         about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
-        before = read_json(meta) if meta.exists() else {}
-        same = all(before.get(n) == about.get(n) for n in ("corpus_digest", "embedder_revision"))
+        same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
         rows = by_task(path) if self.run.limit and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
@@ -196,10 +195,9 @@ class Preparer:
             return about
         documents = self.run.knowledge.documents
         about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
-        how, embedder = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder
+        how, revision = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder.revision
         about |= {"documents": len(documents), "embedder": how.embedder, "context_chars": how.chars}
-        if how != corpora.Retrieval():
-            about |= {"top": how.top, "embedder_revision": embedder.revision}
+        about |= {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
         if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}

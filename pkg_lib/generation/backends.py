@@ -82,7 +82,8 @@ class TransformersBackend:
     ) -> None:
         # Its layers are spread over all GPUs; what it is given goes to the first of them.
         gpus: dict[str, Any] = {"device_map": "auto"} if torch.cuda.is_available() else {}
-        gpus |= {"attn_implementation": "flash_attention_2"} if is_flash_attn_2_available() else {}
+        if dtype.itemsize == 2 and is_flash_attn_2_available():
+            gpus["attn_implementation"] = "flash_attention_2"
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
             self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **gpus).eval()

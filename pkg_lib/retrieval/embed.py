@@ -24,10 +24,7 @@ BATCH, LONGEST = 32, 8000  # texts in a request to an endpoint, characters of ea
 
 
 class Embedder:
-    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by revision.
-
-    UserError for a name that is none, and where its revision cannot be had.
-    """
+    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by revision."""
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
         self.spec = embedder_spec(name)

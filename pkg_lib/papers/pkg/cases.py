@@ -154,10 +154,9 @@ class ColumnCases:
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
             knowledge = self.run.knowledge
-            if not hasattr(knowledge, "documents"):  # each task has made its own
+            # Each task has made its own documents, or its context is no unit as the study cuts it.
+            if not hasattr(knowledge, "documents") or retrieval(self.run.corpus)[1] != Retrieval():
                 return Hidden("not stored; source and digest stand above")
-            if retrieval(self.run.corpus)[1] != Retrieval():
-                return Hidden("retrieved in another way than the study's; its place stands above")
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))
         except UserError as e:
