@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from pkg_lib.core import models
-from pkg_lib.core.embedders import EMBEDDERS, embedder_spec
+from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
@@ -101,8 +101,8 @@ def run(
     again while their source, parameters, program and stored inputs are as they were (--rerun does).
     """
     how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars)
-    asked = corpus or ([study.STUDY[0].corpus] if how != Retrieval() else [])
-    corpora, values = [retrieved_by(_absolute(c), how) for c in asked], dict(map(_parameter, parameter or []))
+    asked = map(_absolute, corpus or ([study.STUDY[0].corpus] if how != Retrieval() else []))
+    corpora, values = [retrieved_by(name, how) for name in asked], dict(map(_parameter, parameter or []))
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
     named = (chosen, benchmark or (), corpora, column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
@@ -219,13 +219,13 @@ def search(
     unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
     index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
     top: Annotated[int, opt("How many nodes.", "--top", "--top-k", least=1)] = 10,
-    embedder: Embedding = MINILM,
+    embedder: Embedding = "",
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
     from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    say(explain.search(folder, query, Embedder(embedder), unit, index, top))
+    say(explain.search(folder, query, Embedder(embedder or quickest()), unit, index, top))
 
 
 @app.command()

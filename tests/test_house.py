@@ -17,39 +17,39 @@ PACKAGE = ROOT / "pkg_lib"
 # A module imports from its own folder and from those of a lower rank. claims is the ledger of what the other
 # papers' folders measure.
 RANKS = {
-    "core": 890,
+    "core": 0,
     "graph": 1,
     "chunking": 1,
-    "generation": 899,
+    "generation": 1,
     "execution": 1,
-    "data": 1808,
-    "retrieval": 1519,
-    "experiment": 1916,
+    "data": 2,
+    "retrieval": 3,
+    "experiment": 4,
     "analysis": 5,
-    "papers/pkg": 1620,
+    "papers/pkg": 6,
     "papers/cast": 6,
     "papers/dkb": 6,
     "papers/evor": 6,
     "papers/claims": 7,
-    "": 593,
+    "": 8,
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 593,
     "analysis": 1082,
     "chunking": 701,
-    "core": 890,
+    "core": 896,
     "data": 1808,
     "execution": 1490,
     "experiment": 1916,
-    "generation": 899,
+    "generation": 898,
     "graph": 2269,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1770,
-    "papers/pkg": 1620,
-    "retrieval": 1519,
+    "papers/pkg": 1619,
+    "retrieval": 1518,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

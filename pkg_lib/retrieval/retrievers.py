@@ -151,7 +151,6 @@ class FuncBM25(BM25Rows):
 
     @cached_property
     def units(self) -> list[tuple[str, str]]:
-        """(source, text) of all functions."""
         graph = self.knowledge.graph
         nodes = graph.of_type(IMPL)
         return [(graph.where(v), t) for v, t in zip(nodes, graph.payloads(nodes), strict=True)]

@@ -66,7 +66,7 @@ def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
     seen = []
 
     class Model:
-        def __init__(self, place, revision, trust_remote_code):
+        def __init__(self, place, revision, trust_remote_code=False):
             seen.append((place, revision, trust_remote_code))
 
         def encode(self, texts, **options):

@@ -154,7 +154,6 @@ class ColumnCases:
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
             knowledge = self.run.knowledge
-            # Each task has made its own documents, or its context is no unit as the study cuts it.
             if not hasattr(knowledge, "documents") or retrieval(self.run.corpus)[1] != Retrieval():
                 return Hidden("not stored; source and digest stand above")
             documents = {d.id: d for d in knowledge.documents}
