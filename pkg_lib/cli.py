@@ -15,12 +15,13 @@ from typing import Annotated, Any
 import typer
 
 from pkg_lib.core import models, workers
+from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.data.corpora import CORPORA, DEFAULT
+from pkg_lib.data.corpora import CONTEXT_CHARS, CORPORA, DEFAULT, MINILM, Retrieval, retrieved_by
 from pkg_lib.experiment import study
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.columns import retrieved, variants
@@ -66,6 +67,7 @@ READ = {"parser": model_name, "metavar": "MODEL"}
 Model = Annotated[str, opt(MODEL, **READ)]
 ModelArgument = Annotated[str, arg(MODEL, **READ)]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
+Embedding = Annotated[str, opt(f"An embedder of `list`, or {', '.join(models.KINDS.values())}.")]
 Processes = Annotated[int, opt("How many work at once.", least=1)]
 Name = Annotated[str, arg("A name of `list`.")]
 Engine = Annotated[str, opt("Who encodes, builds graphs and executes samples: local, or ray[:HOST:PORT].")]
@@ -82,6 +84,9 @@ def run(
     column: Annotated[Many, opt("Generate this column only; repeatable.")] = None,
     notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
     parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
+    embedder: Embedding = MINILM,
+    top_k: Annotated[int, opt("How many units make a context.", least=1)] = 1,
+    context_chars: Annotated[int, opt("The most characters of each unit.", least=1)] = CONTEXT_CHARS,
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
     samples: Annotated[int | None, opt("Draw N answers of each column, of None by default.", least=1)] = None,
     temperature: Annotated[float, opt("Of the draws.", least=0.01)] = 0.8,
@@ -99,9 +104,11 @@ def run(
     Completions and verdicts that are stored are not computed again (--fresh does), nor are notebooks executed
     again while their source, parameters, program and stored inputs are as they were (--rerun does).
     """
-    corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
+    how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars)
+    asked = map(_absolute, corpus or ([study.STUDY[0].corpus] if how != Retrieval() else []))
+    corpora, values = [retrieved_by(name, how) for name in asked], dict(map(_parameter, parameter or []))
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
-    named = (chosen, benchmark or (), [*corpora], column or (), notebook or ())
+    named = (chosen, benchmark or (), corpora, column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p go with --samples")
     workers.engine_name(engine)
@@ -232,13 +239,15 @@ def search(
     query: Annotated[str, arg("What the code should do.")],
     unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
     index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
-    top: Annotated[int, opt("How many nodes.", least=1)] = 10,
+    top: Annotated[int, opt("How many nodes.", "--top", "--top-k", least=1)] = 10,
+    embedder: Embedding = "",
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
     from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    say(explain.search(place, [query], Embedder(), unit, index, top))
+    held = MINILM if "://" in place else quickest()  # the vectors in a database are MiniLM's
+    say(explain.search(place, [query], Embedder(embedder or held), unit, index, top))
 
 
 @app.command()
@@ -458,6 +467,7 @@ def list_names() -> None:
         "corpora": CORPORA,
         "columns": retrieved(),
         "variants of columns": variants(),
+        "embedders": [*EMBEDDERS, *(f"endpoint:{name}" for name in endpoints())],
     }
     say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 

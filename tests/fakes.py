@@ -18,9 +18,10 @@ from pkg_lib.core.types import Request
 class WordEmbedder:
     """Texts -> unit vectors [n, 256]: hashed word counts, so that shared words mean a high cosine."""
 
-    name = "words"
+    name = folder = "words"
+    revision = "r1"
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "words") -> None:
         self.seen: list[str] = []
 
     def encode(self, texts: list[str]) -> np.ndarray:

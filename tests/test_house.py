@@ -35,21 +35,21 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 607,
+    "": 617,
     "analysis": 1082,
     "chunking": 701,
-    "core": 912,
-    "data": 1783,
+    "core": 1014,
+    "data": 1808,
     "execution": 1519,
     "experiment": 1913,
-    "generation": 936,
+    "generation": 940,
     "graph": 2398,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1870,
     "papers/pkg": 1619,
-    "retrieval": 1545,
+    "retrieval": 1539,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

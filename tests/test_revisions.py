@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 
-from pkg_lib.core import models
+from pkg_lib.core import embedders, models
 from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data import benchmark
 from pkg_lib.experiment import forecast
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.embed import Embedder
 
 REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
 
@@ -233,13 +234,13 @@ def test_committed_keys_are_as_they_were(committed, model):
 
 
 def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monkeypatch):
-    from pkg_lib.retrieval import embed
-
-    monkeypatch.setitem(embed.HUB, "tiny", REPO)
-    monkeypatch.setattr(embed, "EMBEDDERS", ("tiny",))
-    first = embed.Embedder("tiny")
-    hub.main = NEW
-    second = embed.Embedder("tiny")
-    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.path != second.cache.path
+    monkeypatch.setitem(embedders.EMBEDDERS, "tiny", embedders.EmbedderSpec("tiny", REPO))
+    names, paths = [], set()
+    for hub.main in (OLD, NEW):
+        names.append(embedders.embedder_spec("tiny").pinned)
+        paths |= {Embedder(name).cache.path for name in ("tiny", names[-1], f"hf:{REPO}@{hub.main}")}
+    assert names == [f"tiny@{OLD}", f"tiny@{NEW}"] and len(paths) == 4
     hub.close()
-    assert embed.Embedder("tiny").revision == NEW
+    assert Embedder("tiny").revision == NEW
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
+    assert [embedders.embedder_spec(name).pinned for name in names] == names

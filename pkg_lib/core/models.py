@@ -121,14 +121,15 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     return now
 
 
-def directory_digest(folder: Path) -> str:
+def directory_digest(folder: Path, pattern: str = "*") -> str:
     """SHA-256 of names and contents of a model's files, computed anew where a size or a time has changed."""
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in LOADED)
-    stats = [(p.name, p.stat()) for p in files]
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.glob(pattern)) if p.suffix in LOADED}
+    files = {name: p for name, p in files.items() if p.is_file()}
+    stats = ((name, p.stat()) for name, p in files.items())
     seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
-        write_text(known, digest(*(part for p in files for part in (p.name, sha256_of(p)))))
+        write_text(known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p)))))
     return known.read_text("utf8")
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
+from pkg_lib.data.corpora import retrieval
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.generation.cache import read_jsonl, stored_files
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
 SPEED = Path("benchmarks", "generation.json")
@@ -79,7 +79,8 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked
     else:
-        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + CONTEXT_CHARS
+        _, top, chars = retrieval(run.corpus)[1]
+        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + top * chars
         tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, _most(run)
     have = len(run.completions(name))
     return ColumnForecast(name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
-from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
+from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import bolt, disk
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
+from pkg_lib.retrieval.columns import knowledge_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import HNSWIndex, make_index
 from pkg_lib.retrieval.prune import GUARDED, choices, prune
@@ -67,7 +68,7 @@ def knowledge_of_code(corpus: str) -> Knowledge:
     check_name(corpus)
     if is_text(corpus):
         raise UserError(f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}")
-    return Knowledge(load_corpus(corpus))
+    return knowledge_of(corpus)
 
 
 def search(
@@ -86,7 +87,7 @@ def search(
         if not len(nodes):
             raise UserError(f"{place} has no {unit} nodes; choose another --unit: {', '.join(KINDS)}")
         vectors = database.vectors(kind, encoder.name) if database else encoder.encode(graph.payloads(nodes))
-    path = Path(place, f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw")
+    path = Path(place, f"index-{disk.payloads_digest(graph.texts)}.{encoder.folder}.{unit}.hnsw")
     kept = index == "hnsw" and path.exists()
     searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
     if isinstance(searcher, HNSWIndex) and not (kept or database):
