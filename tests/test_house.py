@@ -35,13 +35,13 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 584,
-    "analysis": 1082,
+    "": 593,
+    "analysis": 1169,
     "chunking": 701,
     "core": 794,
     "data": 1783,
     "execution": 1490,
-    "experiment": 1916,
+    "experiment": 1978,
     "generation": 894,
     "graph": 2269,
     "papers/cast": 869,
