@@ -88,6 +88,7 @@ def run(
     top_k: Annotated[int, opt("How many units make a context.", least=1)] = 1,
     context_chars: Annotated[int, opt("The most characters of each unit.", least=1)] = CONTEXT_CHARS,
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
+    shard: Annotated[str, opt("I/N: only this part of the tasks, without notebooks; then `merge`.")] = "1/1",
     samples: Annotated[int | None, opt("Draw N answers of each column, of None by default.", least=1)] = None,
     temperature: Annotated[float, opt("Of the draws.", least=0.01)] = 0.8,
     top_p: Annotated[float, opt("The share of the likeliest tokens that are drawn from.", least=0.01)] = 0.95,
@@ -112,12 +113,17 @@ def run(
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p go with --samples")
     workers.engine_name(engine)
-    choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p)
+    part, of = map(int, shard.split("/")) if re.fullmatch(r"\d{1,6}/\d{1,6}", shard) else (0, 0)
+    if not 1 <= part <= of:
+        raise UserError(f"--shard {shard}: write I/N with 1 <= I <= N, such as 1/4")
+    choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p, (part, of))
     if dry_run:
         from pkg_lib.experiment import batch, forecast
         from pkg_lib.papers.pkg.cost import read_prices
 
-        rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
+        table = read_prices(prices).dropna().itertuples() if prices else ()
+        priced = {name: (asked, new) for name, asked, new in table}  # dollars for a million tokens
+        rates = forecast.Rates(tokens_per_second, priced or None)
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
         return
     if tokens_per_second or prices:
@@ -135,11 +141,6 @@ def run(
     if work.reported:
         report()
     raise typer.Exit(code)
-
-
-def prices_of(table: Any) -> dict[str, tuple[float, float]]:
-    """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
-    return {model: (asked, new) for model, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:
@@ -161,8 +162,16 @@ def _absolute(corpus: str) -> str:
 
 
 @app.command()
+def merge(folders: Annotated[list[Path], arg("What shards have written (their PKG_RESULTS).")]) -> None:
+    """Joins the results of shards into the results, or refuses where two say something else."""
+    from pkg_lib.experiment import merge as merging
+
+    say(merging.merge(folders, results_dir()) or ["nothing is new"])
+
+
+@app.command()
 def report() -> None:
-    """Builds results/index.html."""
+    """Builds results/index.html and results/leaderboard.csv and .json."""
     from pkg_lib.analysis.report import build_report
     from pkg_lib.papers.pkg import task_pages
 

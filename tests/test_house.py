@@ -35,13 +35,13 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 617,
-    "analysis": 1082,
+    "": 626,
+    "analysis": 1169,
     "chunking": 701,
     "core": 1014,
     "data": 1808,
     "execution": 1519,
-    "experiment": 1913,
+    "experiment": 1975,
     "generation": 940,
     "graph": 2398,
     "papers/cast": 869,

@@ -15,6 +15,7 @@ import torch
 
 from pkg_lib.core import embedders, models
 from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
+from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data import benchmark
 from pkg_lib.experiment import forecast
@@ -192,8 +193,10 @@ def test_a_model_by_its_name_on_the_hub(results, hub, tmp_path):
     """The revision that is asked for is resolved to a commit, passed on, recorded and part of the key."""
     main, other = (complete(results, model=f"hf:{REPO}{mark}") for mark in ("", f"@{NEW}"))
     assert revisions(main) == {OLD} and revisions(other) == {NEW} and differ(main, other)
-    (record,) = (json.loads(path.read_text()) for path in results.rglob("revision.json"))
-    assert record == {"repo": REPO, "asked": "", "revision": OLD}
+    records = {r["name"]: r for r in map(read_json, results.rglob("revision.json"))}
+    first, second = {"asked": "", "revision": OLD}, {"asked": NEW, "revision": NEW}
+    names = {f"hf:{REPO}": first, f"hf:{REPO}@{NEW}": second}
+    assert records == {name: {"name": name, "repo": REPO} | about for name, about in names.items()}
     plain = complete(results, model=f"hf:{REPO}#plain")
     assert not {g.key for g in plain.values()} & {g.key for g in main.values()}
     assert len({p.parent for p in results.rglob("none.jsonl") if "generations" in p.parts}) == 3

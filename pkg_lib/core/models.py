@@ -93,12 +93,10 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
 
     The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later; so
-    what an endpoint wrote can be read where nothing describes it.
+    what an endpoint wrote can be read where nothing describes it, and a folder's model has its name.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
-    if re.fullmatch("[0-9a-f]{40}", spec.revision):
-        return spec.revision
     path = results / "generations" / slug(spec.name) / "revision.json"
     stored = read_json(path) if path.exists() else {}
     if spec.endpoint:
@@ -106,18 +104,20 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
             return str(stored["revision"])
         endpoint = endpoints().get_or_fail(spec.endpoint)
         if resolve:
-            write_json(path, {"base_url": endpoint.base_url, "api": endpoint.api} | endpoint.record)
+            server = {"name": spec.name, "base_url": endpoint.base_url, "api": endpoint.api}
+            write_json(path, server | endpoint.record)
         return str(endpoint.record["revision"])
     asked = {"repo": spec.repo, "asked": spec.revision}
-    now = known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
+    known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
+    now = spec.revision if re.fullmatch("[0-9a-f]{40}", spec.revision) else known
     if resolve:
         check_hardware(spec)  # a machine that cannot run it need not ask for it
     if spec.directory and spec.directory.is_dir():
         now = f"files-sha256-{directory_digest(spec.directory)[:16]}"
-    elif resolve and not (known or spec.directory):
+    elif resolve and not (now or spec.directory):
         now = hub.commit(spec.repo, f"model {spec.name}", spec.revision)
     if resolve and now != known:
-        write_json(path, asked | {"revision": now})
+        write_json(path, asked | {"name": spec.name, "revision": now})
     return now
 
 

@@ -130,7 +130,7 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
         table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
     if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
-        table.append("  price: unknown, no table and no endpoint gives it for this model")
+        table.append("  price: unknown; usd_per_million in the endpoint's table gives it, or --prices")
     return table
 
 

@@ -173,11 +173,11 @@ class Preparer:
         return contexts
 
     def _store(self, column: str, contexts: list[Context], pruning: str) -> None:
-        """Writes the contexts; a limited run keeps those of other tasks, where they are of this corpus."""
+        """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
         about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
-        rows = by_task(path) if self.run.limit and same else {}
+        rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}

@@ -75,10 +75,11 @@ class Run:
         corpus: str = "",
         limit: int | None = None,
         results: Path | None = None,
+        shard: tuple[int, int] = (1, 1),
     ) -> None:
         load_plugins()
         self.rules = BENCHMARKS.get_or_fail(benchmark)
-        self.model, self.benchmark, self.limit = model, benchmark, limit
+        self.model, self.benchmark, self.limit, self.shard = model, benchmark, limit, shard
         self.corpus = corpus or self.rules.corpus or corpora.DEFAULT
         self.results = results or results_dir()
         corpora.check_name(self.corpus)
@@ -92,6 +93,9 @@ class Run:
         self.tasks = self._load_tasks()
         if limit and len(self.tasks) < limit:
             self.limit = None  # a limit that takes all tasks is none
+        # Tasks of one prompt stay together, since they share a completion.
+        places = {prompt: n for n, prompt in enumerate(dict.fromkeys(t.prompt for t in self.tasks), 1)}
+        self.tasks = [t for t in self.tasks if places[t.prompt] % shard[1] == shard[0] % shard[1]]
 
     def _load_tasks(self) -> list[Task]:
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from bolt_server import skip_without
 
 from benchmarks import (
+    bench_batching,
     bench_bm25,
     bench_bolt,
     bench_choice,
@@ -18,8 +20,9 @@ from benchmarks import (
     bench_generation,
     bench_graph,
     bench_typegraph,
+    live_endpoint,
 )
-from pkg_lib.core.types import Request, Task
+from pkg_lib.core.types import Generation, Outcome, Request, Task
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 
@@ -54,6 +57,58 @@ def test_generation_with_a_tiny_model(tiny_model, monkeypatch):
     found = bench_generation.measure(backend, [Request(str(i), "abc" * i, "f") for i in range(1, 6)])
     assert (found["prompts"], found["equal_tokens"]) == (5, 1.0)
     assert 0 < found["rss_loaded_gb"] <= found["rss_peak_gb"] < 6
+
+
+def test_batching_with_a_tiny_model(tiny_model):
+    rules = {"stop": lambda text: False, "max_new_tokens": 6}
+    backend = TransformersBackend(tiny_model, slots=3, dtype=torch.float32, **rules)
+    found = bench_batching.measure(backend, [Request(str(i), "abc" * i, "f") for i in range(1, 5)])
+    assert (found["prompts"], found["equal_tokens"]) == (4, 1.0)
+    assert 0 < found["tokens"]["rolling"] == found["tokens"]["continuous"] <= 24
+    assert found["ratio"] > 0 and found["ratio_cpu"] > 0
+
+
+def stored_run(answers, verdicts):
+    """What `live_endpoint` reads of a run; a token is a character."""
+    made = {
+        i: Generation(i, i, text, [*map(ord, text)], "end", 1, {"seconds": 2.0})
+        for i, text in answers.items()
+    }
+    return SimpleNamespace(
+        tasks=[Task(i, "", "", "f", "", "") for i in answers],
+        completions=lambda column: made,
+        outcomes=lambda column: {i: Outcome(v) for i, v in verdicts.items()},
+        contexts=lambda column: [SimpleNamespace(task_id=i) for i in answers],
+        request=lambda task, context, column: Request(task.id, "", "f"),
+    )
+
+
+def test_live_endpoint_names_the_first_token_that_differs():
+    passed = dict.fromkeys("abc", "passed")
+    direct = stored_run({"a": "same", "b": "x = 1", "c": "cut"}, passed)
+    served = stored_run({"a": "same, and more", "b": "x = 2", "c": "c"}, passed | {"b": "failed"})
+    asked = []
+
+    def gap(request, tokens, pair):
+        asked.append((request.task_id, len(tokens), pair))
+        return (0.1, 0.125) if request.task_id == "b" else (0.7, 0.125)
+
+    def tokenize(text, add_special_tokens):
+        return {"input_ids": [*map(ord, text)]}
+
+    tokenize.decode = lambda ids: "".join(map(chr, ids))
+    found = live_endpoint.compare(
+        served, direct, lambda: SimpleNamespace(tokenizer=tokenize, gap=gap, ends={0})
+    )
+    assert asked == [("b", 4, [ord("1"), ord("2")]), ("c", 1, [ord("u"), 0])]
+    assert (found["tasks"], found["passed_served"], found["passed_direct"], found["same_text"]) == (
+        3,
+        2,
+        3,
+        1,
+    )
+    assert found["verdicts_differ"] == ["b"] and found["seconds_an_answer"] == 2.0
+    assert {i: d["near_tie"] for i, d in found["differences"].items()} == {"b": True, "c": False}
 
 
 def test_generation_refuses_without_weights(own_cache, capsys):
