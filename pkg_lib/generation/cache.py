@@ -37,19 +37,23 @@ def stored_files(folder: Path, pattern: str = "**/*.jsonl", own: str = "") -> li
     return sorted(paths, key=lambda p: p.relative_to(folder).parts[0] == own)
 
 
+def packed(path: Path) -> Path:
+    """Where a file's packed answers lie."""
+    return path.with_name(path.name + PACKED)
+
+
 def stored(path: Path) -> bool:
     """Whether a file of a cache is there, packed or not."""
-    return path.exists() or path.with_name(path.name + PACKED).exists()
+    return path.exists() or packed(path).exists()
 
 
 def pack(folder: Path) -> None:
     """Packs all files below a folder, the same bytes for the same answers; a damaged line goes."""
     for path in sorted(folder.glob("**/*.jsonl")):
-        packed = path.with_name(path.name + PACKED)
-        found = (row for p in (packed, path) if p.exists() for _, row in read_jsonl(p))
+        found = (row for p in (packed(path), path) if p.exists() for _, row in read_jsonl(p))
         rows = {row.get("key"): row for row in found if row}  # the last of one key, at the first one's place
         text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
-        write_bytes(packed, gzip.compress(text.encode(), mtime=0))
+        write_bytes(packed(path), gzip.compress(text.encode(), mtime=0))
         path.unlink()
 
 

@@ -14,6 +14,7 @@ from pkg_lib.experiment import evidence, merge, prepare, study
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import MODEL
+from pkg_lib.generation.cache import pack
 from pkg_lib.retrieval.retrievers import Knowledge
 
 COLUMNS = ["None", "Func-BM25", "None, T0.8, 1"]
@@ -54,7 +55,7 @@ def parts(tmp_path_factory):
     knowledge = Knowledge([Document("a", TEXT)], WordEmbedder())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "knowledge", property(lambda run: knowledge))
-        for module in (evidence, prepare.embed):
+        for module in (evidence, prepare):
             patch.setattr(module, "Embedder", WordEmbedder)
         shards = [(n, 2) for n in (1, 2)]
         runs = [complete(folder / f"shard{n}", (n, of)) for n, of in shards]
@@ -75,6 +76,16 @@ def test_shards_joined_are_the_whole_run(parts, tmp_path):
     before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()}
     assert merge.merge(shards, tmp_path) == []
     assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
+
+
+def test_packed_shards_are_joined_too(parts, tmp_path):
+    shards = [shutil.copytree(parts / f"shard{n}", tmp_path / f"shard{n}") for n in (1, 2)]
+    for folder in shards:
+        pack(folder / "generations")
+    merge.merge(shards[:1], tmp_path / "results")
+    pack(tmp_path / "results" / "generations")
+    merge.merge(shards[1:], tmp_path / "results")
+    assert files(tmp_path / "results") == files(parts / "whole")
 
 
 @pytest.mark.parametrize("changed", ["raw", "solution", "text"])
