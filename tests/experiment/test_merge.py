@@ -57,6 +57,7 @@ def parts(tmp_path_factory):
         patch.setattr(Run, "knowledge", property(lambda run: knowledge))
         for module in (evidence, prepare):
             patch.setattr(module, "Embedder", WordEmbedder)
+        patch.setattr(prepare, "versions", lambda: {"commit": "of the day"})
         shards = [(n, 2) for n in (1, 2)]
         runs = [complete(folder / f"shard{n}", (n, of)) for n, of in shards]
         whole = complete(folder / "whole")
