@@ -79,7 +79,7 @@ def test_one_text_for_all_tasks_passes_none(tmp_path, name):
     text = "    pass\n" + FORGERIES[name][0].replace("def f(x)", "def f(*x, **k)") + EVERY
     tasks, rules = load_benchmark("humaneval"), BENCHMARKS["humaneval"]
     shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
-    assert sum(o.status == "passed" for o in shared) > 100  # else the forgery would show nothing
+    assert sum(o.status == "passed" for o in shared) > 50  # else the forgery would show nothing
     path = tmp_path / "samples" / "humaneval" / "forged.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(json.dumps({"task_id": t.id, "completion": text}) for t in tasks))
