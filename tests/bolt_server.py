@@ -67,8 +67,8 @@ def server(folder: Path, heap: str = "1g") -> Iterator[str]:
 
 
 @contextmanager
-def cut_after(place: str, count: int) -> Iterator[str]:
-    """The same server behind a proxy that lets `count` bytes through to it, and then nobody any more."""
+def cut_after(place: str, count: int) -> Iterator[tuple[str, list[int]]]:
+    """The same server behind a proxy that lets `count` bytes through to it, then nobody; and what is left of them."""
     target, left = ("127.0.0.1", int(place.rpartition(":")[2])), [count]
 
     def pump(source: socket.socket, sink: socket.socket, counted: bool) -> None:
@@ -93,4 +93,4 @@ def cut_after(place: str, count: int) -> Iterator[str]:
 
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         threading.Thread(target=serve, daemon=True).start()
-        yield f"bolt://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"bolt://127.0.0.1:{listener.getsockname()[1]}", left

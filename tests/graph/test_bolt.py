@@ -137,10 +137,11 @@ def test_names_and_code_are_never_part_of_a_query(place, evil):
 def test_a_broken_connection_leaves_half_a_graph_that_the_next_run_completes(place, share, monkeypatch):
     monkeypatch.setitem(bolt.LIMITS, "max_transaction_retry_time", 0.1)
     graph = build([Document(str(n), f"{A.text}    return {n}\n") for n in range(150)])
-    with cut_after(place, 10**9) as whole:
-        save(whole, build([A]))
-    sent = sum(len(text) for text in graph.payloads(range(len(graph)))) + 2400 * len(graph)
-    with cut_after(place, int(share * sent)) as broken, pytest.raises(UserError):
+    with cut_after(place, 10**9) as (whole, left):
+        save(whole, graph, "whole")
+        sent = 10**9 - left[0]
+    asked(place, ALL)
+    with cut_after(place, int(share * sent)) as (broken, _), pytest.raises(UserError):
         save(broken, graph)
     with pytest.raises(UserError, match=r"the graph /x in .* is incomplete; write it again"):
         load(place)
