@@ -36,7 +36,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 593,
-    "analysis": 1169,
+    "analysis": 1174,
     "chunking": 701,
     "core": 794,
     "data": 1783,
