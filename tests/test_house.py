@@ -36,7 +36,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 626,
-    "analysis": 1172,
+    "analysis": 1177,
     "chunking": 701,
     "core": 1014,
     "data": 1808,

@@ -36,12 +36,17 @@ def write(results: Path) -> None:
 def _experiments(results: Path) -> Iterator[dict[str, Any]]:
     records = map(read_json, sorted((results / "generations").glob("*/revision.json")))
     models = {slug(name): name for name in (*MODELS, *(r.get("name", "") for r in records))}
+    generators: dict[tuple[str, str], Any] = {}
     for folder in filter(Path.is_dir, sorted((results / "evaluations").glob("*/*/*"))):
         model, benchmark, corpus = folder.parts[-3:]
         try:
             metas = map(read_json, sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json")))
             name = next((m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus)
-            yield from _rows(Run(models.get(model, model), benchmark, name, results=results), corpus)
+            run = Run(models.get(model, model), benchmark, name, results=results)
+            if (model, benchmark) not in generators:  # its cache is read once for all corpora
+                generators = {(model, benchmark): run.generator}
+            run.generator = generators[model, benchmark]
+            yield from _rows(run, corpus)
         except UserError as e:
             logging.getLogger(__name__).warning("leaderboard without %s: %s", "/".join(folder.parts[-3:]), e)
 
