@@ -145,8 +145,8 @@ class Worker:
 
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
-        request = {"solution": job.solution, "entry_point": job.entry_point, "given": job.given}
-        request |= {"seconds": seconds, "tests": max(1, len(job.tests))}
+        request = {"solution": job.solution, "tests": max(1, len(job.tests)), "seconds": seconds}
+        request |= {"entry_point": job.entry_point, "given": job.given if job.tests else None}
         try:
             self.line.settimeout(START_SECONDS)
             with os.fdopen(os.memfd_create("tests"), "w") as file:

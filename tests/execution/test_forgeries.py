@@ -1,6 +1,7 @@
 """Forgeries: texts that lie to tests in their own process, and are found out by tests that stand apart."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -74,12 +75,13 @@ for name in [n for n, v in globals().items() if type(v) is type(f) and n not in 
 """
 
 
-@pytest.mark.parametrize("name", WORST)
+@pytest.mark.parametrize("name", FORGERIES if os.environ.get("PKG_FORGERIES") == "all" else WORST)
 def test_one_text_for_all_tasks_passes_none(tmp_path, name):
     text = "    pass\n" + FORGERIES[name][0].replace("def f(x)", "def f(*x, **k)") + EVERY
     tasks, rules = load_benchmark("humaneval"), BENCHMARKS["humaneval"]
-    shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
-    assert sum(o.status == "passed" for o in shared) > 50  # else the forgery would show nothing
+    if name in WORST:  # else the forgery would show nothing
+        shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
+        assert sum(o.status == "passed" for o in shared) > 50
     path = tmp_path / "samples" / "humaneval" / "forged.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(json.dumps({"task_id": t.id, "completion": text}) for t in tasks))
