@@ -76,13 +76,13 @@ def _ray() -> Any:
 
 def _join(address: str) -> None:
     """Joins the cluster at an address, or this machine's own, which is started where there is none."""
-    ray = _ray()
-    if address:
+    if address:  # looked at before Ray is loaded, which takes seconds
         host, _, port = address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), PATIENCE).close()
         except OSError as e:
             raise UserError(f"no Ray cluster at {address} ({e.strerror or e}); {START}") from e
+    ray = _ray()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
     try:
         ray.init(address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
