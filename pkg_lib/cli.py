@@ -8,18 +8,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pkg_lib.core import models, workers
+from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import joined, load_plugins, plugins
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.data.corpora import CORPORA, DEFAULT
+from pkg_lib.data.corpora import CONTEXT_CHARS, CORPORA, DEFAULT, MINILM, Retrieval, retrieved_by
 from pkg_lib.experiment import study
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.columns import retrieved, variants
@@ -65,10 +67,12 @@ READ = {"parser": model_name, "metavar": "MODEL"}
 Model = Annotated[str, opt(MODEL, **READ)]
 ModelArgument = Annotated[str, arg(MODEL, **READ)]
 Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
+Embedding = Annotated[str, opt(f"An embedder of `list`, or {', '.join(models.KINDS.values())}.")]
 Processes = Annotated[int, opt("How many work at once.", least=1)]
 Name = Annotated[str, arg("A name of `list`.")]
 Engine = Annotated[str, opt("Who encodes, builds graphs and executes samples: local, or ray[:HOST:PORT].")]
 Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
+Store = Annotated[str, opt("bolt://HOST[:PORT][/NAME]: a graph database to write, with all vectors.")]
 
 
 @app.command()
@@ -80,7 +84,11 @@ def run(
     column: Annotated[Many, opt("Generate this column only; repeatable.")] = None,
     notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
     parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
+    embedder: Embedding = MINILM,
+    top_k: Annotated[int, opt("How many units make a context.", least=1)] = 1,
+    context_chars: Annotated[int, opt("The most characters of each unit.", least=1)] = CONTEXT_CHARS,
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
+    shard: Annotated[str, opt("I/N: only this part of the tasks, without notebooks; then `merge`.")] = "1/1",
     samples: Annotated[int | None, opt("Draw N answers of each column, of None by default.", least=1)] = None,
     temperature: Annotated[float, opt("Of the draws.", least=0.01)] = 0.8,
     top_p: Annotated[float, opt("The share of the likeliest tokens that are drawn from.", least=0.01)] = 0.95,
@@ -97,18 +105,25 @@ def run(
     Completions and verdicts that are stored are not computed again (--fresh does), nor are notebooks executed
     again while their source, parameters, program and stored inputs are as they were (--rerun does).
     """
-    corpora, values = map(_absolute, corpus or []), dict(map(_parameter, parameter or []))
+    how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars)
+    asked = map(_absolute, corpus or ([study.STUDY[0].corpus] if how != Retrieval() else []))
+    corpora, values = [retrieved_by(name, how) for name in asked], dict(map(_parameter, parameter or []))
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
-    named = (chosen, benchmark or (), [*corpora], column or (), notebook or ())
+    named = (chosen, benchmark or (), corpora, column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p go with --samples")
     workers.engine_name(engine)
-    choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p)
+    part, of = map(int, shard.split("/")) if re.fullmatch(r"\d{1,6}/\d{1,6}", shard) else (0, 0)
+    if not 1 <= part <= of:
+        raise UserError(f"--shard {shard}: write I/N with 1 <= I <= N, such as 1/4")
+    choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p, (part, of))
     if dry_run:
         from pkg_lib.experiment import batch, forecast
         from pkg_lib.papers.pkg.cost import read_prices
 
-        rates = forecast.Rates(tokens_per_second, prices_of(read_prices(prices)) if prices else None)
+        table = read_prices(prices).dropna().itertuples() if prices else ()
+        priced = {name: (asked, new) for name, asked, new in table}  # dollars for a million tokens
+        rates = forecast.Rates(tokens_per_second, priced or None)
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
         return
     if tokens_per_second or prices:
@@ -126,11 +141,6 @@ def run(
     if work.reported:
         report()
     raise typer.Exit(code)
-
-
-def prices_of(table: Any) -> dict[str, tuple[float, float]]:
-    """model -> dollars for a million prompt tokens and new ones, of the models that have both."""
-    return {model: (asked, new) for model, asked, new in table.dropna().itertuples()}
 
 
 def _parameter(text: str) -> tuple[str, object]:
@@ -152,12 +162,28 @@ def _absolute(corpus: str) -> str:
 
 
 @app.command()
+def merge(folders: Annotated[list[Path], arg("What shards have written (their PKG_RESULTS).")]) -> None:
+    """Joins the results of shards into the results, or refuses where two say something else."""
+    from pkg_lib.experiment import merge as merging
+
+    say(merging.merge(folders, results_dir()) or ["nothing is new"])
+
+
+@app.command()
 def report() -> None:
-    """Builds results/index.html."""
+    """Builds results/index.html and results/leaderboard.csv and .json."""
     from pkg_lib.analysis.report import build_report
     from pkg_lib.papers.pkg import task_pages
 
     typer.echo(f"report: {build_report(results_dir(), task_pages.build)}")
+
+
+@app.command()
+def pack() -> None:
+    """Packs the stored completions, each file to a fifth of its size; they are read as before."""
+    from pkg_lib.generation import cache
+
+    cache.pack(results_dir() / "generations")
 
 
 @app.command()
@@ -191,15 +217,21 @@ def verify_cache(
 
 
 @app.command()
-def graph(corpus: Name, processes: Processes = 1, output: Output = None, engine: Engine = "local") -> None:
+def graph(
+    corpus: Name, processes: Processes = 1, output: Output = None, store: Store = "", engine: Engine = "local"
+) -> None:
     """Builds the graph of a corpus (parts joined by '+'), and says what it holds and what was skipped."""
-    from pkg_lib.graph import disk
+    from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
+    from pkg_lib.retrieval.embed import Embedder
 
     workers.use(engine)
-    built = graph_building.build_corpus(corpus, processes)
-    say(graph_building.lines(built))
-    _save(disk.save, built.graph, output)
+    with bolt.opened(store) if store else nullcontext() as database:
+        built = graph_building.build_corpus(corpus, processes)
+        say(graph_building.lines(built))
+        _save(disk.save, built.graph, output)
+        if database:
+            typer.echo(database.save(built.graph, _absolute(corpus), Embedder()))
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
 
@@ -212,17 +244,19 @@ def _save(save: Callable[[Any, Path], object], built: Any, output: Path | None) 
 
 @app.command()
 def search(
-    folder: Annotated[Path, arg("A directory in which `graph` has saved one.")],
+    place: Annotated[str, arg("A directory or database (bolt://...) in which `graph` has saved one.")],
     query: Annotated[str, arg("What the code should do.")],
     unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
     index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
-    top: Annotated[int, opt("How many nodes.", least=1)] = 10,
+    top: Annotated[int, opt("How many nodes.", "--top", "--top-k", least=1)] = 10,
+    embedder: Embedding = "",
 ) -> None:
     """Finds the nodes of a saved graph that are nearest to a query."""
     from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
-    say(explain.search(folder, query, Embedder(), unit, index, top))
+    held = MINILM if "://" in place else quickest()  # the vectors in a database are MiniLM's
+    say(explain.search(place, [query], Embedder(embedder or held), unit, index, top))
 
 
 @app.command()
@@ -442,6 +476,7 @@ def list_names() -> None:
         "corpora": CORPORA,
         "columns": retrieved(),
         "variants of columns": variants(),
+        "embedders": [*EMBEDDERS, *(f"endpoint:{name}" for name in endpoints())],
     }
     say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
 

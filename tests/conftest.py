@@ -34,6 +34,7 @@ SLOW = {
     "experiment/test_batch.py",
     "generation/test_backends.py",
     "generation/test_resume.py",
+    "graph/test_bolt.py",
     "graph/test_enhance.py",
     "graph/test_ledger.py",
     "papers/cast/test_cast_steps.py",

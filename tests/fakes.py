@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +18,10 @@ from pkg_lib.core.types import Request
 class WordEmbedder:
     """Texts -> unit vectors [n, 256]: hashed word counts, so that shared words mean a high cosine."""
 
-    name = "words"
+    name = folder = "words"
+    revision = "r1"
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "words") -> None:
         self.seen: list[str] = []
 
     def encode(self, texts: list[str]) -> np.ndarray:
@@ -47,3 +50,12 @@ class FakeBackend:
             answer = self.answer(request)
             raw, finish = answer if isinstance(answer, tuple) else (answer, "end")
             done(SimpleNamespace(request=request, **self.counts), raw, finish)
+
+
+def unpacked(path: Path) -> Path:
+    """A stored file, its packed completions as plain lines, so that a test may change them."""
+    packed = path.with_name(f"{path.name}.gz")
+    if packed.exists():
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    return path

@@ -49,6 +49,8 @@ graph nosuch -> unknown corpus 'nosuch'
 graph -> Missing argument
 graph textbook+python-docs -> mixes code and text
 search /no/such/graph x -> no graph in
+search http://localhost x -> write bolt://HOST
+graph textbook --store bolt: -> write bolt://HOST
 enhance --model nosuch -> unknown model 'nosuch'
 enhance --model codellama-7b-instruct -> no fill-in-the-middle tokens
 enhance --benchmark nosuch -> unknown benchmark 'nosuch'

@@ -35,19 +35,19 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 591,
-    "analysis": 1082,
+    "": 626,
+    "analysis": 1177,
     "chunking": 701,
-    "core": 912,
-    "data": 1783,
-    "execution": 1520,
-    "experiment": 1916,
-    "generation": 894,
-    "graph": 2270,
+    "core": 1014,
+    "data": 1808,
+    "execution": 1519,
+    "experiment": 1978,
+    "generation": 944,
+    "graph": 2398,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
-    "papers/evor": 1770,
+    "papers/evor": 1870,
     "papers/pkg": 1619,
     "retrieval": 1539,
 }

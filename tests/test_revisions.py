@@ -13,13 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 
-from pkg_lib.core import models
+from pkg_lib.core import embedders, models
 from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
+from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.data import benchmark
 from pkg_lib.experiment import forecast
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.embed import Embedder
 
 REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
 
@@ -191,8 +193,10 @@ def test_a_model_by_its_name_on_the_hub(results, hub, tmp_path):
     """The revision that is asked for is resolved to a commit, passed on, recorded and part of the key."""
     main, other = (complete(results, model=f"hf:{REPO}{mark}") for mark in ("", f"@{NEW}"))
     assert revisions(main) == {OLD} and revisions(other) == {NEW} and differ(main, other)
-    (record,) = (json.loads(path.read_text()) for path in results.rglob("revision.json"))
-    assert record == {"repo": REPO, "asked": "", "revision": OLD}
+    records = {r["name"]: r for r in map(read_json, results.rglob("revision.json"))}
+    first, second = {"asked": "", "revision": OLD}, {"asked": NEW, "revision": NEW}
+    names = {f"hf:{REPO}": first, f"hf:{REPO}@{NEW}": second}
+    assert records == {name: {"name": name, "repo": REPO} | about for name, about in names.items()}
     plain = complete(results, model=f"hf:{REPO}#plain")
     assert not {g.key for g in plain.values()} & {g.key for g in main.values()}
     assert len({p.parent for p in results.rglob("none.jsonl") if "generations" in p.parts}) == 3
@@ -233,13 +237,13 @@ def test_committed_keys_are_as_they_were(committed, model):
 
 
 def test_vectors_of_two_commits_of_an_embedder_do_not_meet(own_cache, hub, monkeypatch):
-    from pkg_lib.retrieval import embed
-
-    monkeypatch.setitem(embed.HUB, "tiny", REPO)
-    monkeypatch.setattr(embed, "EMBEDDERS", ("tiny",))
-    first = embed.Embedder("tiny")
-    hub.main = NEW
-    second = embed.Embedder("tiny")
-    assert (first.revision, second.revision) == (OLD, NEW) and first.cache.path != second.cache.path
+    monkeypatch.setitem(embedders.EMBEDDERS, "tiny", embedders.EmbedderSpec("tiny", REPO))
+    names, paths = [], set()
+    for hub.main in (OLD, NEW):
+        names.append(embedders.embedder_spec("tiny").pinned)
+        paths |= {Embedder(name).cache.path for name in ("tiny", names[-1], f"hf:{REPO}@{hub.main}")}
+    assert names == [f"tiny@{OLD}", f"tiny@{NEW}"] and len(paths) == 4
     hub.close()
-    assert embed.Embedder("tiny").revision == NEW
+    assert Embedder("tiny").revision == NEW
+    monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: pytest.fail("asked the hub"))
+    assert [embedders.embedder_spec(name).pinned for name in names] == names

@@ -10,9 +10,12 @@ from pkg_lib.retrieval.columns import COLUMNS
 def wording_band(run: Run, column: str) -> pd.DataFrame:
     """A row a measured wording of a column, the paper's first: `compare` with None, and `rate`, as fractions.
 
-    Holm's correction is over the wordings; all are on the tasks that have all. Empty without the paper's.
+    Another task's context is one, too. Holm's correction is over the wordings; all are on the tasks that have
+    all. Empty without the paper's.
     """
-    names = [column, *(c.name for c in COLUMNS.values() if c.of == column and c.wording)]
+    swapped = f"{column}, swapped"
+    others = (c.name for c in COLUMNS.values() if c.of == column and (c.wording or c.name == swapped))
+    names = [column, *others]
     verdicts = run.verdicts(list(dict.fromkeys([BASELINE, *names])))
     verdicts = verdicts.dropna(axis="columns", how="all").dropna()
     if not {BASELINE, column} <= set(verdicts) or verdicts.empty:

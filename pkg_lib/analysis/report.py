@@ -15,6 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 from pydantic import TypeAdapter
 
+from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.contents import Page, Section, items, pages
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.store import write_json, write_text
@@ -38,7 +39,7 @@ def save_section(results: Path, section: Section) -> Path:
 
 
 def build_report(results: Path, tasks: Tasks | None = None) -> Path:
-    """Builds results/index.html, results/site/ and the pages of results/notebooks/.
+    """Builds results/index.html, results/site/, the leaderboard and the pages of results/notebooks/.
 
     UserError names what is damaged and left out, once the rest is written.
     """
@@ -54,6 +55,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     grids, files = written.get(results, ({}, set((results / "site" / "tasks").rglob("*.html"))))
     benchmarks = sorted(p.parent.name for p in files if p.name == "index.html")
     shared = {"pages": site, "tasks": [(b, title_of(b)) for b in benchmarks], "failed": failed}
+    _sound(leaderboard.write, [results], damaged)
     shared["exists"] = lambda path: (results / path).exists()
     for page in site:
         views = [_view(s, results, site) for s in page.sections]

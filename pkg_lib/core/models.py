@@ -93,12 +93,10 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
 
     The first run that needs a commit or a digest (`resolve`) keeps it in results, for all that come later; so
-    what an endpoint wrote can be read where nothing describes it.
+    what an endpoint wrote can be read where nothing describes it, and a folder's model has its name.
     """
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
-    if re.fullmatch("[0-9a-f]{40}", spec.revision):
-        return spec.revision
     path = results / "generations" / slug(spec.name) / "revision.json"
     stored = read_json(path) if path.exists() else {}
     if spec.endpoint:
@@ -106,29 +104,32 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
             return str(stored["revision"])
         endpoint = endpoints().get_or_fail(spec.endpoint)
         if resolve:
-            write_json(path, {"base_url": endpoint.base_url, "api": endpoint.api} | endpoint.record)
+            server = {"name": spec.name, "base_url": endpoint.base_url, "api": endpoint.api}
+            write_json(path, server | endpoint.record)
         return str(endpoint.record["revision"])
     asked = {"repo": spec.repo, "asked": spec.revision}
-    now = known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
+    known = str(stored.get("revision", "")) if asked.items() <= stored.items() else ""
+    now = spec.revision if re.fullmatch("[0-9a-f]{40}", spec.revision) else known
     if resolve:
         check_hardware(spec)  # a machine that cannot run it need not ask for it
     if spec.directory and spec.directory.is_dir():
         now = f"files-sha256-{directory_digest(spec.directory)[:16]}"
-    elif resolve and not (known or spec.directory):
+    elif resolve and not (now or spec.directory):
         now = hub.commit(spec.repo, f"model {spec.name}", spec.revision)
     if resolve and now != known:
-        write_json(path, asked | {"revision": now})
+        write_json(path, asked | {"name": spec.name, "revision": now})
     return now
 
 
-def directory_digest(folder: Path) -> str:
+def directory_digest(folder: Path, pattern: str = "*") -> str:
     """SHA-256 of names and contents of a model's files, computed anew where a size or a time has changed."""
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in LOADED)
-    stats = [(p.name, p.stat()) for p in files]
+    files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.glob(pattern)) if p.suffix in LOADED}
+    files = {name: p for name, p in files.items() if p.is_file()}
+    stats = ((name, p.stat()) for name, p in files.items())
     seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
-        write_text(known, digest(*(part for p in files for part in (p.name, sha256_of(p)))))
+        write_text(known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p)))))
     return known.read_text("utf8")
 
 

@@ -1,18 +1,21 @@
 """Corpora by name -> Documents. Names joined by "+" are read together. A new corpus is one entry of CORPORA.
 
 A document is one row: an answer of PythonAlpaca, a source file, a section of a page. Corpora of code feed the
-columns of Tables 1 and 2, those of text the columns of Tables 3 and 4.
+columns of Tables 1 and 2, those of text the columns of Tables 3 and 4. A name may end in another `Retrieval`
+than the study's, as in "textbook, embedder BGE-base@COMMIT, top 3, 4000 characters"; files bear it, too.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from pkg_lib.core.embedders import DEFAULT as MINILM
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry, load_plugins
 from pkg_lib.core.store import read_json, read_rows, results_path
@@ -25,6 +28,7 @@ PUBLISHED = "published"
 # Each task brings the documents of these itself.
 REPOSITORY, JAVA, LIBRARY = OF_TASKS = "repository", "java-repository", "library-documents"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
+CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
 # Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
 _STDLIB_SKIP |= {"ensurepip", "distutils", "encodings", "pydoc_data"}
@@ -126,12 +130,33 @@ _ROWS = (
 CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)
 
 
+class Retrieval(NamedTuple):
+    """How units are retrieved: `top` of them make a context, each of at most `chars` characters."""
+
+    embedder: str = MINILM
+    top: int = 1
+    chars: int = CONTEXT_CHARS
+
+
+def retrieved_by(corpus: str, how: Retrieval) -> str:
+    """The corpus' name with what differs from the study's retrieval."""
+    forms = zip(("embedder {}", "top {}", "{} characters"), how, Retrieval(), strict=True)
+    return ", ".join([corpus, *(form.format(value) for form, value, usual in forms if value != usual)])
+
+
+def retrieval(name: str) -> tuple[str, Retrieval]:
+    """The documents' name in that of a corpus, and how it is retrieved."""
+    form = r"(.*?)(?:, embedder (.+?))?(?:, top ([1-9]\d*))?(?:, ([1-9]\d*) characters)?"
+    documents, embedder, top, chars = re.fullmatch(form, name, re.DOTALL).groups()
+    return documents, Retrieval(embedder or MINILM, int(top or 1), int(chars or CONTEXT_CHARS))
+
+
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
     """Each part of a name with the value behind its colon, if any. UserError for an unknown part."""
     load_plugins()
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
     pairs: list[tuple[Corpus, list[str]]] = []
-    for part in name.split("+"):
+    for part in retrieval(name)[0].split("+"):
         prefix, *value = part.split(":", 1)
         corpus = prefixes.get(prefix) if value else None
         pairs.append((corpus, value) if corpus else (CORPORA.get_or_fail(part), []))

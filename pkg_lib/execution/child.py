@@ -1,24 +1,21 @@
 """A fork server, started by sandbox.py as a script, that judges each sample in a process forked from it.
 
-It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch;
-the sample's process is runner.py's, or becomes the interpreter of another language, which is started under
-the same rules, finds SOLUTION and TEST in its environment and prints the reply. Standard input is a socket.
+It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch.
+A sample's process is runner.py's, or an interpreter that finds SOLUTION and TEST in its environment.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
-import marshal
 import os
 import select
 import signal
 import socket
 import sys
 import time
-import warnings
+from types import SimpleNamespace
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -38,8 +35,8 @@ WARM = (
 ).split()
 NONCE = 16
 PRINTED = 1 << 20  # bytes that an interpreter may print
-BUSY = "the machine was too busy"
-APART = 3  # times its limit a sample may take until the tests apart have ended too
+BUSY = "the machine was too busy, or the tests' process was ended"
+APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
 
 class Server:
@@ -63,16 +60,23 @@ class Server:
         self.printed = os.memfd_create("printed")  # by the interpreter of the current job
         self.plan = confine.enter(setup["work"], setup["deny"], shown, paths, started)
         program = syscalls.program(1, read_only=False, starts=bool(started))
-        self.program = confine.loadable(program) if self.plan.namespaces else None
+        self.program = confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
         for name in ("confine", "filesystem", "runner", "syscalls", "wire"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step copies the memory that it touches.
         os.environ.clear()
         sys.argv = [""]
         sys.modules["__main__"] = type(sys)("__main__")
+        sys.meta_path.insert(0, SimpleNamespace(find_spec=self._refuse_import))
         confine.limit(setup["memory_mb"], self.plan.processes)
         gc.collect()
         gc.freeze()
+
+    def _refuse_import(self, name: str, *_: Any) -> None:
+        """Python's own error for a package that the setting forbids; the layers see to it."""
+        top = name.partition(".")[0]
+        if self.allowed is not None and top not in self.allowed and not top.startswith("_sysconfigdata"):
+            raise ModuleNotFoundError(f"No module named {top!r}", name=top)
 
     def _warm(self, setup: dict[str, Any]) -> None:
         sys.path += setup["paths"]
@@ -86,32 +90,26 @@ class Server:
 
     def filter(self) -> Any:
         """The system call filter for the process that calls this, or None where there is none."""
-        if not self.plan.filtered:
-            return None
-        if self.program:
+        if self.program or not self.plan.filtered:
             return self.program
         return confine.loadable(syscalls.program(os.getpid(), read_only=True, starts=bool(self.command)))
 
 
-def judge(server: Server, request: dict[str, Any]) -> dict[str, Any]:
+def judge(server: Server, request: dict[str, Any], tests: int) -> dict[str, Any]:
     """All tests of a job, each in its own processes, up to the first that does not pass."""
     verdict, seconds = {}, 0.0
-    for test in request["tests"] or [None]:
-        verdict = supervised(server, request, test)
+    for number in range(request["tests"]):
+        verdict = supervised(server, request, tests, number) | {"test": number}
         seconds += verdict["seconds"]
         if verdict["kind"] != "P":
             break
     return verdict | {"seconds": seconds}
 
 
-def supervised(server: Server, request: dict[str, Any], test: str | None) -> dict[str, Any]:
+def supervised(server: Server, request: dict[str, Any], tests: int, number: int) -> dict[str, Any]:
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
-    nonce, limit, verdict = os.urandom(NONCE), request["seconds"], None
-    code: Any = test
-    if test is not None and not server.command:
-        # A text that is no code fails in the sample's process.
-        with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings(action="ignore"):
-            code = compile(test, runner.TEST, "exec", dont_inherit=True)
+    nonce, limit, why = os.urandom(NONCE), request["seconds"], ""
+    server.before = {}
     os.truncate(server.printed, 0)
     os.lseek(server.printed, 0, os.SEEK_SET)
     ours, theirs = socket.socketpair()
@@ -122,21 +120,31 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
         except OSError as e:
             return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
         if pid == 0:
-            sample(server, request, test, code, theirs.detach(), nonce)
+            sample(server, request, tests, number, theirs.detach(), nonce)
         theirs.close()
         data, end = wait(server, [pid], ours.fileno(), started, limit)
+        if request["given"] is not None and data.startswith(nonce + b"P"):
+            order = [number, request["given"], request["entry_point"]]
+            why, end = judged_apart(server, order, limit, pid, [ours.fileno(), tests], started)
+            data = b""
+            if not end:  # now the sample has the tests too
+                server.before[pid] = spent(server, pid)[1:]
+                data, end = wait(server, [pid], ours.fileno(), time.monotonic(), limit)
         seconds = time.monotonic() - started
-        if data == nonce + b"P" and test is not None and request["given"] is not None:
-            order = [marshal.dumps(code).hex(), test, request["given"], request["entry_point"]]
-            verdict = judged_apart(server, order, limit, pid, ours, started)
-        if not (data or end) or (verdict and verdict["kind"] == "S"):
+        if not (data or end):
             with open(os.pidfd_open(pid), "rb") as dead:  # if it was killed, its files closed a moment before
                 select.select([dead], [], [], 0.1)
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        locked = "Seccomp:\t2" in read_proc(server, f"{pid}/status")
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
-    end = end or ("T" if usage.ru_utime + usage.ru_stime >= limit else "")
-    verdict = verdict or read_verdict(data, nonce, end, status, limit)
+    used = usage.ru_utime + usage.ru_stime - server.before.get(pid, (0, 0))[0]
+    end = end or ("T" if used >= limit else "")
+    verdict = read_verdict(data, nonce, end, status, limit)
+    if locked and data and verdict["kind"] == "I":
+        verdict = {"kind": "S", "text": "says that the sandbox failed"}
+    if why and verdict["kind"] == "P":
+        verdict = {"kind": "S", "text": f"the official harness: passed; the tests apart: {why}"}
     if server.command and not (data or end) and os.WIFEXITED(status):
         text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
         much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
@@ -151,9 +159,9 @@ def supervised(server: Server, request: dict[str, Any], test: str | None) -> dic
 
 
 def judged_apart(
-    server: Server, order: list[str], limit: float, pid: int, line: socket.socket, started: float
-) -> dict[str, Any]:
-    """The verdict of the tests in their own process, to which the sample's only answers calls."""
+    server: Server, order: list[Any], limit: float, pid: int, fds: list[int], started: float
+) -> tuple[str, str]:
+    """(why the tests in their own process did not pass, `wait`'s end); the sample's only answers calls."""
     if not server.judge:
         orders, theirs = socket.socketpair()
         with theirs:
@@ -161,22 +169,16 @@ def judged_apart(
             if server.judge[0] == 0:
                 tests(theirs)
     judge_pid, orders = server.judge
-    limit = APART * limit + 1  # with what went before; the calls cost time too
     try:
-        server.before = {}
         server.before[judge_pid] = spent(server, judge_pid)[1:]
-        socket.send_fds(orders, [b"!"], [line.fileno()])
+        socket.send_fds(orders, [b"!"], fds)
         wire.send(orders, order)
         data, end = wait(server, [pid, judge_pid], orders.fileno(), started, limit)
     except OSError:
         data, end = b"", ""
-    if data == b"P":
-        return {"kind": "P", "text": ""}
-    stop_judge(server)
-    if end == "I" or not (data or end):
-        return {"kind": "I", "text": BUSY if end else "the tests' process ended"}
-    why = data.decode("utf8", "replace") or f"no verdict within {limit:g} s"
-    return {"kind": "S", "text": f"the official harness: passed; the tests apart: {why}"}
+    if data[:1] not in (b"P", b"F"):
+        stop_judge(server)
+    return data[1:].decode("utf8", "replace"), end or ("" if data else "I")
 
 
 def tests(orders: socket.socket) -> None:
@@ -200,26 +202,26 @@ def stop_judge(server: Server) -> None:
     os.waitpid(pid, 0)
 
 
-def sample(
-    server: Server, request: dict[str, Any], test: str | None, code: Any, out: int, nonce: bytes
-) -> None:
+def sample(server: Server, job: dict[str, Any], tests: int, number: int, out: int, nonce: bytes) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
+    apart = job["given"] is not None
     try:
+        test = "" if apart else runner.read(tests, number)
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(server.printed if server.command and fd else null, fd)
-        active = confine.lock(server.plan, request["seconds"], server.filter())
+        active = confine.lock(server.plan, job["seconds"], server.filter())
         os.closerange(3, out)
         os.closerange(out + 1, 1024)
-        if request.get("layers"):
+        if job.get("layers"):
             os.write(out, nonce + b"L" + json.dumps(active).encode())
             os._exit(0)
         if select.select([out], [], [], 0)[0]:
             os._exit(1)  # the fork server ended before this process asked to end with it
         if server.command:
             os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
-            texts = {"SOLUTION": request["solution"].replace("\0", ""), "TEST": test or ""}
+            texts = {"SOLUTION": job["solution"].replace("\0", ""), "TEST": test}
             os.execve(
                 server.command[0], server.command, {k: v.encode("utf8", "replace") for k, v in texts.items()}
             )
@@ -227,8 +229,7 @@ def sample(
         os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
         os._exit(0)
     gc.enable()
-    apart = test is not None and request["given"] is not None
-    runner.run(request["solution"], test, code, apart, out, nonce, server.allowed)
+    runner.run(job["solution"], test, apart, out, nonce, server.allowed)
 
 
 def wait(server: Server, pids: list[int], reader: int, started: float, limit: float) -> tuple[bytes, str]:
@@ -257,14 +258,15 @@ def remaining(server: Server, pids: list[int], wall: float, limit: float) -> flo
     """Seconds left after `wall`, so that a busy machine flips no verdict.
 
     Processor time decides for processes that run or wait for a page; where all sleep it is wall time, less
-    what they stood ready without a processor.
+    what they stood ready without a processor. What a sample's calls cost, the tests' process pays too.
     """
     if wall < limit:
         return limit - wall
     states, used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
+    apart = sum(used[1:])
     if set("RD") & set(states):
-        return limit - sum(used)
-    return limit - wall + sum(ready)
+        return min(limit + APART * apart - used[0], APART * limit + 1 - apart)
+    return limit + (APART + 1) * apart - wall + sum(ready)
 
 
 def spent(server: Server, pid: int) -> tuple[str, float, float]:
@@ -286,9 +288,9 @@ def read_proc(server: Server, path: str) -> str:
 
 def read_verdict(data: bytes, nonce: bytes, end: str, status: int, limit: float) -> dict[str, Any]:
     """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
-    if data.startswith(nonce):
-        verdict = data[len(nonce) :]
-        return {"kind": verdict[:1].decode("latin1"), "text": verdict[1:].decode("utf8", "replace")}
+    kind, text = data[NONCE : NONCE + 1], data[NONCE + 1 :]
+    if data.startswith(nonce) and kind in (b"P", b"F", b"I", b"L"):
+        return {"kind": kind.decode(), "text": text.decode("utf8", "replace")}
     if data:
         return {"kind": "S", "text": "wrote to the verdict's channel"}
     if end:
@@ -327,13 +329,14 @@ def main() -> None:
     with socket.socket(fileno=os.dup(0)) as line:
         gc.disable()
         server = Server(json.loads(sys.argv[1]))
-        probe = {"seconds": 10.0, "solution": "", "tests": [], "entry_point": "", "layers": True}
-        first = judge(server, probe)
+        probe = {"seconds": 10.0, "solution": "", "tests": 1, "given": "", "layers": True}
+        first = judge(server, probe, -1)
         active = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
         wire.send(line, server.plan.layers | active)
-        with contextlib.suppress(EOFError):
-            while True:
-                wire.send(line, judge(server, wire.receive(line)))
+        # The tests come as a file that is not read here: what is in this memory is in each sample's.
+        while fds := socket.recv_fds(line, 1, 1)[1]:
+            wire.send(line, judge(server, wire.receive(line), fds[0]))
+            os.close(fds[0])
 
 
 if __name__ == "__main__":

@@ -50,9 +50,7 @@ def die_with_parent() -> None:
 def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
     """The layers but those in `deny`; the plan: samples read `shown`, list `folders` and may start `run`."""
     plan = Confinement(work)
-    _prctl(
-        PR_SET_CHILD_SUBREAPER, 1
-    )  # the parent of descendants whose parent has ended, so that none is lost
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)  # who is orphaned becomes this process's, so that none is lost
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
     try:
@@ -156,7 +154,7 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
     if plan.namespaces:
         filesystem.empty_work(plan.work)
     # Behind child.wait's clock; the kernel's count may run ahead of it.
-    _limit(resource.RLIMIT_CPU, int(4 * seconds) + 3)
+    _limit(resource.RLIMIT_CPU, int(12 * seconds) + 6)
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)

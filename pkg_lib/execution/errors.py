@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 TABLE7 = ("AssertionError", "NameError", "TypeError", "SyntaxError", "IndentationError", "Others")
 BEYOND = ("Timeout", "Memory", "ForbiddenImport", "ExtractionFailure", "Suspicious")
 SEPARATOR = " | failing: "
@@ -29,3 +31,13 @@ def split_detail(detail: str) -> tuple[str, str]:
     """(traceback's last line, failing assertion or "") of an outcome's `detail`."""
     last_line, _, assertion = detail.partition(SEPARATOR)
     return last_line, assertion
+
+
+def statement_at(number: str, test: str) -> str:
+    """The statement that starts at a line of the tests, counted from 1; "" where there is none."""
+    lines = test.splitlines()[int(number[:6]) - 1 :][:20] if number.isdecimal() and number > "0" else []
+    for end in range(1, len(lines) + 1):
+        with contextlib.suppress(SyntaxError):
+            compile(text := "\n".join(lines[:end]).strip(), "", "exec", dont_inherit=True)
+            return text.replace("\n", " ")
+    return lines[0].strip() if lines else ""

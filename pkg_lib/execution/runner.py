@@ -1,128 +1,110 @@
-"""What runs solution and tests: the sample's process as the official harness does, the tests' process apart.
+"""What runs solution and tests: the tests' process apart, then the sample's as the official harness does.
 
-The sample's says "passed" with a nonce, which code that searches for it finds. For a task that is judged
-apart this is half a verdict: the other half is what `judge` finds in a process where no byte of the sample is
-executed. For a `shared` task it is all, as it is in the official harness.
+Apart, no byte of the sample is executed where the tests are, and none of the tests is where it could read its
+answers. Then it gets them too, and says "passed" with a nonce, which code finds: all of a `shared` one.
 """
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
+import json
 import marshal
 import os
 import random
-import re
 import socket
 import sys
 from collections.abc import Callable, Container
+from functools import partial
 from typing import Any, NoReturn
 
 import wire
 
 SAMPLE, TEST = "<sample>", "<test>"
-LONGEST = 500
 Names = Container[str] | None
-INSTALLED = re.compile(r".*-packages/(?:__pycache__/)?([^/.]+)(?:/.*)?[^/]*\.pyc?")
 
 
-def run(
-    solution: str, test: str | None, code: Any, apart: bool, out: int, nonce: bytes, allowed: Names
-) -> NoReturn:
-    """Never returns: writes the verdict to `out`, answers the calls of tests that stand `apart`, and ends."""
-    write, leave, execute, space = os.write, os._exit, exec, {}
-    sys.addaudithook(_import_rule(allowed))
+def run(solution: str, test: str, apart: bool, out: int, nonce: bytes, allowed: Names) -> NoReturn:
+    """Never returns: answers the calls of tests that stand `apart`, then writes the verdict to `out`."""
+    write, leave, execute, space, state = os.write, os._exit, exec, {}, random.getstate()
     try:
-        program = compile(solution, SAMPLE, "exec", dont_inherit=True)
+        program, code = compile(solution, SAMPLE, "exec", dont_inherit=True), compiled(test)
         execute(program, space)
-        if code is not None:
-            execute(code, space)
-        verdict = b"P" if apart or code is None else b"Pshared"
+        if apart:
+            write(out, nonce + b"P")
+            code = wire.serve(socket.socket(fileno=os.dup(out)), space)
+            random.setstate(state)
+            execute(program, space := {})  # anew: what the tests changed in it is gone
+        execute(marshal.loads(code), space)
+        verdict = b"Pshared" if test else b"P"
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
-        verdict = b"F" + describe(e, test, allowed)
+        verdict = b"F" + describe(e, allowed)
     write(out, nonce + verdict)
-    if verdict == b"P" and apart:
-        space.clear()
-        execute(program, space)  # anew: what the tests changed in it is gone
-        wire.serve(socket.socket(fileno=out), space)
     leave(0)
 
 
+def read(tests: int, number: int) -> str:
+    return json.loads(os.pread(tests, os.fstat(tests).st_size, 0))[number]
+
+
+def compiled(test: str) -> bytes:
+    """As marshal has it; a text that is no code as it is, so that it fails where it is executed."""
+    try:
+        return marshal.dumps(compile(test, TEST, "exec", dont_inherit=True))
+    except (SyntaxError, ValueError):
+        return marshal.dumps(test)
+
+
 def judge(orders: socket.socket) -> NoReturn:
-    """In the tests' process: one job after the other, up to the first that does not pass."""
-    own, state = orders.fileno(), random.getstate()
+    """In the tests' process: one job after the other, until a sample answers with what is no value."""
+    state = random.getstate()
+
+    def say(verdict: str) -> None:
+        with contextlib.suppress(OSError):  # the sample may have ended
+            wire.send(line, ["", code.hex()])
+        # Not more than is read at once: what is left would be the next verdict.
+        orders.sendall(verdict[:2000].encode("utf8", "replace"))
 
     def refuse(why: str) -> NoReturn:
-        os.write(own, why[:3000].encode("utf8", "replace"))
+        say(f"X{why}")
         os._exit(0)
 
     while True:
-        _, (fd,), *_ = socket.recv_fds(orders, 1, 1)
-        code, text, given, entry_point = wire.receive(orders)
+        _, (fd, tests), *_ = socket.recv_fds(orders, 1, 2)
+        number, given, entry_point = wire.receive(orders)
+        code = compiled(read(tests, number))
+        os.close(tests)
         random.setstate(state)
-        space: dict[str, Any] = {}
         with socket.socket(fileno=fd) as line:
-            try:
-                exec(given, space)
-                code = marshal.loads(bytes.fromhex(code))
-                names = [n for n in code.co_names if n not in space and not hasattr(builtins, n)]
-                space |= {n: sys.modules.get(n) or wire.stand_in(n, line, refuse) for n in names}
-                space[entry_point] = wire.stand_in(entry_point, line, refuse)
-                exec(code, space)
-            except BaseException as e:  # noqa: BLE001  as in the sample's process
-                _, _, *parts = describe(e, text, None).decode("utf8", "replace").split("\n")
-                refuse(" | failing: ".join(p for p in parts if p))
-        os.write(own, b"P")
+            say(_judged(marshal.loads(code), given, entry_point, partial(wire.stand_in, line, refuse)))
 
 
-def _import_rule(allowed: Names) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook: Python's own error for a package that the setting forbids, however it is asked for."""
-
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event == "import":
-            name = args[0]
-        # importlib.import_module raises no import event: a package's __init__ does, a lone file not.
-        elif event == "open" and type(args[0]) is str and (file := INSTALLED.fullmatch(args[0])):
-            name = file[1]
-        else:
-            return
-        top = name.partition(".")[0]
-        if allowed is not None and top not in allowed and not top.startswith("_sysconfigdata"):
-            raise ModuleNotFoundError(f"No module named {top!r}", name=top)
-
-    return hook
+def _judged(tests: Any, given: str, entry_point: str, stand_in: Callable[[str], Callable]) -> str:
+    """P, or F and why not."""
+    space: dict[str, Any] = {}
+    try:
+        exec(given, space)
+        names = [n for n in tests.co_names if n not in space and not hasattr(builtins, n)]
+        space |= {n: sys.modules.get(n) or stand_in(n) for n in names} | {entry_point: stand_in(entry_point)}
+        exec(tests, space)
+    except BaseException as e:  # noqa: BLE001  as in the sample's process
+        _, _, error, number = describe(e, None).decode("utf8", "replace").split("\n")
+        return f"F{error} in line {number} of the tests"
+    return "P"
 
 
-def describe(e: BaseException, test: str | None, allowed: frozenset[str] | None) -> bytes:
-    """Lines of: class names most derived first, forbidden package, last line of the traceback, assertion."""
+def describe(e: BaseException, allowed: Names) -> bytes:
+    """Lines: class names, most derived first; forbidden package; the traceback's last; the tests' number."""
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
         line = " ".join(f"{type(e).__name__}: {e}".split()).removesuffix(":")
     except BaseException:  # noqa: BLE001  a hostile __str__
         names, line = "Exception", "an error that cannot be printed"
-    blocked = ""
-    if isinstance(e, ImportError) and allowed is not None and type(e.name) is str:
-        top = e.name.partition(".")[0]
-        blocked = "" if top in allowed else top
-    parts = (names, blocked, line[:LONGEST], _failing(e, test)[:LONGEST])
-    return "\n".join(p.replace("\n", " ") for p in parts).encode("utf8", "replace")
-
-
-def _failing(e: BaseException, test: str | None) -> str:
-    """The source of the innermost statement of the tests at which the error came up."""
+    top = e.name.partition(".")[0] if isinstance(e, ImportError) and type(e.name) is str else ""
+    blocked = "" if allowed is None or top in allowed else top
     number, tb = 0, e.__traceback__
-    while tb is not None and test is not None:
-        if tb.tb_frame.f_code.co_filename == TEST:
-            number = tb.tb_lineno
+    while tb is not None:  # up to the innermost statement of the tests at which the error came up
+        number = tb.tb_lineno if tb.tb_frame.f_code.co_filename == TEST else number
         tb = tb.tb_next
-    if not number or test is None:
-        return ""
-    line = test.splitlines()[number - 1].strip()
-    if line.startswith("assert "):  # the whole tree costs as much as running the sample
-        with contextlib.suppress(SyntaxError):
-            compile(line, TEST, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-            return line
-    statements = [n for n in ast.walk(ast.parse(test)) if isinstance(n, ast.stmt)]
-    around = [n for n in statements if n.lineno <= number <= (n.end_lineno or 0)]
-    return ast.get_source_segment(test, max(around, key=lambda n: n.lineno)) or "" if around else ""
+    parts = (names, blocked, line[:500], number)
+    return "\n".join(str(p).replace("\n", " ") for p in parts).encode("utf8", "replace")

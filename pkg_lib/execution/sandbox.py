@@ -4,29 +4,26 @@
 
 The verdict (jobs with `given`: HumanEval, MBPP and their "+", but four of MBPP's 974 tasks, whose tests
 need classes of the solution's or hand it a type; one of them is among the 500):
-- "passed" means two things: solution and tests completed in one process, as in the official harness; and the
-  tests completed in another, which executes no byte of the sample and has its values as plain data (wire.py).
-- Where the second does not follow the first, the sample failed as "Suspicious", with the reason.
-- Promised: whatever a sample does in its process, an answer is a value that the tests accepted as such.
-- Not promised: that the function is right (it may know the tests' answers), nor anything where the kernel
-  lets a sample into the other process: root without a user to become, without namespaces and filter.
-- A value that is not plain data does not go over; an honest sample that gives one would be suspicious.
+- "passed" means two things: the tests completed in a process that executes no byte of the sample and has its
+  values as plain data (wire.py); then both completed in one process, as in the official harness.
+- Promised: what the tests accepted are values, made where no byte of the tests was. Where only the second
+  holds, the sample failed as "Suspicious", with the reason; so does a value that is no plain data.
+- Not promised: anything where a sample reaches other processes (no namespaces and no filter).
 All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.
 A Timeout is processor time, or sleep; where the machine was slow a sample is "not_measured".
 
 Covered, where the layer is active (`layers` says; the kernel decides):
 - User: under root each fork server gives its samples a user id of their own, which limits their threads.
   Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
-- Files: read are Python's own, the shared libraries, the time zones and the allowed packages, by a root of
-  read-only mounts and by Landlock. Written are an empty directory and /dev/shm, in memory; /proc is empty.
-- Network: none; no socket but a connected pair. Other processes: none is started (threads can be), none gets
-  a signal or another priority, none is traced or read; the namespace is killed whole.
-- Limits: time, address space (1 GB), file size, processes, open files; no core files. The environment is
-  empty, the input closed, the output discarded; no inherited descriptors, no capabilities.
+- Files: read are Python's own, shared libraries, time zones and allowed packages, by a root of read-only
+  mounts and by Landlock. Written are an empty directory and /dev/shm, in memory; /proc is empty.
+- Network: none; no socket but a connected pair. Other processes: none is started (threads can be), signalled,
+  slowed, traced or read; the namespace is killed whole.
+- Limits: time, address space (1 GB), file size, processes, open files; no core files, no environment, no
+  input, no output, no inherited descriptors, no capabilities.
 Not covered: bugs of the kernel; with packages="all" every installed package but ANSWERS; without the mount
-namespace the names and sizes of other files (the filter denies every write); without Landlock too, what the
-user may read; without namespaces and filter what that user may do. A `command` is another language's
-interpreter under the same layers; nothing that decides the verdict is in it.
+namespace the names and sizes of other files; without Landlock too, what the user may read; without namespaces
+and filter what that user may do. A `command` is another language's interpreter under the same layers.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ from typing import Any
 from pkg_lib.core.types import Outcome, UserError
 from pkg_lib.core.workers import nodes_processors, ordered
 from pkg_lib.execution import wire
-from pkg_lib.execution.errors import classify, join_detail
+from pkg_lib.execution.errors import classify, join_detail, statement_at
 
 PACKAGES = ("stdlib", "stdlib+numpy", "all")
 PREFIX = "pkg-sandbox-"
@@ -148,12 +145,17 @@ class Worker:
 
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
-        request = {"solution": job.solution, "tests": job.tests, "entry_point": job.entry_point}
+        request = {"solution": job.solution, "tests": max(1, len(job.tests)), "seconds": seconds}
+        request |= {"entry_point": job.entry_point, "given": job.given if job.tests else None}
         try:
             self.line.settimeout(START_SECONDS)
-            wire.send(self.line, request | {"seconds": seconds, "given": job.given})
-            longest = (PATIENCE + 1) * seconds * max(1, len(job.tests))
-            return _outcome(self._receive(START_SECONDS + longest), job.judge)
+            with os.fdopen(os.memfd_create("tests"), "w") as file:
+                json.dump(job.tests or [""], file)
+                file.flush()
+                socket.send_fds(self.line, [b"!"], [file.fileno()])
+            wire.send(self.line, request)
+            longest = 2 * (PATIENCE + 1) * seconds * request["tests"]
+            return _outcome(self._receive(START_SECONDS + longest), job)
         except (OSError, EOFError) as e:
             if not self.stopped:
                 self.close()
@@ -230,17 +232,18 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     return about | {"allowed": [*allowed, *limits.brought]}
 
 
-def _outcome(reply: dict[str, Any], judge: Callable[[str], Outcome] | None) -> Outcome:
+def _outcome(reply: dict[str, Any], job: Job) -> Outcome:
     """The fork server's reply (child.read_verdict) as an outcome."""
     kind, text, seconds = reply["kind"], reply["text"], reply["seconds"]
     if kind == "P":
         return Outcome("passed", detail=text, seconds=seconds)
-    if kind == "O" and judge:
-        return replace(judge(text), seconds=seconds)
+    if kind == "O" and job.judge:
+        return replace(job.judge(text), seconds=seconds)
     if kind == "F":
-        names, blocked, line, failing = (text.split("\n", 3) + [""] * 4)[:4]
+        names, blocked, line, number = (text.split("\n", 3) + [""] * 4)[:4]
+        failing = statement_at(number, (job.tests or ("",))[reply["test"]])
         return Outcome("failed", classify(names.split(), bool(blocked)), join_detail(line, failing), seconds)
-    error = {"S": "Suspicious", "T": "Timeout", "E": "Others"}.get(kind, "")
+    error = {"S": "Suspicious", "L": "Suspicious", "T": "Timeout", "E": "Others"}.get(kind, "")
     return Outcome("failed" if error else "not_measured", error, join_detail(text), seconds)
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.store import read_json, slug
+from pkg_lib.data.corpora import retrieval
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
-from pkg_lib.generation.cache import read_jsonl
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
+from pkg_lib.generation.cache import read_jsonl, stored_files
 
 CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
 SPEED = Path("benchmarks", "generation.json")
@@ -79,7 +79,8 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked
     else:
-        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + CONTEXT_CHARS
+        _, top, chars = retrieval(run.corpus)[1]
+        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + top * chars
         tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, _most(run)
     have = len(run.completions(name))
     return ColumnForecast(name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored))
@@ -94,7 +95,7 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     file = run.file("generations", column).name
     folder = run.results / "generations" / slug(run.model) / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
-        rows = [row for path in sorted(folder.glob(pattern)) for _, row in read_jsonl(path) if row]
+        rows = [row for path in stored_files(folder, pattern) for _, row in read_jsonl(path) if row]
         if rows:
             return [(int(r["prompt_tokens"]), len(r["tokens"])) for r in rows]
     return []
@@ -129,7 +130,7 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
         table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
     if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
-        table.append("  price: unknown, no table and no endpoint gives it for this model")
+        table.append("  price: unknown; usd_per_million in the endpoint's table gives it, or --prices")
     return table
 
 

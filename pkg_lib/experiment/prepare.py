@@ -31,10 +31,9 @@ from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, verdict_serie
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
-from pkg_lib.retrieval import embed
 from pkg_lib.retrieval.columns import contexts_of, stages
+from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.leakage import judge, reference_renamed
-from pkg_lib.retrieval.retrievers import CONTEXT_CHARS
 
 OPTIONAL = ("tokens", "prompt_sha256", "query", "spent", "recall")  # fields that few contexts have
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
@@ -174,11 +173,11 @@ class Preparer:
         return contexts
 
     def _store(self, column: str, contexts: list[Context], pruning: str) -> None:
-        """Writes the contexts; a limited run keeps those of other tasks, where they are of this corpus."""
+        """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
         about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
-        rows = by_task(path) if self.run.limit and same else {}
+        rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
             row = {k: getattr(c, k) for k in Context.__slots__} | {"score": round(c.score, 6)}
@@ -196,7 +195,9 @@ class Preparer:
             return about
         documents = self.run.knowledge.documents
         about |= {"corpus": self.run.corpus, "corpus_digest": corpora.corpus_digest(documents)}
-        about |= {"documents": len(documents), "embedder": embed.DEFAULT, "context_chars": CONTEXT_CHARS}
+        how, revision = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder.revision
+        about |= {"documents": len(documents), "embedder": how.embedder, "context_chars": how.chars}
+        about |= {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
         if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
@@ -285,7 +286,7 @@ class Preparer:
         }
         outcomes = self._execute("runtime sanity", list(programs.values()))
         runs = {key: o.status == "passed" for key, o in zip(programs, outcomes, strict=True)}
-        encode = embed.Embedder().encode
+        encode = Embedder(corpora.retrieval(self.run.corpus)[1].embedder).encode
         # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
         encode([text for task, solutions, _ in todo.values() for text in (task.prompt, *solutions.values())])
         bar = tqdm(todo.values(), desc="reranking", unit="task", disable=len(todo) < 20)

@@ -36,7 +36,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.extraction import continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
@@ -75,10 +75,11 @@ class Run:
         corpus: str = "",
         limit: int | None = None,
         results: Path | None = None,
+        shard: tuple[int, int] = (1, 1),
     ) -> None:
         load_plugins()
         self.rules = BENCHMARKS.get_or_fail(benchmark)
-        self.model, self.benchmark, self.limit = model, benchmark, limit
+        self.model, self.benchmark, self.limit, self.shard = model, benchmark, limit, shard
         self.corpus = corpus or self.rules.corpus or corpora.DEFAULT
         self.results = results or results_dir()
         corpora.check_name(self.corpus)
@@ -92,6 +93,9 @@ class Run:
         self.tasks = self._load_tasks()
         if limit and len(self.tasks) < limit:
             self.limit = None  # a limit that takes all tasks is none
+        # Tasks of one prompt stay together, since they share a completion.
+        places = {prompt: n for n, prompt in enumerate(dict.fromkeys(t.prompt for t in self.tasks), 1)}
+        self.tasks = [t for t in self.tasks if places[t.prompt] % shard[1] == shard[0] % shard[1]]
 
     def _load_tasks(self) -> list[Task]:
         try:
@@ -175,15 +179,16 @@ class Run:
         """The columns with their variants and draws, those whose completions or verdicts are stored."""
         named = [c for c in variants() if self.offers(c)]
         stages = ("generations", "evaluations")  # equal prompts may share the completions of another column
-        stored = [c for c in [*self.retrievers, *named] if any(self.file(s, c).exists() for s in stages)]
-        return [*stored, *(draw for c in self.retrievers for draw in self.draws(c))]
+        have = [c for c in [*self.retrievers, *named] if any(stored(self.file(s, c)) for s in stages)]
+        return [*have, *(draw for c in self.retrievers for draw in self.draws(c))]
 
     def draws(self, column: str, decoding: str = "") -> list[str]:
         """The columns of a column's stored draws, in order; of one `decoding` such as T0.8, or all."""
         file = self.file("generations", column)
-        stems = (p.stem.removeprefix(f"{file.stem}.") for p in file.parent.glob(f"{file.stem}.t*"))
-        parts = filter(None, (re.fullmatch(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)", stem) for stem in stems))
-        numbers = sorted((float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts)
+        rest = (p.name.removeprefix(f"{file.stem}.") for p in file.parent.glob(f"{file.stem}.t*"))
+        form = re.compile(r"t([\d.]+?)(?:\.p([\d.]+))?\.(\d+)\.jsonl(?:\.gz)?")
+        parts = filter(None, map(form.fullmatch, rest))
+        numbers = sorted({(float(p[1]), float(p[2] or TOP_P), int(p[3])) for p in parts})
         names = [draw_name(column, *n) for n in numbers]
         return [n for n in names if decoding in ("", *n.split(", "))]
 
@@ -244,11 +249,11 @@ class Run:
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
         generator, settings = self.generator_of(column), self.settings(column)
-        if self.rules.in_tokens:  # reading cannot make these prompts
-            rows = self.generator.cache.rows.values()
-            same = [g for g in rows if g.meta.get("settings", settings) == settings]
-            by_prompt = {g.meta.get("prompt_sha256", ""): g for g in same}
-            return {c.task_id: by_prompt[c.prompt_sha256] for c in contexts if c.prompt_sha256 in by_prompt}
+        if self.rules.in_tokens:  # reading cannot make these prompts; some answers are an earlier round's
+            own, about = contexts_of(column), [(g, g.meta.get) for g in self.generator.cache.rows.values()]
+            how = {c: settings if c == own else self.settings(c) for c in {c.column for c in contexts}}
+            known = {(of("prompt_sha256"), of("settings", s)): g for s in how.values() for g, of in about}
+            return {c.task_id: known[k] for c in contexts if (k := (c.prompt_sha256, how[c.column])) in known}
         hidden = self.tasks_absent or any(c.text is None for c in contexts)
         by_context = self._by_context(settings) if hidden else {}
         solutions = self.solutions(column) if self.tasks_absent else {}

@@ -40,7 +40,7 @@ class Part:
     model: str = MODEL
 
 
-EVOR = ("None", "RK", "EVOR@0", "EVOR@1")
+EVOR = ("None", "RK", "EVOR@0")
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
@@ -73,6 +73,7 @@ class Choice:
     samples: int = 0  # draws of each column, of None where none is named
     temperature: float = 0.8
     top_p: float = TOP_P
+    shard: tuple[int, int] = (1, 1)  # this part of the tasks, of so many; no notebook shows a part
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -228,7 +229,7 @@ def plan(choice: Choice) -> Plan:
     left_out: list[str] = []
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
-            run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path())
+            run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard)
             preparer = Preparer(run, choice.fresh)
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")
@@ -253,6 +254,8 @@ def plan(choice: Choice) -> Plan:
     if not steps:
         why = left_out or [f"{p.benchmark} with {p.corpus}: no notebook is for it" for p in parts(choice)]
         raise UserError(*(f"nothing to show of {line}" for line in why))
+    if choice.shard[1] > 1:
+        steps = [step._replace(jobs=[]) for step in steps if step.preparer]
     return Plan(steps, list(dict.fromkeys(left_out)))
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.store import results_dir
+from pkg_lib.core.store import read_json, results_dir
 from pkg_lib.core.types import Generation, Request, UserError
-from pkg_lib.data.corpora import CORPORA
 from pkg_lib.experiment.run import Run
 from pkg_lib.generation.generator import Generator
 
@@ -23,9 +22,8 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
     """Every stored completion whose prompt can be rebuilt from the stored contexts, each once."""
     by_key: dict[str, Cached] = {}
     for folder in sorted((results / "contexts").glob("*/*")):
-        corpus = folder.name if folder.name != "none" else ""
-        if corpus and not set(corpus.split("+")) <= CORPORA.keys():
-            continue  # source:DIR is stored under a slug of its path and cannot be read by that name
+        named = (read_json(path).get("corpus") for path in sorted(folder.glob("*.meta.json")))
+        corpus = next(filter(None, named), "")  # the folder may bear a slug of it
         try:
             run = Run(model, folder.parent.name, corpus, results=results)
         except UserError:

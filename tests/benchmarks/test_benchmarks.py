@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
+from bolt_server import skip_without
 
 from benchmarks import (
+    bench_batching,
     bench_bm25,
+    bench_bolt,
+    bench_choice,
     bench_chunking,
     bench_code_search,
     bench_endpoint,
     bench_generation,
     bench_graph,
     bench_typegraph,
+    live_endpoint,
 )
-from pkg_lib.core.types import Request, Task
+from pkg_lib.core.types import Generation, Outcome, Request, Task
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import TransformersBackend
 
@@ -26,6 +32,13 @@ def test_bm25_small():
     assert (found["functions"], found["queries"]) == (600, 30)
     assert found["same_top1"] >= 0.7
     assert found["ratio"] > 1  # the ratio grows with the corpus; 100 is asked at 50,000
+
+
+def test_choice_small():
+    found = bench_choice.measure(tasks=4)
+    assert (found["solutions"], found["looked_at"], found["contexts"]) == (24, 24, 20)
+    assert found["passing_contexts"] < 20
+    assert min(found["choice_against_official"], found["leak_against_official"]) > 0
 
 
 def test_chunking_small():
@@ -46,6 +59,58 @@ def test_generation_with_a_tiny_model(tiny_model, monkeypatch):
     assert 0 < found["rss_loaded_gb"] <= found["rss_peak_gb"] < 6
 
 
+def test_batching_with_a_tiny_model(tiny_model):
+    rules = {"stop": lambda text: False, "max_new_tokens": 6}
+    backend = TransformersBackend(tiny_model, slots=3, dtype=torch.float32, **rules)
+    found = bench_batching.measure(backend, [Request(str(i), "abc" * i, "f") for i in range(1, 5)])
+    assert (found["prompts"], found["equal_tokens"]) == (4, 1.0)
+    assert 0 < found["tokens"]["rolling"] == found["tokens"]["continuous"] <= 24
+    assert found["ratio"] > 0 and found["ratio_cpu"] > 0
+
+
+def stored_run(answers, verdicts):
+    """What `live_endpoint` reads of a run; a token is a character."""
+    made = {
+        i: Generation(i, i, text, [*map(ord, text)], "end", 1, {"seconds": 2.0})
+        for i, text in answers.items()
+    }
+    return SimpleNamespace(
+        tasks=[Task(i, "", "", "f", "", "") for i in answers],
+        completions=lambda column: made,
+        outcomes=lambda column: {i: Outcome(v) for i, v in verdicts.items()},
+        contexts=lambda column: [SimpleNamespace(task_id=i) for i in answers],
+        request=lambda task, context, column: Request(task.id, "", "f"),
+    )
+
+
+def test_live_endpoint_names_the_first_token_that_differs():
+    passed = dict.fromkeys("abc", "passed")
+    direct = stored_run({"a": "same", "b": "x = 1", "c": "cut"}, passed)
+    served = stored_run({"a": "same, and more", "b": "x = 2", "c": "c"}, passed | {"b": "failed"})
+    asked = []
+
+    def gap(request, tokens, pair):
+        asked.append((request.task_id, len(tokens), pair))
+        return (0.1, 0.125) if request.task_id == "b" else (0.7, 0.125)
+
+    def tokenize(text, add_special_tokens):
+        return {"input_ids": [*map(ord, text)]}
+
+    tokenize.decode = lambda ids: "".join(map(chr, ids))
+    found = live_endpoint.compare(
+        served, direct, lambda: SimpleNamespace(tokenizer=tokenize, gap=gap, ends={0})
+    )
+    assert asked == [("b", 4, [ord("1"), ord("2")]), ("c", 1, [ord("u"), 0])]
+    assert (found["tasks"], found["passed_served"], found["passed_direct"], found["same_text"]) == (
+        3,
+        2,
+        3,
+        1,
+    )
+    assert found["verdicts_differ"] == ["b"] and found["seconds_an_answer"] == 2.0
+    assert {i: d["near_tie"] for i, d in found["differences"].items()} == {"b": True, "c": False}
+
+
 def test_generation_refuses_without_weights(own_cache, capsys):
     assert bench_generation.main([]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -55,6 +120,13 @@ def test_endpoint_small():
     found = bench_endpoint.measure(count=24, concurrency=8, seconds=0.05, repeat=1)
     assert (found["requests"], found["same_answers"], found["least_s"]) == (24, True, 0.15)
     assert found["ours_s"] > found["least_s"] and found["httpx_s"] > found["least_s"] and found["ratio"] > 0
+
+
+def test_bolt_small():
+    skip_without()
+    found = bench_bolt.measure(nodes=300)
+    assert found["same_graph"] and found["nodes"] >= 300 and 0 < found["functions"] < found["vectors"]
+    assert found["save_s"] > 0 and found["bare_s"] > 0 and found["ratio"] > 0
 
 
 def test_graph_small(tmp_path):

@@ -1,6 +1,7 @@
 """Forgeries: texts that lie to tests in their own process, and are found out by tests that stand apart."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -31,10 +32,11 @@ FORGERIES = {
 }
 WORST = (
     "an object that equals everything",
+    "an answer that its object was compared with",
     "a finalizer replaces the checker",
     "frames by a trusted caller",
     "an answer of its own making",
-    "an object of the audit hook",
+    "an object of the import rule",
 )
 
 
@@ -54,8 +56,16 @@ def test_the_shared_judge_is_forged(judge, name):
 def test_no_forgery_passes_tests_that_stand_apart(judge, name):
     code, test = FORGERIES[name]
     outcome = judge(code, test)
-    assert (outcome.status, outcome.error) == ("failed", "Suspicious"), outcome
-    assert outcome.detail.startswith("the official harness: passed; the tests apart: ")
+    assert outcome.status == "failed", outcome
+    # A sample that ends before it has the tests says nothing that could differ.
+    assert outcome.error == "Suspicious" or outcome.detail == "ended before the tests completed", outcome
+
+
+@pytest.mark.parametrize("kind", ["I", "O", "L", "no such kind"])
+def test_a_sample_cannot_have_itself_not_measured(judge, kind):
+    """Whatever it says with the nonce: a task that is left out would be none that it failed."""
+    code = WIN.replace("b'P')", f"b'{kind}')") + "\nimport sys\nwin(sys._getframe())"
+    assert judge(code, CHECK).status == "failed"
 
 
 # One text for every task: all functions that the prompt defines, whatever their names, are the one that lies.
@@ -65,12 +75,13 @@ for name in [n for n, v in globals().items() if type(v) is type(f) and n not in 
 """
 
 
-@pytest.mark.parametrize("name", WORST)
+@pytest.mark.parametrize("name", FORGERIES if os.environ.get("PKG_FORGERIES") == "all" else WORST)
 def test_one_text_for_all_tasks_passes_none(tmp_path, name):
     text = "    pass\n" + FORGERIES[name][0].replace("def f(x)", "def f(*x, **k)") + EVERY
     tasks, rules = load_benchmark("humaneval"), BENCHMARKS["humaneval"]
-    shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
-    assert sum(o.status == "passed" for o in shared) > 100  # else the forgery would show nothing
+    if name in WORST:  # else the forgery would show nothing
+        shared = run_jobs(replace(rules.job(t, text), given=None) for t in tasks)
+        assert sum(o.status == "passed" for o in shared) > 50
     path = tmp_path / "samples" / "humaneval" / "forged.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(json.dumps({"task_id": t.id, "completion": text}) for t in tasks))

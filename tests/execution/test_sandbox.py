@@ -128,6 +128,17 @@ def test_outcomes_come_in_order_and_progress_counts(no_leak):
     assert list(run_jobs([])) == []
 
 
+def test_one_slow_sample_does_not_hold_up_the_others(monkeypatch):
+    """The others are judged beside it by the other worker, though outcomes come in order."""
+    done, run = [], Worker.run
+    monkeypatch.setattr(Worker, "run", lambda self, job: (run(self, job), done.append(job.id))[0])
+    slow = Job("slow", "def f(x):\n    while True: pass", (TEST,), "f", 3.0, None, "")
+    quick = [Job(str(n), RIGHT, (TEST,), "f", 3.0, None, "") for n in range(8)]
+    outcomes = list(run_jobs([slow, *quick], Limits(packages="stdlib")))
+    assert [o.error for o in outcomes] == ["Timeout"] + [""] * 8
+    assert done == [job.id for job in (*quick, slow)]
+
+
 def test_an_early_end_leaves_nothing(no_leak):
     jobs = [Job("a", "x = 1"), *[Job("b", "while True: pass", seconds=60)] * 3]
     outcomes = run_jobs(jobs, Limits(packages="stdlib"))

@@ -155,7 +155,7 @@ def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
         theirs.sendall(data if isinstance(answer, bytes) else len(data).to_bytes(4) + data)
         theirs.shutdown(wire.socket.SHUT_WR)
         try:
-            given_back = wire.stand_in("f", ours, refuse)([1, [2]], {3})
+            given_back = wire.stand_in(ours, refuse, "f")([1, [2]], {3})
         except Refused:
             assert refused
         else:

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+from fakes import unpacked
 
 from pkg_lib import cli
 from pkg_lib.core.types import UserError
@@ -34,7 +35,7 @@ def nothing_else(committed, monkeypatch):
 def drop(results, column, keep):
     """Leaves the first `keep` stored completions of a column, and returns them."""
     path = results / "generations" / study.MODEL / "humaneval" / FIRST.corpus / f"{column}.jsonl"
-    lines = path.read_text().splitlines(keepends=True)[:keep]
+    lines = unpacked(path).read_text().splitlines(keepends=True)[:keep]
     path.write_text("".join(lines))
     return [json.loads(line) for line in lines]
 
@@ -107,9 +108,9 @@ def test_a_price_table_that_is_none_is_the_users_mistake(tmp_path, text):
 
 
 def test_the_price_table_of_the_notebook_is_one(tmp_path):
-    assert cli.prices_of(cost.read_prices(cost.PRICES))[study.MODEL] == (0, 0)
+    assert cost.read_prices(cost.PRICES).loc[study.MODEL].tolist() == [0, 0]
     (tmp_path / "p.csv").write_text("model,input_usd_per_million,output_usd_per_million\na,1,2\nlater,,\n")
-    assert cli.prices_of(cost.read_prices(tmp_path / "p.csv")) == {"a": (1, 2)}
+    assert cost.read_prices(tmp_path / "p.csv").dropna().T.to_dict("list") == {"a": [1, 2]}
 
 
 def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from fakes import FakeBackend, WordEmbedder
+from fakes import FakeBackend, WordEmbedder, unpacked
 
 from pkg_lib.core.store import ROOT, read_rows, write_jsonl
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
@@ -34,7 +34,7 @@ def run(request, committed):
 
 def without_some(path, keep):
     """Leaves those lines of a file whose task the predicate keeps."""
-    lines = path.read_text().splitlines(True)
+    lines = unpacked(path).read_text().splitlines(True)
     path.write_text("".join(line for line in lines if keep(json.loads(line)["task_id"])))
 
 

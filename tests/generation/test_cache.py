@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from pkg_lib.core.types import Generation, UserError
-from pkg_lib.generation.cache import GenerationCache, generation_key
+from pkg_lib.generation.cache import GenerationCache, generation_key, pack, stored
 
 PARAMS = {"max_new_tokens": 512, "do_sample": False}
 BASE = ("model", "rev", "prompt", PARAMS, 0)
@@ -83,6 +83,42 @@ def test_damaged_middle_line(cache, damage, caplog):
     assert again.damaged == [f"{path}:2"] and f"{path}:2" in caplog.text
     again.append("h/none.jsonl", generation("b"))
     assert set(GenerationCache(cache.root).rows) == set("abc")
+
+
+def test_packed_answers_are_read_and_added_to(cache):
+    path = cache.root / "h/none.jsonl"
+    before = cache.rows
+    pack(cache.root)
+    assert not path.exists() and stored(path) and GenerationCache(cache.root).rows == before
+    packed = path.with_name("none.jsonl.gz").read_bytes()
+    cache.append("h/none.jsonl", generation("b", "made again"))
+    cache.append("h/none.jsonl", generation("d"))
+    again = GenerationCache(cache.root)
+    assert [*again.rows] == [*"abcd"] and again.rows["b"].raw == "made again"
+    path.write_bytes(path.read_bytes()[:-1])  # torn
+    pack(cache.root)
+    assert {k: g.raw for k, g in GenerationCache(cache.root).rows.items()} == {
+        **{k: g.raw for k, g in before.items() if k != "d"},
+        "b": "made again",
+    }
+    assert path.with_name("none.jsonl.gz").read_bytes() != packed
+
+
+def test_packing_again_changes_nothing(cache):
+    pack(cache.root)
+    packed = cache.root / "h/none.jsonl.gz"
+    first = packed.read_bytes()
+    cache.append("h/none.jsonl", generation("b", cache.rows["b"].raw))
+    pack(cache.root)
+    assert packed.read_bytes() == first
+
+
+def test_a_damaged_packed_file_is_named(cache):
+    pack(cache.root)
+    packed = cache.root / "h/none.jsonl.gz"
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"none\.jsonl\.gz is damaged"):
+        GenerationCache(cache.root)
 
 
 def test_one_long_torn_line_is_cut_off(tmp_path):

@@ -9,9 +9,10 @@ import pytest
 
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core import hub
+from pkg_lib.core.embedders import EMBEDDERS
 from pkg_lib.core.types import UserError
 from pkg_lib.retrieval import chunks as retrieval
-from pkg_lib.retrieval import embed, ranking
+from pkg_lib.retrieval import ranking
 
 TEXT = (
     "def reverse_words(s):\n    return s[::-1]\n\n\n"
@@ -45,14 +46,14 @@ def test_a_context_is_filled_to_the_limit_and_cut_at_a_line_end():
 
 
 def test_unknown_names():
-    with pytest.raises(UserError, match="unknown ranker 'nosuch'; choose from: BM25, MiniLM, BGE-base"):
+    with pytest.raises(UserError, match=r"unknown embedder 'nosuch'; choose from: all-MiniLM-L6-v2, "):
         retrieval.make_ranker("nosuch")
 
 
 def test_the_papers_embedders_fail_at_once_without_the_hub(own_cache, monkeypatch):
     monkeypatch.setattr(hub, "reachable", lambda: False)
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *a, **k: None)
-    for name in embed.HUB:
+    for name in (n for n, spec in EMBEDDERS.items() if spec.repo):
         with pytest.raises(UserError, match=f"embedder {name} comes from .* does not answer; choose all-"):
             retrieval.make_ranker(name).scores(["a query"], CHUNKS)
 
@@ -63,7 +64,7 @@ def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
     seen = []
 
     class Model:
-        def __init__(self, place, revision, trust_remote_code):
+        def __init__(self, place, revision, trust_remote_code=False):
             seen.append((place, revision, trust_remote_code))
 
         def encode(self, texts, **options):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import faiss
 import numpy as np
 import pytest
 
 from pkg_lib.core.types import UserError
-from pkg_lib.retrieval.index import INDEXES, HNSWIndex, make_index
+from pkg_lib.retrieval.index import INDEXES, FlatIndex, HNSWIndex, make_index
 
 
 def clustered(count: int, seed: int = 0, dimension: int = 32) -> np.ndarray:
@@ -30,6 +31,15 @@ def test_flat_is_exact():
     truth = QUERIES @ VECTORS.T
     np.testing.assert_array_equal(positions, np.argsort(-truth, axis=1)[:, :5])
     np.testing.assert_allclose(cosines, np.take_along_axis(truth, positions, 1), rtol=1e-5)
+
+
+@pytest.mark.skipif(not faiss.get_num_gpus(), reason="FAISS sees no GPU here")
+def test_the_same_on_a_gpu_as_on_the_cpu():
+    on_gpu, on_cpu = FlatIndex(VECTORS), FlatIndex(VECTORS, gpu=False)
+    assert not isinstance(on_gpu.index, faiss.IndexFlatIP) and isinstance(on_cpu.index, faiss.IndexFlatIP)
+    (found, cosines), (positions, truth) = on_gpu.search(QUERIES, 5), on_cpu.search(QUERIES, 5)
+    np.testing.assert_array_equal(found, positions)
+    np.testing.assert_allclose(cosines, truth, rtol=1e-5)
 
 
 def test_hnsw_finds_nearly_all(hnsw):

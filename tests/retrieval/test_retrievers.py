@@ -186,7 +186,7 @@ def test_every_column_of_a_text_corpus(pages, column):
 
 def test_a_given_structure_is_used_as_it_is(embedder):
     leaf = Structured("t/lists", {"a": {"b": "append"}})
-    knowledge = TextKnowledge(PAGES[:2], embedder, lambda documents: [leaf])
+    knowledge = TextKnowledge(PAGES[:2], embedder, structure=lambda documents: [leaf])
     found = JsonPKG(knowledge).retrieve(QUESTIONS)
     assert {(c.source, c.text) for c in found} == {("t/lists#a/b", "path = a/b ; value = append")}
     assert knowledge.graph.skipped == [("t/primes", "not structured")]

@@ -18,27 +18,11 @@ from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
+from pkg_lib.papers.evor.renaming import PROGRAMS
 from pkg_lib.papers.evor.unfamiliar import Unfamiliar
 
 DATA = DataSet("EVOR-BENCH", "PKG_EVOR_DIR", "xlangai/EVOR_data", ("xlangai/EVOR_data",))
 EQUAL = "def test(result, answer):\n    return result == answer\n"
-CASE = """\
-import os, pickle, sys
-_bytes, _loads = bytes.fromhex, pickle.loads
-for _name in ("input", "result"):
-    os.makedirs(_name)
-with open("input/input{0}.pkl", "wb") as _file:
-    _file.write(_bytes({1!r}))
-sys.argv = ["program.py", "--test_case", "{0}"]
-_program = {context!r}.replace("[insert]", _solution)
-exec(compile(_program, "program.py", "exec"), {{"__name__": "__main__"}})
-with open("result/result_{0}.pkl", "rb") as _file:
-    _written = _file.read()
-_space = {{}}
-exec({judge!r}, _space)
-assert "stringTest" not in _space or _space["stringTest"](_solution)
-assert _space["test"](_loads(_written), _loads(_bytes({2!r}))) == 1
-"""
 
 
 class EvorBench(Unfamiliar):
@@ -102,7 +86,7 @@ class EvorBench(Unfamiliar):
 
     def tests(self, task: Task, protocol: str) -> tuple[str, ...]:
         context, judge, cases = json.loads(task.test)
-        return tuple(CASE.format(*case, context=context, judge=judge) for case in cases)
+        return tuple(PROGRAMS["case"].format(*case, context=context, judge=judge) for case in cases)
 
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         return replace(super().job(task, solution, protocol), solution=f"_solution = {solution!r}\n")

@@ -25,11 +25,10 @@ from pkg_lib.core.registry import Registry
 from pkg_lib.core.store import write_bytes
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.packages import PACKAGES, PINNED, Package
-from pkg_lib.papers.evor.renaming import renamed
+from pkg_lib.papers.evor.renaming import PROGRAMS, renamed
 
 HERE = Path(__file__).parent
 SPECS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "libraries.toml").read_text("utf8"))
-PROGRAMS: dict[str, str] = tomllib.loads((HERE / "programs.toml").read_text("utf8"))
 _NETWORKX = {k: tuple(v) if isinstance(v, list) else v for k, v in PINNED["library"][0].items()}
 LIBRARIES: Registry[Package] = Registry("library", (Package(**_NETWORKX), PACKAGES["more-itertools"]))
 KEPT = 5  # one of so many functions keeps its name

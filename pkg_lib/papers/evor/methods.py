@@ -1,14 +1,15 @@
 """The methods of EVOR's tables, and their rounds as columns, METHOD@ROUND; rounds.py carries them out."""
 
+import tomllib
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import Retriever
 from pkg_lib.data.corpora import LIBRARY
-from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make
+from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make, draw_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
 RETRIEVERS = ("BM25", "MiniLM", "both")
@@ -20,8 +21,9 @@ class Method:
     """How contexts are made, and for how many rounds after the first.
 
     `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
-    is asked before it writes (rounds.py and prompts.toml name both); `context` is a budget in tokens, 0 the
-    benchmark's; M_q and M_t are models by name, "" the one that writes the programs.
+    is asked before it writes (rounds.py and prompts.toml name both); rounds from `drawn` on draw their
+    tokens, since greedy repair repeats itself (15 of 20 second drafts, BeatNumEval's development half);
+    `context` is a budget in tokens, 0 the benchmark's; M_q and M_t are models by name, "" M itself.
     """
 
     name: str
@@ -33,7 +35,7 @@ class Method:
     brief: bool = True
     whole_programs: bool = False
     thinks: str = ""
-    sampled: bool = False
+    drawn: int = 2
     context: int = 0
     query_model: str = ""
     input_model: str = ""
@@ -42,45 +44,24 @@ class Method:
         return f"{self.name}@{number}" if self.rounds else self.name
 
 
-METHODS: Registry[Method] = Registry(
-    "method",
-    (
-        Method("DocPrompting", sources=("documents",), grows=False),
-        Method("RK", grows=False),
-        Method("Reflexion", sources=(), rounds=3, thinks="reflection", sampled=True),
-        Method("ExeDec", sources=(), thinks="subgoals"),
-        Method("EVOR", "model", rounds=4),
-        Method("EVOR + Reflexion", "model", rounds=3, thinks="reflection", sampled=True),
-        Method("EVOR + ExeDec", "model", rounds=3, thinks="subgoals"),
-        Method("Evolve query", "model", rounds=4, grows=False),
-        Method("Evolve knowledge", rounds=4),
-        *(Method(f"EVOR, {q}", q, rounds=2) for q in QUERIES if q != "model"),
-        *(
-            Method(f"EVOR of {'+'.join(of)}", "model", of, rounds=2)
-            for n in (1, 2)
-            for of in combinations(SOURCES, n)
-        ),
-        Method("EVOR of web", "model", ("web",), rounds=2, grows=False),
-        Method("EVOR, whole programs", "model", rounds=2, whole_programs=True),
-        *(Method(f"RK, {r}", grows=False, retriever=r) for r in RETRIEVERS[:-1]),
-        *(Method(f"RK, {n} tokens", grows=False, context=n) for n in (500, 2000, 4000)),
-        Method("RK, whole documents", grows=False, brief=False),
-    ),
-)
+_TEXT = Path(__file__).with_name("methods.toml").read_text("utf8")
+METHODS: Registry[Method] = Registry("method", (Method(n, **m) for n, m in tomllib.loads(_TEXT).items()))
 
 
-def _made(name: str, **about: Any) -> Make:
-    """A class of rounds.py, which is loaded when the column is asked for its contexts."""
+def _made(name: str, module: str = "rounds", **about: Any) -> Make:
+    """A class of a module here, which is loaded when the column is asked for its contexts."""
 
     def make(evolution: Any) -> Retriever:
-        return getattr(import_module("pkg_lib.papers.evor.rounds"), name)(evolution, **about)
+        return getattr(import_module(f"pkg_lib.papers.evor.{module}"), name)(evolution, **about)
 
     return make
 
 
 COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
+DRAWS = tuple(draw_name("None", 0.8, TOP_P, n) for n in range(1, 6))  # MPSC's solutions
+COLUMNS.register(Column("MPSC", _made("MpscRetriever", "mpsc"), (LIBRARY,), needs=DRAWS))
 for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)
-    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if _method.sampled and _n else {}
+    _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if 0 < _method.drawn <= _n else {}
     COLUMNS.register(Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw))

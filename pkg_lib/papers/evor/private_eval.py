@@ -8,6 +8,7 @@ it is needed, NAME.toml with what private_eval.toml says of the authors' two. Th
 - The public library is asked for: there each name is its own new one.
 """
 
+import ast
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.papers.evor import renaming
 from pkg_lib.papers.evor.private_library import as_public
-from pkg_lib.papers.evor.unfamiliar import Unfamiliar, looking
+from pkg_lib.papers.evor.unfamiliar import Unfamiliar, looking, parsed
 
 DATA = DataSet(
     "PrivateEval", "PKG_PRIVATE_EVAL_DIR", "monkey.jsonl, beatnum.jsonl and their names of Zan et al. (2022)"
@@ -94,10 +95,24 @@ class PrivateEval(Unfamiliar):
         return super().controls | ({"public names": False} if renamed else {})
 
     def tasks(self) -> list[Task]:
-        """Without those whose own solutions do not pass with the installed packages."""
-        records = DATA.records((f"{self.library}.jsonl",), self._task)
-        left_out = {str(number) for number in self.about.left_out}
-        return [t for t in records if t.id.rpartition("/")[2] not in left_out]
+        """Those that can be judged here."""
+        left_out = self.left_out()
+        return [t for t in self._all if t.id not in left_out]
+
+    @cached_property
+    def _all(self) -> list[Task]:
+        return DATA.records((f"{self.library}.jsonl",), self._task)
+
+    def left_out(self) -> dict[str, str]:
+        """Task id -> why it is left out: nothing passes its test, or everything does."""
+        return {t.id: why for t in self._all if (why := self._fault(t))}
+
+    def _fault(self, task: Task) -> str:
+        if task.id.rpartition("/")[2] in map(str, self.about.left_out):
+            return "its own solution fails with the installed packages"
+        tree = parsed(task.test)
+        empty = tree and not any(isinstance(n, ast.Assert | ast.Raise) for n in ast.walk(tree))
+        return "its test asserts nothing" if empty else ""
 
     def _task(self, row: dict[str, Any]) -> PrivateTask:
         public = self.way == "-public"

@@ -8,6 +8,7 @@ Everything else is as Python has it.
 import ast
 import builtins
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -38,14 +39,20 @@ class Private:
 
     def attribute(self, thing: Any, name: str) -> Any:
         owned, public = self.owns(thing), self.old.get(name, name)
-        if owned and name in self.gone and name not in getattr(thing, "columns", ()):
-            kind = type(thing).__name__
-            kind = f"'{self.new.get(kind, kind)}' object"
-            whose = f"module '{self.private}'" if hasattr(thing, "__path__") else kind
-            raise own(AttributeError(f"{whose} has no attribute '{name}'"))
         # Names that only hold a renamed one were changed, too, by the authors' plain replacing.
         known_as = (public, as_public(name, self.new)) if owned else (name, public)
-        return getattr(thing, next((n for n in known_as if hasattr(thing, n)), known_as[-1]))
+        columns = () if inspect.isclass(thing) else getattr(thing, "columns", ())
+        gone = owned and name in self.gone and name not in columns
+        found = None if gone else next((n for n in known_as if hasattr(thing, n)), None)
+        if found is None and owned:
+            raise own(AttributeError(f"{self.named(thing)} has no attribute '{name}'"))
+        return getattr(thing, found or name)
+
+    def named(self, thing: Any) -> str:
+        """How an error calls a module, a class or an object of the library."""
+        kind = "module " if inspect.ismodule(thing) else "type object " if inspect.isclass(thing) else ""
+        name = thing.__name__ if kind else type(thing).__name__
+        return f"{kind}'{re.sub(WORD, lambda m: self.new.get(m[0], m[0]), name)}'{'' if kind else ' object'}"
 
     def function(self, function: Any) -> Any:
         """A function of the library that takes its arguments by new names; another one as it is."""
@@ -63,6 +70,8 @@ class Private:
     def imported(self, name: str, _of: Any = None, _in: Any = None, wanted: Any = (), _level: int = 0) -> Any:
         """What an import statement gets in place of `__import__`'s: `wanted` of a module, or all of it."""
         first = name.partition(".")[0]
+        if wanted == []:  # no statement but a C function of the library, called by the program: to print
+            return __import__(name, fromlist=wanted)
         if first == self.public != self.private:
             raise own(ModuleNotFoundError(f"No module named '{name}'"))
         if first == self.private:

@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.store import ROOT
@@ -14,13 +16,8 @@ WORD = re.compile(r"[^\W\d]\w*")
 # Code in a docstring: a line of a session, something in backticks, the name of a parameter or of See Also.
 CODE = re.compile(r"(?m)^[ \t]*(?:>>>|\.\.\.).*$|``[^`\n]+``|`[^`\n]+`|^[ \t]*[\w.*]+(?:, [\w.*]+)*(?= ?:)")
 
-APART = """
-import json, sys
-from pkgutil import resolve_name
-from pkg_lib.papers.evor.renaming import documents
-places, names = json.loads(sys.argv[1])
-print(json.dumps(documents({p: resolve_name(p) for p in places}, names)))
-"""
+# Program texts that run elsewhere: in the sandbox, beside a library, in a process of their own.
+PROGRAMS: dict[str, str] = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf8"))
 
 
 def renamed(code: str, names: Mapping[str, str]) -> str:
@@ -53,7 +50,9 @@ def documents(owners: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 def documents_apart(places: Iterable[str], names: Mapping[str, str]) -> dict[str, str]:
     """`documents` in a process of its own: scipy, once it is loaded, adds to docstrings of numpy."""
     given = json.dumps([[*places], dict(names)])
-    done = subprocess.run([sys.executable, "-c", APART, given], cwd=ROOT, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAMS["documents apart"], given], cwd=ROOT, capture_output=True, check=True
+    )
     return json.loads(done.stdout)
 
 

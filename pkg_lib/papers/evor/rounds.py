@@ -11,9 +11,7 @@ What the algorithm leaves open is settled so:
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,22 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator, Prompt
 from pkg_lib.papers.evor.methods import Method
-from pkg_lib.papers.evor.soup import Soup, called, calling_lines
-from pkg_lib.papers.evor.unfamiliar import Feedback, Unfamiliar
+from pkg_lib.papers.evor.soup import Need, Soup, called, calling_lines
+from pkg_lib.papers.evor.unfamiliar import PROMPTS, Feedback, Unfamiliar
 
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
 
 INPUTS = "inputs.jsonl"  # beside the feedback: how many generated inputs are valid
+NOTHING_WRITTEN = "the program ends where the task's does"  # and so it may well run
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
-PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
+ABSENT = re.compile(r"has no attribute '(\w+)'")
 GONE = re.compile(
     r"no attribute '(\w+)'|name '(\w+)' is not defined|argument '(\w+)'|No module named '([\w.]+)'"
 )
@@ -61,7 +59,7 @@ def names_of(draft: Draft) -> str:
 
 def absent_names(draft: Draft) -> str:
     """The names that do not exist, by the error, with the line that asked for them; else the question."""
-    gone = " ".join(filter(None, next(iter(GONE.findall(draft.feedback.error)), ())))
+    gone = "".join(next(iter(GONE.findall(draft.feedback.error)), ()))
     return f"{gone} {gone.replace('_', ' ')}\n{draft.feedback.line}" if gone else draft.task.prompt
 
 
@@ -99,28 +97,33 @@ class Evolution:
 
     @cached_property
     def verified(self) -> list[str]:
-        """The documentation's own examples that run without an error."""
+        """The documentation's own examples that run without an error, stored with the results."""
         programs = [*self.rules.examples()]
-        path = cache_dir() / "examples" / f"{digest(*programs)[:16]}.json"
-        if programs and not path.exists():
-            task = self.run.tasks[0]
-            ran = self._run([self.rules.look(task, p, ()) for p in programs], "the documentation's examples")
-            write_json(path, {"run": [i for i, feedback in enumerate(ran) if feedback and feedback.ok]})
+        path = self.generator.results / "feedback" / "examples" / f"{slug(self.rules.name)}.json"
+        if programs and not (path.exists() and read_json(path)["sha256"] == digest(*programs)):
+            looks = [self.rules.look(self.run.tasks[0], p, ()) for p in programs]
+            good = [
+                i for i, f in enumerate(self.executed(looks, "the documentation's examples")) if f and f.ok
+            ]
+            write_json(path, {"sha256": digest(*programs), "run": good})
         return [programs[i] for i in read_json(path)["run"]] if programs else []
 
-    def _run(self, jobs: list[Job], what: str) -> list[Feedback | None]:
+    def executed(self, jobs: list[Job], what: str) -> list[Feedback | None]:
+        """The feedback of each job, in order; None where the sandbox had a fault."""
         with tqdm(total=len(jobs), desc=f"running {what}", disable=len(jobs) < 20) as bar:
             limits = self.rules.limits(self.run.tasks[0])
             outcomes = run_jobs(jobs, limits, progress=lambda _: bar.update())
             return [self.rules.feedback(outcome) for outcome in outcomes]
 
-    def ask(self, file: str, prompts: dict[str, str], model: str = "") -> dict[str, Generation]:
-        """task id -> the answer of a model, of the generator's own where none is named; stored or asked."""
+    def ask(
+        self, file: str, prompts: dict[str, str], model: str = "", most: int = 200
+    ) -> dict[str, Generation]:
+        """task id -> a model's answer of at most so many tokens; stored or asked. "": the generator's own."""
         if model not in self.generators:
             results = self.generator.results
             cache = GenerationCache(results / "generations" / slug(model), self.rules.name)
             self.generators[model] = Generator(model, self.generator.decoding, cache, results)
-        generator = self.generators[model].decoding_with({"stop": "end", "max_new_tokens": 200})
+        generator = self.generators[model].decoding_with({"stop": "end", "max_new_tokens": most})
         requests = {i: Request(i, text, "") for i, text in prompts.items()}
         name = f"{slug(self.rules.name)}/{slug(file)}.jsonl"
         generator.complete((Prompt(r, name) for r in requests.values()), f"{file} on {self.rules.name}")
@@ -139,11 +142,14 @@ class Evolution:
     def drafts(self, column: str, calls: dict[str, tuple[str, ...]]) -> dict[str, Draft]:
         """task id -> the column's draft with its feedback on the calls; what is not stored is executed."""
         rows, solutions = self.feedback_rows(column), self.run.solutions(column)
-        marks = {i: digest(s, *calls.get(i, ())) for i, s in solutions.items()}
+        jobs = {i: self.rules.look(self.tasks[i], s, calls.get(i, ())) for i, s in solutions.items()}
+        marks = {i: digest(job.solution, *job.tests) for i, job in jobs.items()}
         todo = [i for i in solutions if rows.get(i, {}).get("sha256") != marks[i]]
-        jobs = [self.rules.look(self.tasks[i], solutions[i], calls.get(i, ())) for i in todo]
-        for i, feedback in zip(todo, self._run(jobs, f"the drafts of {column}"), strict=True):
+        ran = self.executed([jobs[i] for i in todo], f"the drafts of {column}")
+        for i, feedback in zip(todo, ran, strict=True):
+            same = self.rules.program(self.tasks[i], solutions[i]).split() == self.tasks[i].prompt.split()
             if feedback:
+                feedback = Feedback(False, NOTHING_WRITTEN) if feedback.ok and same else feedback
                 rows[i] = {"task_id": i, "sha256": marks[i]} | asdict(feedback)
         if todo:
             write_jsonl(self._feedback_file(column), (rows[i] for i in self.tasks if i in rows))
@@ -154,15 +160,14 @@ class Evolution:
     def check_inputs(self, calls: dict[str, tuple[str, ...]]) -> None:
         """Stores how many of the generated inputs the reference solution runs on (Table 6)."""
         asked = [(i, call) for i, of in calls.items() for call in of]
-        mark = digest(json.dumps(asked))
+        jobs = [self.rules.look(self.tasks[i], self.tasks[i].solution, (c,)) for i, c in asked]
+        mark = digest(*(text for job in jobs for text in (job.solution, *job.tests)))
         if any(row["sha256"] == mark for row in self.input_rows()):
             return
-        solution = lambda i: self.tasks[i].solution  # noqa: E731
-        ran = self._run([self.rules.look(self.tasks[i], solution(i), (c,)) for i, c in asked], "the inputs")
+        ran = self.executed(jobs, "the inputs")
         good = Counter(i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok)
-        rows = (
-            {"task_id": i, "sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()
-        )
+        about = {i: {"sha256": mark, "inputs": len(of), "valid": good[i]} for i, of in calls.items()}
+        rows = ({"task_id": i} | row for i, row in about.items())
         write_jsonl(self._feedback_file("None").with_name(INPUTS), rows)
 
     def input_rows(self) -> list[dict[str, Any]]:
@@ -206,27 +211,41 @@ class RoundRetriever:
         last = rounds[-1] if rounds else {}
         going = [t for t in tasks if not rounds or (t.id in last and not self._finished(t.id, rounds))]
         queries, first = self._queries(going, last, asked), self._thoughts(going, last, asked)
-        own = [last[t.id].feedback if last else None for t in going]
+        needs = [Need(q, f, self._failed(t, last)) for t, q, f in zip(going, queries, first, strict=True)]
         soup = self._soup(rounds if self.method.grows else [])
-        found = soup.gather(queries, own, first, self.method, rules.budgets, e.generator.measure)
+        found = soup.gather(needs, self.method, rules.budgets, e.generator.measure)
         made = {}
-        for task, query, (text, names) in zip(going, queries, found, strict=True):
+        for task, (query, *_), (text, names) in zip(going, queries, found, strict=True):
             spent = sum(len(of[task.id].tokens) + of[task.id].prompt_tokens for of in asked if task.id in of)
             about = {"query": query, "spent": spent, "recall": rules.recall(task, names)}
             made[task.id] = Context(task.id, self.column, text, "; ".join(names), defines_task=False, **about)
         before = {c.task_id: c for c in e.run.contexts(self.method.column(self.number - 1))} if rounds else {}
-        return [made.get(t.id) or replace(before[t.id], column=self.column, spent=None) for t in tasks]
+        # The others keep their context under the column of its round, and so the answer of that round.
+        return [made.get(t.id) or replace(before[t.id], spent=None) for t in tasks]
 
     def _finished(self, task: str, rounds: Sequence[dict[str, Draft]]) -> bool:
         said = [r[task].feedback for r in rounds[-EQUAL:] if task in r]
         return said[-1].ok or (len(said) == EQUAL and len(set(said)) == 1)
 
-    def _queries(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[str]:
+    def _queries(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[tuple[str, ...]]:
+        """What each task asks for: after the first round with the question beside it, which finds others."""
         how = self.method.query if last else "question"
         if how in _QUERIES:
-            return [_QUERIES[how](last.get(t.id) or Draft(t, "", Feedback(True))) for t in tasks]
-        asked.append(self._answers("query", PROMPTS["queries"][how], tasks, last))
-        return [asked[-1][t.id].raw for t in tasks]
+            texts = [_QUERIES[how](last.get(t.id) or Draft(t, "", Feedback(True))) for t in tasks]
+        else:
+            asked.append(self._answers("query", PROMPTS["queries"][how], tasks, last))
+            texts = [asked[-1][t.id].raw for t in tasks]
+        return [(q,) if how == "question" else (q, t.prompt) for q, t in zip(texts, tasks, strict=True)]
+
+    def _failed(self, task: Task, last: dict[str, Draft]) -> str:
+        """What is said last in a prompt, near the task: how its own draft failed."""
+        draft = last.get(task.id)
+        if draft is None or "feedback" not in self.method.sources:
+            return ""
+        absent = ABSENT.findall(draft.feedback.error) if "documents" in self.method.sources else []
+        name = "".join(absent[:1])
+        text = PROMPTS["failed"]["draft"] + (PROMPTS["failed"]["absent"] if name else "")
+        return text.format(**self._about(task, last), name=name).strip()
 
     def _thoughts(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[str]:
         """What stands first in each prompt: what the model answered when it was asked to think."""
@@ -241,7 +260,7 @@ class RoundRetriever:
         self, what: str, ask: str, tasks: list[Task], last: dict[str, Draft]
     ) -> dict[str, Generation]:
         prompts = {t.id: ask.format(**self._about(t, last)).strip() for t in tasks}
-        return self.evolution.ask(f"{self.column}.{what}", prompts, self.method.query_model)
+        return self.evolution.ask(f"{self.column}.{what}", prompts, self.method.query_model, 100)
 
     def _about(self, task: Task, last: dict[str, Draft]) -> dict[str, str]:
         """What templates name."""
@@ -258,7 +277,7 @@ class RoundRetriever:
         snippets = {
             called(x): x for program, given in reversed(programs) for x in reversed(cut(program, given))
         }
-        faults = [*dict.fromkeys(d.feedback.fault for d in drafts if not d.feedback.ok)]
+        faults = [*dict.fromkeys(d.feedback.said for d in drafts if not d.feedback.ok)]
         pages = e.rules.pages() if "web" in self.method.sources else []
         return Soup(
             e.rules.documents(), {"snippets": [*snippets.values()][::-1], "feedback": faults, "web": pages}

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from pkg_lib.papers.evor.methods import Method
-from pkg_lib.papers.evor.unfamiliar import Feedback, head
+from pkg_lib.papers.evor.unfamiliar import head
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.chunks import largest
 from pkg_lib.retrieval.embed import Embedder
@@ -20,10 +21,20 @@ SHOWN = 40  # of a ranking: more of them fit into no budget here
 CLOSE = 60  # reciprocal rank fusion's constant (Cormack et al., 2009)
 CALL = re.compile(r"\w+(?:\.\w+)+\(|\w+\(\w*\.")
 TITLES = {
-    "feedback": "Lines of drafts that failed, with the error:",
+    "feedback": "What failed in other programs:",
     "snippets": "Lines of programs that run:",
+    "web": "From the web:",
+    "documents": "Documentation:",
 }
-TITLES |= {"web": "From the web:", "documents": "Documentation:"}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a task asks of the soup; `first` and `last` are texts that stand around what is found."""
+
+    queries: tuple[str, ...]
+    first: str = ""
+    last: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,11 @@ class Shelf:
         fused = sum(1 / (CLOSE + np.argsort(o, axis=1)) for o in orders)
         return np.argsort(-fused, axis=1, kind="stable")[:, :SHOWN].tolist()
 
+    def nearest(self, needs: Sequence[Need], retriever: str) -> list[list[int]]:
+        """As `ranked`, for needs of equally many queries, whose rankings take turns."""
+        each = [self.ranked(queries, retriever) for queries in zip(*(n.queries for n in needs), strict=True)]
+        return [[*dict.fromkeys(chain(*zip(*rows, strict=True)))] for rows in zip(*each, strict=True)]
+
 
 @dataclass
 class Soup:
@@ -71,42 +87,37 @@ class Soup:
 
     def gather(
         self,
-        queries: Sequence[str],
-        own: Sequence[Feedback | None],
-        first: Sequence[str],
+        needs: Sequence[Need],
         method: Method,
         budgets: Mapping[str, int],
         measure: Callable[[str], int],
     ) -> list[tuple[str, list[str]]]:
-        """(text, names of the documents in it) for each query.
-
-        `own` is the feedback on the task's own draft, `first` what stands before all else.
-        """
-        kinds = [k for k in TITLES if k in method.sources and (self.others.get(k) or k == "feedback")]
-        near = {k: Shelf(self.others[k]).ranked(queries, method.retriever) for k in kinds}
-        documents = self.shelf.ranked(queries, method.retriever)
+        """(text, names of the documents in it) for each need."""
+        kinds = [k for k in TITLES if k in method.sources and self.others.get(k)]
+        near = {k: Shelf(self.others[k]).nearest(needs, method.retriever) for k in kinds}
+        documents = self.shelf.nearest(needs, method.retriever)
         names, gathered = [*self.documents], []
-        for i, ranked in enumerate(documents):
-            parts, left = [first[i]] if first[i] else [], method.context or budgets["context"]
-            mine, found = own[i], []
+        for i, need in enumerate(needs):
+            parts, left, found = [need.first] if need.first else [], method.context or budgets["context"], []
             for kind in kinds:
-                texts = [self.others[kind][place] for place in near[kind][i]]
-                if kind == "feedback" and mine and not mine.ok:
-                    texts = [mine.fault, *(t for t in texts if t != mine.fault)]
-                text, _ = filled(texts, budgets.get(kind, left), measure)
-                parts += [f"{TITLES[kind]}\n```python\n{text}\n```"] if text else []
-            left -= sum(map(measure, parts))
+                texts = [t for place in near[kind][i] if (t := self.others[kind][place]) not in need.last]
+                text = "\n\n".join(filled(texts, budgets.get(kind, left), measure))
+                text = f"```python\n{text}\n```" if text and kind == "snippets" else text
+                parts += [f"{TITLES[kind]}\n{text}"] if text else []
+            left -= sum(map(measure, (*parts, need.last)))
             if "documents" in method.sources:
-                shown = [self.shelf.texts[place] for place in ranked]
-                text, count = filled([head(t) if method.brief else t for t in shown], left, measure)
-                found = [names[place] for place in ranked[:count]]
+                shown = [self.shelf.texts[place] for place in documents[i]]
+                texts = filled([head(t) if method.brief else t for t in shown], left, measure)
+                found = [names[place] for place in documents[i][: len(texts)]]
+                # The best one stands next to the error that it is to mend.
+                text = "\n\n".join(reversed(texts) if need.last else texts)
                 parts += [f"{TITLES['documents']}\n{text}"] if text else []
-            gathered.append(("\n\n".join(parts), found))
+            gathered.append(("\n\n".join([*parts, need.last] if need.last else parts), found))
         return gathered
 
 
-def filled(texts: Sequence[str], limit: int, measure: Callable[[str], int]) -> tuple[str, int]:
-    """(text, how many are in it) up to `limit` tokens; the last one may be cut at a line's end."""
+def filled(texts: Sequence[str], limit: int, measure: Callable[[str], int]) -> list[str]:
+    """The first texts, up to `limit` tokens; the last one may be cut at a line's end."""
     whole = largest(0, len(texts), lambda n: measure("\n\n".join(texts[:n])) <= limit)
     shown = [*texts[:whole]]
     if whole < len(texts):
@@ -114,7 +125,7 @@ def filled(texts: Sequence[str], limit: int, measure: Callable[[str], int]) -> t
         part = lambda n: "\n\n".join([*shown, "\n".join(lines[:n])])  # noqa: E731
         count = largest(0, len(lines), lambda n: measure(part(n)) <= limit)
         shown += ["\n".join(lines[:count])] if count else []
-    return "\n\n".join(shown), len(shown)
+    return shown
 
 
 def calling_lines(program: str, given: str = "") -> list[str]:

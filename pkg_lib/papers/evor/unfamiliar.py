@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import re
+import tomllib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,35 +21,17 @@ from pkg_lib.data.benchmark import DECODING, Benchmark
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.generation.generator import Decoding, Generator
-from pkg_lib.papers.evor.renaming import first_paragraph
+from pkg_lib.papers.evor.renaming import PROGRAMS, first_paragraph
 
+PROMPTS = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text("utf8"))
 LONGEST = 240  # characters of an error that are kept: a program may raise a megabyte
 WEB = "PKG_EVOR_WEB_DIR"  # a directory with pages (.md, .txt) in a folder for each benchmark
 SAID = "ValueError: draft: "
-# Runs `run`, and says where the draft failed: the error and the draft's own line.
-LOOK = """\
-import json as _json, traceback as _traceback
-_program = {program!r}
-try:
-    exec(compile({run!r}, "<run>", "exec"), {{"__name__": "__main__"}})
-except Exception as _error:
-    _lines = [s.lineno for s in _traceback.extract_tb(_error.__traceback__) if s.filename == "<draft>"]
-    _lines += [_error.lineno] if isinstance(_error, SyntaxError) and not _lines else []
-    _line = (_program.split("\\n")[(_lines[-1] or 1) - 1 :] or [""])[0] if _lines else ""
-    _said = [(type(_error).__name__ + ": " + str(_error))[:{longest}], _line.strip()[:120]]
-    raise ValueError("draft: " + _json.dumps(_said)) from None
-"""
-RUN = """\
-_space = {{"__name__": "__main__"}}
-exec(compile({program!r}, "<draft>", "exec"), _space)
-for _call in {calls!r}:
-    exec(compile(_call, "<call>", "exec"), _space)
-"""
 
 
 def looking(program: str, run: str) -> str:
     """A test that runs a draft by the text `run`, where its lines are of the file "<draft>"."""
-    return LOOK.format(program=program, run=run, longest=LONGEST)
+    return PROGRAMS["look"].format(program=program, run=run, longest=LONGEST)
 
 
 def head(document: str) -> str:
@@ -67,16 +50,12 @@ class Feedback:
 
     @property
     def said(self) -> str:
-        where = f" in the line `{self.line}`" if self.line else ""
-        return "no error" if self.ok else f"{self.error}{where}"
-
-    @property
-    def fault(self) -> str:
-        """A failed draft as the soup keeps it (Appendix F): the line that fails, and the error."""
-        return "\n".join(filter(None, (self.line, f"# {self.error}")))
+        """As the soup and prompts have it (Appendix F): the line that leads to the error, and the error."""
+        return "no error" if self.ok else f"`{self.line}`: {self.error}" if self.line else self.error
 
 
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """A text's tree; None where it is no Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
@@ -171,7 +150,7 @@ class Unfamiliar(Benchmark):
             "\n".join(b.code for b in blocks(raw)).splitlines() or raw.splitlines(),
             task.entry_point,
         )
-        tree = next(filter(None, (_parsed("\n".join(lines[:n])) for n in range(len(lines), -1, -1))))
+        tree = next(filter(None, (parsed("\n".join(lines[:n])) for n in range(len(lines), -1, -1))))
         outside = (s for s in tree.body if not isinstance(s, ast.FunctionDef | ast.ClassDef))
         calls = [n for s in outside for n in ast.walk(s) if isinstance(n, ast.Call)]
         known = {name, *dir(builtins), *re.findall(r"^(?:import|from)\b.*?(\w+)$", task.prompt, re.M)}
@@ -184,16 +163,18 @@ class Unfamiliar(Benchmark):
     def look(self, task: Task, solution: str, calls: tuple[str, ...]) -> Job:
         """The job that runs a draft on generated inputs alone; `task.test` is no part of it."""
         program = self.program(task, solution)
-        run = RUN.format(program=program, calls=calls)
+        run = PROGRAMS["run"].format(program=program, calls=calls)
         return Job(task.id, "", (looking(program, run),), "", self.seconds)
 
     def feedback(self, outcome: Outcome) -> Feedback | None:
         """What the outcome of `look` says; None where the sandbox had a fault."""
         if outcome.status == "not_measured":
             return None
+        if outcome.status == "passed":
+            return Feedback(True)
         _, _, said = outcome.detail.partition(SAID)
         try:
             (error, line), _ = json.JSONDecoder().raw_decode(said)
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
-        return Feedback(outcome.status == "passed", error, line)
+        return Feedback(False, error, line)

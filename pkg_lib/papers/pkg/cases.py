@@ -12,7 +12,7 @@ from pkg_lib.analysis.tables import render
 from pkg_lib.core.store import results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
-from pkg_lib.data.corpora import redistributable
+from pkg_lib.data.corpora import Retrieval, redistributable, retrieval
 from pkg_lib.execution.errors import split_detail
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import STUDY
@@ -154,7 +154,7 @@ class ColumnCases:
             return Hidden(f"not shown, since {texts}; source and digest stand above")
         try:
             knowledge = self.run.knowledge
-            if not hasattr(knowledge, "documents"):  # each task has made its own
+            if not hasattr(knowledge, "documents") or retrieval(self.run.corpus)[1] != Retrieval():
                 return Hidden("not stored; source and digest stand above")
             documents = {d.id: d for d in knowledge.documents}
             return trace(context, documents, getattr(knowledge, "structure", structured))

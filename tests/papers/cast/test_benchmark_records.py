@@ -302,7 +302,7 @@ def test_retrieval_on_swebench(folder, capsys, monkeypatch):
     ("arguments", "message"),
     [
         (["--benchmark", "nosuch"], "unknown benchmark 'nosuch'"),
-        (["--benchmark", "repoeval", "--ranker", "nosuch"], "unknown ranker 'nosuch'"),
+        (["--benchmark", "repoeval", "--ranker", "nosuch"], "unknown embedder 'nosuch'"),
         (["chunks"], "name it alone"),
         (["all"], "unknown step 'all'"),
     ],

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,38 @@ def test_controls(private, way):
                 task.id,
                 name,
             )
+
+
+def outcomes(rules, tasks, solution):
+    jobs = [rules.job(t, solution(t)) for t in tasks]
+    ran = iter(run_jobs([j for j in jobs if isinstance(j, Job)], rules.limits(tasks[0])))
+    return {t.id: (next(ran) if isinstance(j, Job) else j).status for t, j in zip(tasks, jobs, strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("library", ["monkey", "beatnum"])
+def test_the_authors_solutions_pass_and_empty_or_public_ones_do_not(library, way):
+    rules = PrivateEval(library, way)
+    tasks = rules.tasks()
+    for name, passes in rules.controls.items():
+        found = outcomes(rules, tasks, lambda t, name=name: rules.control(t, name))
+        assert {*found.values()} == {"passed" if passes else "failed"}, (name, found)
+    assert len(tasks) == {"monkey": 80, "beatnum": 93}[library]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("PKG_PRIVATE_EVAL_DIR"), reason="the authors' data are not at hand")
+@pytest.mark.parametrize("library", ["monkey", "beatnum"])
+def test_what_is_left_out_passes_under_no_names(library):
+    whys = PrivateEval(library).left_out()
+    public = PrivateEval(library, "-public")
+    public.about.left_out = []
+    tasks = [t for t in public.tasks() if whys.get(t.id, "").startswith("its own")]
+    assert {*outcomes(public, tasks, lambda t: t.solution).values()} == {"failed"}
+    asserting_nothing = [i for i, why in whys.items() if why == "its test asserts nothing"]
+    assert asserting_nothing == {"monkey": ["PandasEval/49"], "beatnum": []}[library]
 
 
 def test_the_rule_and_the_library_differ_on_names_of_other_things(private):
@@ -84,6 +117,37 @@ def test_a_task_that_cannot_pass_is_left_out(private):
     rules = make(ways[0])
     rules.about.left_out = [2]
     assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
+    assert rules.left_out() == {"PandasEval/2": "its own solution fails with the installed packages"}
+
+
+def test_a_task_whose_test_asserts_nothing_is_left_out(private):
+    make, ways = private
+    path = Path(os.environ["PKG_PRIVATE_EVAL_DIR"], "monkey.jsonl")
+    path.write_text(path.read_text().replace("assert count == 2", "count == 2"))
+    rules = make(ways[0])
+    assert [t.id for t in rules.tasks()] == ["PandasEval/1"]
+    assert rules.left_out() == {"PandasEval/2": "its test asserts nothing"}
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("import monkey as mk\nprint(mk.KnowledgeFrame({'a': [1]}), repr(mk.Collections([1])))", ""),
+        ("import numpy\nprint(numpy.zeros(2))", ""),
+        ("import monkey as mk\nmk.knowledge.frames", "module 'monkey' has no attribute 'knowledge'"),
+        ("import monkey as mk\nmk.KnowledgeFrame().sip_them()", "'KnowledgeFrame' object has no attribute 'sip_them'"),
+        ("import monkey as mk\nmk.KnowledgeFrame.drop", "type object 'KnowledgeFrame' has no attribute 'drop'"),
+        ("from monkey import DataFrame", "module 'monkey' has no attribute 'DataFrame'"),
+    ],
+)  # fmt: skip
+def test_what_is_printed_and_what_does_not_exist(private, program, error):
+    make, ways = private
+    rules = make(ways[0])
+    rules.about.names["Series"] = "Collections"
+    feedback = rules.feedback(
+        next(run_jobs([rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0])))
+    )
+    assert error in feedback.error and feedback.ok == (not error)
 
 
 def test_documents_have_new_names_in_code_alone(private):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 
-from pkg_lib.core.types import NotAtHand
+from pkg_lib.core.types import NotAtHand, Task
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.experiment.study import LARGER
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.evor.methods import METHODS
-from pkg_lib.papers.evor.rounds import Draft, RoundRetriever, absent_names
+from pkg_lib.papers.evor.rounds import NOTHING_WRITTEN, Draft, RoundRetriever, absent_names
 from pkg_lib.papers.evor.unfamiliar import LONGEST, Feedback
 from tests.fakes import FakeBackend
 from tests.papers.evor.conftest import Toy, answer
@@ -35,12 +38,26 @@ def test_a_failed_draft_finds_the_document_that_it_lacked(toy, monkeypatch):
     assert [passed(preparer, [c])[c] for c in columns] == [1, 2, 2]
 
 
-def test_a_finished_task_is_not_asked_again(toy):
-    preparer = toy()
-    preparer.prepare(ROUNDS)
-    asked = [r.task_id for r in preparer.run.generator.backend.asked if "You write" in r.text]
-    assert asked.count("toy/1") == 1
-    assert len({preparer.run.contexts(c)[1].sha256 for c in ROUNDS}) == 1
+@pytest.mark.parametrize("method", ["EVOR", "Reflexion"])  # drawn from the third round on, from the second
+def test_a_finished_task_is_not_asked_again_and_keeps_its_answer(toy, method):
+    preparer, columns = toy(), [f"{method}@{n}" for n in range(4)]
+    preparer.prepare(columns)
+    asked = [r for r in preparer.run.generator.backend.asked if "You write" in r.text]
+    assert [r.sample for r in asked if r.task_id == "toy/1"] == [0]
+    assert len({preparer.run.contexts(c)[1].sha256 for c in columns}) == 1
+    assert len({preparer.run.completions(c)["toy/1"].key for c in columns}) == 1
+    drawn = {"EVOR": [0, 0, 2, 3], "Reflexion": [0, 1, 2, 3]}[method]
+    assert [r.sample for r in asked if r.task_id == "toy/0"] == drawn[: len(asked) - 1]
+
+
+def test_a_draft_that_adds_nothing_has_failed(toy):
+    evolution = toy().run.knowledge
+    script = Task("toy/0", "toy", "import math\nroot = 3", "", "", "")
+    evolution.tasks = {"toy/0": script}
+    evolution.run.solutions = lambda column: {"toy/0": "import math\n\nroot = 3\n"}
+    assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.error == NOTHING_WRITTEN
+    evolution.run.solutions = lambda column: {"toy/0": "import math\nroot = 3\nroot += 1"}
+    assert evolution.drafts("EVOR@0", {})["toy/0"].feedback.ok
 
 
 def test_success_or_three_equal_feedbacks_end_a_task():
@@ -73,8 +90,6 @@ def test_rounds_go_on_where_they_were_stopped(toy):
     whole = toy()
     whole.prepare(ROUNDS)
     wanted, count = {c: whole.run.solutions(c) for c in ROUNDS}, len(whole.run.generator.backend.asked)
-    import shutil
-
     shutil.rmtree(whole.run.results)
     stopped, asked = toy(stop=2), 0
     with pytest.raises(KeyboardInterrupt):
@@ -83,6 +98,30 @@ def test_rounds_go_on_where_they_were_stopped(toy):
     again.prepare(ROUNDS)
     asked = len(stopped.run.generator.backend.asked) + len(again.run.generator.backend.asked)
     assert {c: again.run.solutions(c) for c in ROUNDS} == wanted and asked == count
+
+
+def test_rounds_go_on_after_kills_and_write_the_same_programs(toy):
+    def answering(request):
+        name = f"root_{request.sample}" if "You write" in request.text and "def half" in request.text else ""
+        return f"```python\ndef half(n):\n    return {name}(n)\n```" if name else answer(request)
+
+    columns = [f"EVOR@{n}" for n in range(4)]  # the last two are drawn
+    whole = toy(answering)
+    whole.prepare(columns)
+    wanted = {c: whole.run.solutions(c) for c in columns}
+    assert "root_3" in wanted["EVOR@3"]["toy/0"]
+    shutil.rmtree(whole.run.results)
+    codes = [None]
+    while codes[-1] != 0:  # a process that answers twice and is killed at the third
+        answers = iter(range(2))
+        last = lambda r, left=answers: answering(r) if next(left, "") != "" else os.kill(os.getpid(), 9)  # noqa: E731
+        process = get_context("fork").Process(target=toy(last).prepare, args=(columns,))
+        process.start()
+        process.join()
+        codes.append(process.exitcode)
+        assert codes[-1] in (0, -9) and len(codes) < 12
+    assert codes.count(-9) >= 3
+    assert {c: toy().run.solutions(c) for c in columns} == wanted
 
 
 @pytest.mark.parametrize(

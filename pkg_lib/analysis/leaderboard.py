@@ -1,0 +1,90 @@
+"""results/leaderboard.csv and .json: each stored column of each experiment, a row for each k of pass@k.
+
+From stored records alone. What is not measured has no row, and what a row does not know no value: a choice
+among columns has no tokens, an old completion no seconds. Rates are fractions with 95 % intervals, tokens and
+seconds means of an answer; `n` of the `tasks` are measured.
+"""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pkg_lib.analysis.stats import pass_at_k_of, wilson
+from pkg_lib.core.models import MODELS
+from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
+from pkg_lib.core.types import UserError, digest
+from pkg_lib.experiment.run import SELECTED, Run, verdict_series
+from pkg_lib.retrieval.columns import DRAW, contexts_of
+
+KS = (1, 2, 5, 10, 20, 50, 100)  # as far as there are samples
+ASKED = ["prompt_tokens", "new_tokens", "seconds"]
+FIELDS = """model revision benchmark protocol corpus column n tasks samples k pass_at_k low high prompt_tokens
+new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit""".split()
+
+
+def write(results: Path) -> None:
+    """Writes both files; neither where nothing is measured."""
+    if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in _experiments(results)]:
+        write_json(results / "leaderboard.json", rows)
+        table = pd.DataFrame(rows, columns=FIELDS).to_csv(index=False, lineterminator="\n")
+        write_text(results / "leaderboard.csv", table)
+
+
+def _experiments(results: Path) -> Iterator[dict[str, Any]]:
+    records = map(read_json, sorted((results / "generations").glob("*/revision.json")))
+    models = {slug(name): name for name in (*MODELS, *(r.get("name", "") for r in records))}
+    generators: dict[tuple[str, str], Any] = {}
+    for folder in filter(Path.is_dir, sorted((results / "evaluations").glob("*/*/*"))):
+        model, benchmark, corpus = folder.parts[-3:]
+        try:
+            metas = map(read_json, sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json")))
+            name = next((m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus)
+            run = Run(models.get(model, model), benchmark, name, results=results)
+            if (model, benchmark) not in generators:  # its cache is read once for all corpora
+                generators = {(model, benchmark): run.generator}
+            run.generator = generators[model, benchmark]
+            yield from _rows(run, corpus)
+        except UserError as e:
+            logging.getLogger(__name__).warning("leaderboard without %s: %s", "/".join(folder.parts[-3:]), e)
+
+
+def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
+    """Those of the folder `corpus`: None's serve every corpus. Draws are samples of one column."""
+    columns: dict[str, list[str]] = {}
+    for c in run.stored_columns():
+        if (contexts_of(c) == "None") == (corpus == "none"):
+            columns.setdefault(c.rpartition(", ")[0] if DRAW.fullmatch(c) else c, []).append(c)
+    for name, of in columns.items():
+        answers = [g for c in of for g in run.completions(c).values()]
+        told = [(g.prompt_tokens, len(g.tokens), g.meta.get("seconds")) for g in answers]
+        means = pd.DataFrame(told, columns=ASKED, dtype=float).mean(skipna=False).dropna().round(3)
+        verdicts = pd.DataFrame({c: verdict_series(run.outcomes(c)) for c in of})
+        yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
+    if corpus != "none" and run.file("evaluations", "candidates", ".json").exists():
+        for name, chosen in run.verdicts([*SELECTED]).items():
+            yield from _rates(_about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame())
+
+
+def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
+    """What the verdicts of the columns `of` were made from, a choice with its last candidate's contexts."""
+    meta = run.file("contexts", of[-2:][0], ".meta.json")
+    context = read_json(meta) if meta.exists() else {}
+    files = (f for f in (run.file("evaluations", c) for c in of) if f.exists())
+    about = run.provenance() | {"column": column, "verdicts_sha256": digest(*map(sha256_of, files))}
+    about |= {"corpus": ""} if contexts_of(of[-2:][0]) == "None" else {}
+    commit = context.get("versions", {}).get("commit")
+    return about | {"corpus_digest": context.get("corpus_digest"), "commit": commit}
+
+
+def _rates(about: dict[str, Any], verdicts: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """A row for each k, of verdicts [task, sample]; none where no task is measured."""
+    tasks, samples = verdicts.shape
+    for k in (k for k in KS if k <= samples):
+        if mean := pass_at_k_of(verdicts, k):
+            ends = mean.low, mean.high
+            low, high = ends if samples > 1 else wilson(round(mean.value * mean.n), mean.n) or ends
+            rate = {"pass_at_k": round(mean.value, 6), "low": round(low, 6), "high": round(high, 6)}
+            yield about | {"tasks": tasks, "samples": samples, "n": mean.n, "k": k} | rate

@@ -1,0 +1,103 @@
+"""The leaderboard: rates by hand, draws by the unbiased estimator, what is not measured absent, the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from fakes import FakeBackend
+
+from pkg_lib.analysis import leaderboard
+from pkg_lib.analysis.report import build_report
+from pkg_lib.core.store import slug, write_json, write_jsonl
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.columns import draw_name
+
+MODEL = "endpoint:mine"  # whose server is described nowhere any more
+GROUP = "None, T0.8"
+DRAWS = [draw_name("None", 0.8, 0.95, n) for n in (1, 2)]
+# task -> which of (greedy, first draw, second draw) are right
+RIGHT = {"HumanEval/0": (1, 1, 0), "HumanEval/1": (0, 0, 0), "HumanEval/2": (1, 1, 1)}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Three tasks of column None and of two draws of it."""
+    monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "none.toml"))
+    record = {"name": MODEL, "revision": "endpoint-sha256-0"}
+    write_json(tmp_path / "generations" / slug(MODEL) / "revision.json", record)
+    run = Run(MODEL, limit=3, results=tmp_path)
+    tasks = {t.id: t for t in run.tasks}
+
+    def answer(request):
+        task = tasks[request.task_id]
+        body = task.solution if RIGHT[task.id][request.sample] else "    return None\n"
+        return f"```python\n{task.prompt}{body}```"
+
+    preparer = Preparer(run, backend=FakeBackend(answer, tokens=4))
+    preparer.generate(["None", *DRAWS])
+    for column in ("None", *DRAWS):
+        preparer._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
+    return tmp_path
+
+
+def board(results):
+    """(column, k) -> row of the JSON file."""
+    leaderboard.write(results)
+    return {(r["column"], r["k"]): r for r in json.loads((results / "leaderboard.json").read_text())}
+
+
+def test_rates_are_those_by_hand(results):
+    rows = board(results)
+    assert list(rows) == [("None", 1), (GROUP, 1), (GROUP, 2)]
+    greedy, one, two = rows.values()
+    about = {
+        "model": MODEL,
+        "revision": "endpoint-sha256-0",
+        "benchmark": "humaneval",
+        "protocol": "pkg-paper",
+    }
+    assert all(about.items() <= row.items() for row in rows.values())
+    assert (greedy["pass_at_k"], greedy["n"], greedy["tasks"], greedy["samples"]) == (0.666667, 3, 164, 1)
+    assert (greedy["low"], greedy["high"]) == (0.20766, 0.938508)  # Wilson's, of 2 among 3, by hand
+    assert (one["pass_at_k"], one["samples"]) == (0.5, 2)  # (1/2 + 0 + 1) / 3
+    assert (two["pass_at_k"], two["samples"]) == (0.666667, 2)  # (1 + 0 + 1) / 3
+    assert (greedy["prompt_tokens"], greedy["new_tokens"]) == (9, 4) and greedy["seconds"] >= 0
+    assert len(greedy["verdicts_sha256"]) == 64 and greedy["commit"]
+
+
+def test_what_is_not_measured_is_absent(results):
+    run = Run(MODEL, results=results)
+    for column in DRAWS:
+        run.file("evaluations", column).unlink()
+    file = next((results / "generations").rglob("none.jsonl"))
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[0]["meta"].pop("seconds")
+    write_jsonl(file, rows)
+    row = board(results)["None", 1]
+    assert "seconds" not in row and "corpus" not in row and "corpus_digest" not in row
+    with (results / "leaderboard.csv").open(newline="") as table:
+        (line,) = csv.DictReader(table)
+    assert line["seconds"] == line["corpus"] == "" and float(line["pass_at_k"]) == row["pass_at_k"]
+
+
+def test_the_same_results_give_the_same_bytes_and_the_first_page_leads_there(results):
+    build_report(results)
+    names = ("leaderboard.csv", "leaderboard.json")
+    first = [(results / name).read_bytes() for name in names]
+    page = build_report(results).read_text("utf8")
+    assert all(f'href="{name}"' in page for name in names)
+    assert [(results / name).read_bytes() for name in names] == first
+
+
+def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results, caplog):
+    (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
+    assert ("None", 1) in board(results)
+    assert "leaderboard without no-such-model/humaneval/none: unknown model" in caplog.text
+
+
+def test_nothing_measured_makes_no_file(tmp_path):
+    leaderboard.write(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,141 @@
+"""A run in shards, joined: the same as the run as a whole; what disagrees is refused, what is torn is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from fakes import FakeBackend, WordEmbedder
+
+from pkg_lib import cli
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.experiment import evidence, merge, prepare, study
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.study import MODEL
+from pkg_lib.generation.cache import pack
+from pkg_lib.retrieval.retrievers import Knowledge
+
+COLUMNS = ["None", "Func-BM25", "None, T0.8, 1"]
+LIMIT = 5
+TEXT = "def first(values):\n    return values[0]\n\n\ndef total(numbers):\n    return sum(numbers)\n"
+
+
+def answer(request):
+    return f"```python\ndef {request.entry_point}(*a):\n    return {len(request.text) % 3}\n```"
+
+
+def complete(results, shard=(1, 1)):
+    run = Run(MODEL, limit=LIMIT, results=results, shard=shard)
+    Preparer(run, backend=FakeBackend(answer)).prepare(COLUMNS)
+    return run
+
+
+def files(results):
+    """name -> bytes, with the seconds that each run measured anew set to 0."""
+
+    def same(value):
+        if isinstance(value, dict):
+            return {k: 0 if k == "seconds" else same(v) for k, v in value.items()}
+        return [same(v) for v in value] if isinstance(value, list) else value
+
+    def text(path):
+        if path.suffix == ".json":
+            return path.read_text()
+        return "".join(json.dumps(same(json.loads(line))) + "\n" for line in path.read_text().splitlines())
+
+    return {p.relative_to(results).as_posix(): text(p) for p in results.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """The results of the whole run, and of its two shards."""
+    folder = tmp_path_factory.mktemp("shards")
+    knowledge = Knowledge([Document("a", TEXT)], WordEmbedder())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "knowledge", property(lambda run: knowledge))
+        for module in (evidence, prepare):
+            patch.setattr(module, "Embedder", WordEmbedder)
+        patch.setattr(prepare, "versions", lambda: {"commit": "of the day"})
+        shards = [(n, 2) for n in (1, 2)]
+        runs = [complete(folder / f"shard{n}", (n, of)) for n, of in shards]
+        whole = complete(folder / "whole")
+    assert sorted(t.id for r in runs for t in r.tasks) == sorted(t.id for t in whole.tasks)
+    assert [len(r.tasks) for r in runs] == [3, 2]
+    return folder
+
+
+def test_shards_joined_are_the_whole_run(parts, tmp_path):
+    shards = [parts / f"shard{n}" for n in (2, 1)]
+    lines = merge.merge(shards, tmp_path)
+    assert "generations/qwen2.5-coder-0.5b-instruct/humaneval/none/none.jsonl: 5 added" in lines
+    joined = files(tmp_path)
+    assert joined == files(parts / "whole") and len(joined) > 15
+    run = Run(MODEL, limit=LIMIT, results=tmp_path)
+    assert not Preparer(run).lacks(COLUMNS) and run.verdicts(COLUMNS).notna().all(axis=None)
+    before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()}
+    assert merge.merge(shards, tmp_path) == []
+    assert {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in before} == before
+
+
+def test_packed_shards_are_joined_too(parts, tmp_path):
+    shards = [shutil.copytree(parts / f"shard{n}", tmp_path / f"shard{n}") for n in (1, 2)]
+    for folder in shards:
+        pack(folder / "generations")
+    merge.merge(shards[:1], tmp_path / "results")
+    pack(tmp_path / "results" / "generations")
+    merge.merge(shards[1:], tmp_path / "results")
+    assert files(tmp_path / "results") == files(parts / "whole")
+
+
+@pytest.mark.parametrize("changed", ["raw", "solution", "text"])
+def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
+    stage = {"raw": "generations", "solution": "evaluations", "text": "contexts"}[changed]
+    other = shutil.copytree(parts / "shard1", tmp_path / "other")
+    (path,) = (other / stage).rglob("none/none.jsonl")
+    row, *rest = map(json.loads, path.read_text().splitlines())
+    path.write_text("".join(json.dumps(r) + "\n" for r in (row | {changed: "x"}, *rest)))
+    with pytest.raises(UserError) as error:
+        merge.merge([parts / "shard1", other], tmp_path / "results")
+    assert str(path) in str(error.value) and row["task_id"] in str(error.value)
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_only_the_machine_decides_is_no_disagreement(parts, tmp_path):
+    other = shutil.copytree(parts / "shard1", tmp_path / "other")
+    for path in other.rglob("*.jsonl"):
+        rows = map(json.loads, path.read_text().splitlines())
+        rows = [r | {n: 99.5 for n in ("seconds",) if n in r} for r in rows]
+        rows = [r | ({"meta": r["meta"] | {"seconds": 99.5}} if "meta" in r else {}) for r in rows]
+        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    merge.merge([parts / "shard1", other], tmp_path / "results")
+    assert files(tmp_path / "results") == files(parts / "shard1")
+
+
+def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
+    torn = shutil.copytree(parts / "shard2", tmp_path / "torn")
+    (path,) = (torn / "generations").rglob("none/none.jsonl")
+    path.write_bytes(path.read_bytes()[:-20])
+    lines = merge.merge([torn], tmp_path / "results")
+    assert f"{path}:2 is damaged and left out" in lines
+    run = Run(MODEL, limit=LIMIT, results=tmp_path / "results", shard=(2, 2))
+    assert len(run.completions("None")) == 1
+    merge.merge([parts / "shard2"], tmp_path / "results")  # the whole of it later
+    assert files(tmp_path / "results") == files(parts / "shard2")
+
+
+def test_commands_refuse_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    for words in (["merge", str(tmp_path)], ["run", "--shard", "3/2"], ["run", "--shard", "x"]):
+        monkeypatch.setattr("sys.argv", ["pkg-lib", *words])
+        assert cli.main() == 2
+        said = capsys.readouterr().err
+        assert said.startswith("error: ") and said.count("\n") == 1
+
+
+def test_a_shard_is_prepared_and_shown_by_no_notebook(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    plan = study.plan(study.Choice((MODEL,), ("humaneval",), ("textbook",), limit=5, shard=(2, 2)))
+    assert [t.id for step in plan.steps for t in step.preparer.run.tasks] == ["HumanEval/1", "HumanEval/3"]
+    assert plan.jobs == []

@@ -1,0 +1,48 @@
+"""MPSC: which of five solutions agrees best with the tests and checks that the model wrote."""
+
+from __future__ import annotations
+
+from pkg_lib.papers.evor import mpsc
+from pkg_lib.papers.evor.methods import DRAWS
+from tests.papers.evor.conftest import answer
+
+
+def test_assertions_that_compare_a_call_with_a_value_are_tests():
+    raw = "```python\nassert half(9) == 3  # three\nassert half(x=[1]) == (1, 2)\nassert other(1) == 1\nassert half(2)\n"
+    assert mpsc.assertions(raw + "assert half(3 == 1\n```", "half") == [
+        ("half(9)", "3"),
+        ("half(x=[1])", "(1, 2)"),
+    ]
+
+
+def test_a_check_that_is_not_there_holds_nowhere():
+    raw = "```python\ndef check_2(result, n):\n    return result >= 0\n```"
+    assert mpsc.checks(raw) == ["", "def check_2(result, n):\n    return result >= 0", ""]
+    assert mpsc.checks("I would not know.") == ["", "", ""]
+
+
+def test_the_best_connected_solution_leads():
+    # Two tests: the second solution passes both, the third one of them, which no check accepts.
+    bits = ["00" + "000" + "101000", "11" + "100" + "101000", "01" + "000" + "101000", ""]
+    scores = mpsc.confidence(bits, 2)
+    assert scores.argmax() == 1 and scores[2] > scores[0] == scores[3]
+    assert mpsc.confidence(["", "", "", "", ""], 0).argmax() == 0  # of equals the first
+
+
+def test_the_chosen_draw_is_the_answer(toy):
+    def answering(request):
+        if "assertions on `half`" in request.text:
+            return "```python\nassert half(16) == 4\nassert half(10) == 3\n```"
+        if "three short functions" in request.text:
+            return "```python\ndef check_1(result, n):\n    return result * result <= n\n```"
+        if "You write" in request.text and "def half" in request.text:
+            body = {3: "math.isqrt(n)", 4: "n // 4"}.get(request.sample, "math.whole_root(n)")
+            return f"```python\nimport math\n\ndef half(n):\n    return {body}\n```"
+        return answer(request)
+
+    preparer = toy(answering)
+    preparer.prepare([*DRAWS, "MPSC"])
+    half, add = preparer.run.contexts("MPSC")
+    assert half.column == DRAWS[2] and add.column in DRAWS and half.spent > 0
+    assert preparer.run.solutions("MPSC")["toy/0"] == preparer.run.solutions(DRAWS[2])["toy/0"]
+    assert preparer.run.verdicts(["MPSC"])["MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
