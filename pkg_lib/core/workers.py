@@ -82,7 +82,8 @@ def _join(address: str) -> None:
             socket.create_connection((host, int(port)), PATIENCE).close()
         except OSError as e:
             raise UserError(f"no Ray cluster at {address} ({e.strerror or e}); {START}") from e
-    ray = _ray()
+    if (ray := _ray()).is_initialized():  # a process belongs to one cluster
+        return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
     try:
         ray.init(address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
