@@ -12,9 +12,9 @@ fail() { echo "error: $1" >&2; exit 2; }
 
 find_python() {
     for name in python3.11 python3.12 python3.13 python3; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$name"; return; fi
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' 2>/dev/null; then echo "$name"; return; fi
     done
-    fail "Python 3.11 or newer is needed and none was found on PATH"
+    fail "Python 3.11.5 or newer is needed and none was found on PATH"
 }
 
 install_requirements() {

@@ -36,11 +36,11 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 626,
-    "analysis": 1177,
+    "analysis": 1178,
     "chunking": 701,
-    "core": 1014,
+    "core": 1015,
     "data": 1808,
-    "execution": 1519,
+    "execution": 1521,
     "experiment": 1978,
     "generation": 944,
     "graph": 2398,
