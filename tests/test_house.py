@@ -36,20 +36,20 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 626,
-    "analysis": 1178,
+    "analysis": 1180,
     "chunking": 701,
     "core": 1015,
     "data": 1808,
     "execution": 1521,
     "experiment": 1978,
     "generation": 944,
-    "graph": 2398,
+    "graph": 2403,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1870,
     "papers/pkg": 1619,
-    "retrieval": 1539,
+    "retrieval": 1542,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()

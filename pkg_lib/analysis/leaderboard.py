@@ -14,7 +14,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import pass_at_k_of, wilson
 from pkg_lib.core.models import MODELS
-from pkg_lib.core.store import read_json, slug, write_json, write_text
+from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.experiment.run import SELECTED, Run, verdict_series
 from pkg_lib.retrieval.columns import DRAW, contexts_of
@@ -72,8 +72,10 @@ def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
     """What the verdicts of the columns `of` were made from, a choice with its last candidate's contexts."""
     meta = run.file("contexts", of[-2:][0], ".meta.json")
     context = read_json(meta) if meta.exists() else {}
-    # Without times, which another run or engine changes.
-    verdicts = (word for c in of for task, o in run.outcomes(c).items() for word in (c, task, o.status))
+    # Without times, which another run or engine changes; what the reranker chose has none.
+    judged, chosen = [c for c in of if c != "Reranked"], run.file("evaluations", "Reranked")
+    verdicts = [word for c in judged for task, o in run.outcomes(c).items() for word in (c, task, o.status)]
+    verdicts += [sha256_of(chosen)] if judged != of else []
     about = run.provenance() | {"column": column, "verdicts_sha256": digest(*verdicts)}
     about |= {"corpus": ""} if contexts_of(of[-2:][0]) == "None" else {}
     commit = context.get("versions", {}).get("commit")

@@ -120,7 +120,12 @@ class Database:
     def _send(self, act: str, rows: list[dict[str, Any]]) -> None:
         ends = accumulate(999 + len(row.get("text", "")) + 9 * np.size(row.get("vector")) for row in rows)
         for _, batch in groupby(zip(ends, rows, strict=True), lambda pair: pair[0] // 2_000_000):  # bytes
-            self._run(f"UNWIND $rows AS row {act}", rows=[row for _, row in batch])
+            # Vectors as lists: the driver prints an array for its log, whether or not it is kept.
+            made = [
+                row | {"vector": v.tolist()} if (v := row.get("vector")) is not None else row
+                for _, row in batch
+            ]
+            self._run(f"UNWIND $rows AS row {act}", rows=made)
 
 
 def _described(graph: PKG) -> dict[str, str]:

@@ -22,6 +22,7 @@ from pkg_lib.core.workers import ordered
 from pkg_lib.generation.remote import RemoteBackend, Reply
 
 CHUNK = 256  # texts encoded between two writes of the vector cache
+AT_ONCE = {"cpu": 16}  # texts of a batch: more do not fit a processor's own memory (by half slower at 64)
 BATCH, LONGEST = 32, 8000  # texts in a request to an endpoint, characters of each: servers refuse more
 
 
@@ -66,7 +67,9 @@ class Embedder:
         backend.generate([Request(f"texts from {i}", text, "", i) for i, text in batches], done)
 
     def _compute(self, texts: list[str]) -> np.ndarray:
-        vectors = self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        about = {"normalize_embeddings": True, "show_progress_bar": False}
+        about["batch_size"] = AT_ONCE.get(self._model.device.type, 64)
+        vectors = self._model.encode(texts, **about)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self.name == BF16 else vectors
 
     @cached_property

@@ -48,7 +48,12 @@ def bare(place: str, graph: PKG, vectors: dict[int, Any]) -> None:
     from neo4j import GraphDatabase
 
     rows = [
-        {"id": f"bare/{n}", "graph": "bare", "text": text, "vector": vectors.get(n)}
+        {
+            "id": f"bare/{n}",
+            "graph": "bare",
+            "text": text,
+            "vector": vectors[n].tolist() if n in vectors else None,
+        }
         for n, text in enumerate(graph.payloads(range(len(graph))))
     ]
     with GraphDatabase.driver(place, auth=(USER, PASSWORD)) as driver, driver.session() as session:

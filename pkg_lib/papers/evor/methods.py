@@ -22,7 +22,7 @@ class Method:
 
     `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
     is asked before it writes (rounds.py and prompts.toml name both); rounds from `drawn` on draw their
-    tokens, since greedy repair repeats itself (15 of 20 second drafts, BeatNumEval's development half);
+    tokens, since greedy repair repeats itself;
     `context` is a budget in tokens, 0 the benchmark's; M_q and M_t are models by name, "" M itself.
     """
 
