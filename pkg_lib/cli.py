@@ -205,9 +205,9 @@ def fetch(model: ModelArgument) -> None:
 def verify_cache(
     model: Model = study.MODEL,
     sample: Annotated[int, opt("How many cached prompts to complete again.", least=1)] = 8,
-    seed: Annotated[int, opt("Which ones.", least=0)] = 0,
+    seed: Annotated[int, opt("Which prompts: the seed of the choice.", least=0)] = 0,
 ) -> None:
-    """Completes cached prompts of a model again, live, and compares the tokens."""
+    """Completes cached prompts of a model again, live, draws with their seeds, and compares the tokens."""
     from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)

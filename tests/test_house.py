@@ -40,7 +40,7 @@ BUDGETS = {
     "chunking": 701,
     "core": 1015,
     "data": 1808,
-    "execution": 1521,
+    "execution": 1519,
     "experiment": 1978,
     "generation": 944,
     "graph": 2403,

@@ -202,11 +202,10 @@ def test_what_cannot_go_over_is_suspicious_with_both_reasons():
     assert "the official harness: passed" in outcome.detail
 
 
-def test_what_passes_apart_alone_is_suspicious_with_both_reasons():
-    """It is executed anew for the official harness, and then answers otherwise."""
+def test_what_passes_apart_alone_failed_as_the_official_harness_says():
+    """An honest sample may: a set that went over may be walked in another order (MBPP/341)."""
     outcome = judged("import math\nmath.n = n = getattr(math, 'n', 1) + 1\ndef f(x): return n", "assert f(1) == 2")
-    assert outcome.error == "Suspicious" and outcome.detail.endswith("the tests apart: passed")
-    assert "the official harness: AssertionError" in outcome.detail
+    assert (outcome.status, outcome.error) == ("failed", "AssertionError")
 
 
 def test_tests_that_share_a_process_say_so():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.core import hub
@@ -64,6 +65,8 @@ def test_the_papers_embedders_load_by_their_repository(own_cache, monkeypatch):
     seen = []
 
     class Model:
+        device = torch.device("cpu")
+
         def __init__(self, place, revision, trust_remote_code=False):
             seen.append((place, revision, trust_remote_code))
 
