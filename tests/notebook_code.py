@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 import nbformat
@@ -17,9 +18,20 @@ def _cells(notebook: str) -> list[Any]:
 
 def definitions(notebook: str) -> dict[str, Any]:
     """Its imports, functions and constants in capitals. A function finds in this dict what else it reads."""
-    space: dict[str, Any] = {}
+    return _executed(notebook, _defines, {})
+
+
+def function(notebook: str, name: str, **space: Any) -> Any:
+    """One of its functions, which finds `space` and the notebook's imports; nothing else is executed."""
+    imports = (ast.Import, ast.ImportFrom)
+    return _executed(notebook, lambda n: isinstance(n, imports) or getattr(n, "name", "") == name, space)[
+        name
+    ]
+
+
+def _executed(notebook: str, keeps: Callable[[ast.stmt], bool], space: dict[str, Any]) -> dict[str, Any]:
     for cell in _cells(notebook):
-        kept = [n for n in ast.parse(cell.source).body if _defines(n)]
+        kept = [n for n in ast.parse(cell.source).body if keeps(n)]
         exec(compile(ast.Module(kept, []), notebook, "exec"), space)
     return space
 
