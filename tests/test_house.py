@@ -36,19 +36,19 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 626,
-    "analysis": 1180,
+    "analysis": 1206,
     "chunking": 701,
     "core": 1015,
-    "data": 1808,
+    "data": 1817,
     "execution": 1519,
-    "experiment": 1978,
-    "generation": 944,
+    "experiment": 1991,
+    "generation": 959,
     "graph": 2403,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1870,
-    "papers/pkg": 1619,
+    "papers/pkg": 1618,
     "retrieval": 1542,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.

@@ -2,35 +2,60 @@
 
 From stored records alone. What is not measured has no row, and what a row does not know no value: a choice
 among columns has no tokens, an old completion no seconds. Rates are fractions with 95 % intervals, tokens and
-seconds means of an answer; `n` of the `tasks` are measured.
+seconds means of an answer; `n` of the `tasks` are measured. What was replayed is of revision "replay".
 """
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pkg_lib.analysis.stats import pass_at_k_of, wilson
+from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
 from pkg_lib.core.models import MODELS
-from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
-from pkg_lib.core.types import UserError, digest
-from pkg_lib.experiment.run import SELECTED, Run, verdict_series
+from pkg_lib.core.store import read_json, read_rows, sha256_of, slug, write_json, write_text
+from pkg_lib.core.types import Outcome, UserError, digest
+from pkg_lib.data.published import SAMPLES
+from pkg_lib.experiment.freshness import Records, program
+from pkg_lib.experiment.run import SELECTED, Run, passes, verdict_series
 from pkg_lib.retrieval.columns import DRAW, contexts_of
 
-KS = (1, 2, 5, 10, 20, 50, 100)  # as far as there are samples
+FOLDERS = ("contexts", "evaluations", "generations", "replay")
 ASKED = ["prompt_tokens", "new_tokens", "seconds"]
 FIELDS = """model revision benchmark protocol corpus column n tasks samples k pass_at_k low high prompt_tokens
 new_tokens seconds benchmark_digest corpus_digest verdicts_sha256 commit""".split()
 
 
 def write(results: Path) -> None:
-    """Writes both files; neither where nothing is measured."""
-    if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in _experiments(results)]:
-        write_json(results / "leaderboard.json", rows)
-        table = pd.DataFrame(rows, columns=FIELDS).to_csv(index=False, lineterminator="\n")
-        write_text(results / "leaderboard.csv", table)
+    """Writes both files, where they are not of just these records; neither where nothing is measured."""
+    paths, made = (
+        [results / f"leaderboard.{kind}" for kind in ("json", "csv")],
+        results / "leaderboard.made.json",
+    )
+    now = digest(program(), *Records(results).contents(map(Path, FOLDERS)))
+    with suppress(OSError, UserError):  # never written, or damaged
+        if read_json(made) == {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}}:
+            return
+    found = [*_experiments(results), *_replays(results / "replay")]
+    if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in found]:
+        write_json(paths[0], rows)
+        write_text(paths[1], pd.DataFrame(rows, columns=FIELDS).to_csv(index=False, lineterminator="\n"))
+        write_json(made, {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}})
+
+
+def _replays(folder: Path) -> Iterator[dict[str, Any]]:
+    """Those of completions from elsewhere, by their stored verdicts."""
+    for path in sorted(p for p in folder.glob("*/*/*.jsonl") if p.with_suffix(".done.json").exists()):
+        model, benchmark, file = path.relative_to(folder).with_suffix("").parts
+        rows = read_rows(path, ("task_id", *Outcome.__slots__))
+        frame = pd.DataFrame([(r["task_id"], r.get("sample", 0), passes(Outcome.of(r))) for r in rows])
+        about = {"model": model, "revision": "replay", "benchmark": benchmark}
+        about["column"] = SAMPLES.get(file, file)
+        about["protocol"] = read_json(path.with_suffix(".done.json"))["protocol"]
+        about["verdicts_sha256"] = digest(*(w for r in rows for w in (file, r["task_id"], r["status"])))
+        yield from _rates(about, frame.pivot(index=0, columns=1, values=2).astype("boolean"))
 
 
 def _experiments(results: Path) -> Iterator[dict[str, Any]]:

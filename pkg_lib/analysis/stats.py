@@ -18,6 +18,7 @@ from pkg_lib.core.types import Context, UserError
 CONFIDENCE = 0.95
 ALPHA = 0.05  # a corrected p below it decides a comparison
 RESAMPLES = 10_000
+KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
 BASELINE = "None"
 ORACLE = "Ideal"
 CONTROLS = {"return None": 0, "canonical solution": 100}

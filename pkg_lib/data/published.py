@@ -23,6 +23,15 @@ FILES = {
     "Func-PKG": ("humaneval_function_wise_relevant_context", "mbpp_function_wise_relevant_context"),
     "Block-PKG": ("humaneval_blockwise_relevant_context", "mbpp_blockwise_relevant_context"),
 }
+# A file below samples/MODEL/BENCHMARK/ -> column
+SAMPLES = {
+    "no_rag": "None",
+    "bm25": "BM25",
+    "voyage_emb": "Dense",
+    "voyage_func": "Func-PKG",
+    "voyage_block": "Block-PKG",
+    "reranked": "Reranked",
+}
 # The files count tasks from 0, MBPP's from the first of its test split, task 11.
 FIRST = (("HumanEval", 0), ("MBPP", 11))
 TITLE = "the authors' published contexts"

@@ -4,6 +4,7 @@ results/notebooks/STEM.made.json    {"from": digest, "outputs": {path below resu
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,13 @@ class Records:
         self._digests: dict[Path, str] = {}
         self._now: dict[str, str] = {}  # stem -> digest, as it was when `unchanged` looked
 
+    def contents(self, folders: Iterable[Path]) -> list[str]:
+        """Path below results/ and SHA-256 of each stored file of the folders, a line each."""
+        stored = {p for f in folders for p in (self.results / f).rglob("*") if p.is_file()}
+        kept = sorted(p for p in stored if p.suffix not in TEMPORARY and p.name[0] != ".")
+        self._digests |= {p: sha256_of(p) for p in kept if p not in self._digests}
+        return [f"{p.relative_to(self.results).as_posix()} {self._digests[p]}" for p in kept]
+
     def made_from(self, job: NotebookJob) -> str:
         """The digest of what the notebook would be made from now, files that parameters name included.
 
@@ -56,10 +64,7 @@ class Records:
         paths = {n: Path(v) for n, v in texts.items() if len(Path(v).name) <= LONGEST}
         given = [f"{n} {sha256_of(p)}" for n, p in paths.items() if p.is_absolute() and p.is_file()]
         named = json.dumps(job.parameters, sort_keys=True)
-        stored = {p for f in inputs(job.parameters) for p in (self.results / f).rglob("*") if p.is_file()}
-        kept = sorted(p for p in stored if p.suffix not in TEMPORARY and p.name[0] != ".")
-        self._digests |= {p: sha256_of(p) for p in kept if p not in self._digests}
-        files = [f"{p.relative_to(self.results).as_posix()} {self._digests[p]}" for p in kept]
+        files = self.contents(inputs(job.parameters))
         return digest(program(), sha256_of(job.source), named, *given, *files)
 
     def unchanged(self, job: NotebookJob) -> bool:

@@ -60,7 +60,7 @@ def verify(model: str, sample: int, seed: int = 0) -> tuple[int, list[str]]:
             if generator.spec.endpoint:
                 different += [_changed(answer, row, raw)] if raw != answer.raw else []
             elif row.tokens != answer.tokens:
-                different.append(_explain(backend, request, answer.tokens, row.tokens))
+                different.append(_explain(backend, request, answer.tokens, row.tokens, sampling))
     return sample - len(different), different
 
 
@@ -73,13 +73,21 @@ def _changed(answer: Generation, reply: Any, raw: str) -> str:
     return "; ".join([f"{answer.task_id}: line {at} is {old!r} in the cache, {new!r} live", *told])
 
 
-def _explain(backend: Any, request: Request, cached: list[int], live: list[int]) -> str:
-    """The first token that differs, and how far apart the model's logits for the two are at that place."""
+def _explain(
+    backend: Any, request: Request, cached: list[int], live: list[int], sampling: dict[str, float]
+) -> str:
+    """The first token that differs, and whether rounding can tip it: how far apart the logits of the two are.
+
+    Of a draw, whether the same random number gives both, with logits that are off by rounding.
+    """
     shared = min(len(cached), len(live))
     at = next((i for i in range(shared) if cached[i] != live[i]), shared)
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
     gap, spacing = backend.gap(request, cached[:at], pair)
     words = [backend.tokenizer.decode([t]) for t in pair]
-    why = TIE if gap <= 4 * spacing else UNEXPLAINED
+    near = gap <= 4 * spacing
+    if sampling.get("temperature"):
+        near = {*pair} <= backend.near_draws(request, cached[:at], **sampling)
+    why = TIE if near else UNEXPLAINED
     tokens = f"token {at} is {words[0]!r} in the cache, {words[1]!r} live"
     return f"{request.task_id}: {tokens}; logits {gap:.3f} apart: {why}"

@@ -142,6 +142,21 @@ class TransformersBackend:
         size = max(abs(first), abs(second), 1e-9)
         return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
 
+    @torch.inference_mode()
+    def near_draws(
+        self, request: Request, tokens: list[int], temperature: float, top_p: float, times: int = 200
+    ) -> set[int]:
+        """What the row's random number draws after prompt + tokens, with logits two spacings off at most."""
+        ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
+        logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float().cpu()
+        noise = torch.rand(times, len(logits), generator=torch.Generator().manual_seed(0)) - 0.5
+        draws = Row(request, 0).draws
+        number = [draws.random() for _ in range(len(tokens) + 1)][-1]
+        spacing = 2.0 ** (math.floor(math.log2(logits.abs().max().clamp(min=1e-9))) - 7)
+        return {
+            *sampled(logits + noise * 4 * spacing, torch.full((times,), number), temperature, top_p).tolist()
+        }
+
     def _choose(self, temperature: float, top_p: float, logits: torch.Tensor, rows: list[Row]) -> list[int]:
         draws = torch.tensor([row.draws.random() for row in rows], device=self.device)
         return sampled(logits, draws, temperature, top_p).tolist()

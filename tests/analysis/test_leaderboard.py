@@ -13,6 +13,7 @@ from pkg_lib.analysis.report import build_report
 from pkg_lib.core.store import slug, write_json, write_jsonl
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.papers.pkg.replay import replay
 from pkg_lib.retrieval.columns import draw_name
 
 MODEL = "endpoint:mine"  # whose server is described nowhere any more
@@ -96,6 +97,29 @@ def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results,
     (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
     assert ("None", 1) in board(results)
     assert "leaderboard without no-such-model/humaneval/none: unknown model" in caplog.text
+
+
+def test_it_is_made_again_only_when_a_record_changes_or_itself(results, monkeypatch):
+    before, experiments, made = board(results), leaderboard._experiments, []
+    monkeypatch.setattr(leaderboard, "_experiments", lambda r: made.append(r) or experiments(r))
+    assert board(results) == before and not made
+    (results / "leaderboard.csv").write_text("model\n")
+    assert board(results) == before and len(made) == 1
+    assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
+    Run(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
+    assert (GROUP, 2) not in board(results) and len(made) == 2
+
+
+def test_what_was_replayed_stands_beside_it(results, tmp_path):
+    samples = tmp_path / "samples" / "humaneval" / "no_rag.jsonl"
+    right = {t.id: t.solution for t in Run(MODEL, limit=4, results=results).tasks}
+    write_jsonl(samples, ({"task_id": i, "completion": text} for i, text in right.items()))
+    assert ("None", 1) in board(results)
+    replay(samples.parents[1], results / "replay" / "closed")
+    leaderboard.write(results)
+    *_, row = json.loads((results / "leaderboard.json").read_text())
+    assert (row["model"], row["column"], row["revision"]) == ("closed", "None", "replay")
+    assert (row["n"], row["tasks"], row["pass_at_k"]) == (4, 164, 1.0)
 
 
 def test_nothing_measured_makes_no_file(tmp_path):

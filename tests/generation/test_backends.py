@@ -205,3 +205,13 @@ def test_a_sample_depends_on_prompt_and_number_and_not_on_its_neighbours(backend
     assert runs[0] == runs[1] == {**runs[0], **runs[2]}
     samples = ({tuple(runs[0][f"{i}-{k}"]) for k in range(3)} for i in range(4) if len(texts[i]) > 1)
     assert {len(different) for different in samples} == {3}
+
+
+def test_a_token_that_rounding_tips_is_told_from_one_that_it_cannot(backend):
+    request, tokens = Request("0", prompts(1)[0], "f", 1), {}
+    backend.generate([request], lambda row, *_: tokens.update(all=row.tokens), temperature=0.9)
+    for at, token in enumerate(tokens["all"]):
+        near = backend.near_draws(request, tokens["all"][:at], 0.9, 1.0)
+        assert token in near and len(near) < 20  # of 259
+    firsts = [backend.near_draws(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)]
+    assert not set.intersection(*firsts)  # other numbers draw others

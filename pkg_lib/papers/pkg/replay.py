@@ -13,23 +13,22 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from pkg_lib.analysis.stats import ORACLE, pass_at_1, pass_at_k
+from pkg_lib.analysis.stats import KS, ORACLE, pass_at_1, pass_at_k
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, read_rows, write_json, write_jsonl, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS, tasks_digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.data.published import SAMPLES
 from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.evidence import prepare_evidence
 from pkg_lib.experiment.run import ideal, verdict_series
 from pkg_lib.papers.pkg.pass_tables import published
 
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
-KS = (1, 2, 5, 10, 20, 50, 100)  # of pass@k, as far as there are samples
 ABSENT = Outcome("not_measured", detail="no completion for this task")
-CANDIDATES = ("None", "BM25", "Dense", "Func-PKG", "Block-PKG")
-CLOSED = (*CANDIDATES, "Reranked", ORACLE)
-FILES = ("no_rag", "bm25", "voyage_emb", "voyage_func", "voyage_block", "reranked")  # the authors', of CLOSED
+CANDIDATES = tuple(c for c in SAMPLES.values() if c != "Reranked")
+CLOSED = (*SAMPLES.values(), ORACLE)
 VERDICTS = {"passed": True, "failed": False}
 Progress = Callable[[str, int], None]
 
@@ -197,10 +196,10 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         there = sorted(p.name for p in (results / "replay").glob("*") if p.is_dir())
         known = f"replayed are: {', '.join(there)}" if there else "nothing is replayed yet"
         raise NotAtHand(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
-    outcomes, columns = {}, dict(zip(FILES, CLOSED, strict=False))
+    outcomes = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
         first = [r for r in read_rows(path, ("task_id", *Outcome.__slots__)) if not r.get("sample")]
-        outcomes[columns.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
+        outcomes[SAMPLES.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
     return outcomes
 
 
