@@ -135,12 +135,12 @@ def untimed(value):
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """Path -> bytes, or the rows of a JSONL file without times, nor the digest of a page's files that have them."""
+    """Path -> bytes, or the rows of a JSONL file without times, nor a digest of files that have them."""
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
     return {
         name: [untimed(json.loads(line)) for line in p.read_text().splitlines()]
         if p.suffix == ".jsonl"
-        else re.sub(rb"<!-- [0-9a-f]{64} -->", b"", p.read_bytes())
+        else re.sub(rb'<!-- [0-9a-f]{64} -->|"from": "[0-9a-f]{64}"', b"", p.read_bytes())
         for name, p in files.items()
     }
 
