@@ -71,7 +71,7 @@ repo-tasks nosuch -> unknown step 'nosuch'
 repo-tasks verdicts -> unknown step 'verdicts'
 show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
 show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; choose from: humaneval
-show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from: HumanEval/0 to
+show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from its 164, such as HumanEval/11
 show {study.MODEL} humaneval HumanEval/0 --corpus nosuch -> unknown corpus 'nosuch'
 show {study.MODEL} humaneval HumanEval/0 --column nosuch -> unknown column 'nosuch' for a case of corpus
 show {study.MODEL} humaneval HumanEval/0 --column Ideal -> choose from: BM25, Dense, Func-BM25

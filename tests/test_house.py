@@ -36,11 +36,11 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 626,
-    "analysis": 1206,
+    "analysis": 1231,
     "chunking": 701,
     "core": 1015,
-    "data": 1817,
-    "execution": 1519,
+    "data": 1819,
+    "execution": 1526,
     "experiment": 1991,
     "generation": 959,
     "graph": 2403,
@@ -48,7 +48,7 @@ BUDGETS = {
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1870,
-    "papers/pkg": 1618,
+    "papers/pkg": 1624,
     "retrieval": 1542,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.

@@ -16,7 +16,8 @@ import pandas as pd
 from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
 from pkg_lib.core.models import MODELS
 from pkg_lib.core.store import read_json, read_rows, sha256_of, slug, write_json, write_text
-from pkg_lib.core.types import Outcome, UserError, digest
+from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
+from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.experiment.freshness import Records, program
 from pkg_lib.experiment.run import SELECTED, Run, passes, verdict_series
@@ -36,29 +37,47 @@ def write(results: Path) -> None:
     )
     now = digest(program(), *Records(results).contents(map(Path, FOLDERS)))
     with suppress(OSError, UserError):  # never written, or damaged
-        if read_json(made) == {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}}:
+        known = read_json(made)
+        same = {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}}
+        if known == same | {"absent": known.get("absent")} and all(map(_absent, known["absent"])):
             return
-    found = [*_experiments(results), *_replays(results / "replay")]
+    absent, left_out = set[str](), list[str]()
+    found = [*_experiments(results, absent, left_out), *_replays(results / "replay", left_out)]
     if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in found]:
         write_json(paths[0], rows)
         write_text(paths[1], pd.DataFrame(rows, columns=FIELDS).to_csv(index=False, lineterminator="\n"))
-        write_json(made, {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}})
+        outputs = {p.name: sha256_of(p) for p in paths}
+        # What is left out may be mended where no record tells.
+        write_json(made, {"from": "" if left_out else now, "outputs": outputs, "absent": sorted(absent)})
 
 
-def _replays(folder: Path) -> Iterator[dict[str, Any]]:
+def _absent(benchmark: str) -> bool:
+    try:
+        return not load_benchmark(benchmark, 1)
+    except NotAtHand:
+        return True
+
+
+def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of completions from elsewhere, by their stored verdicts."""
     for path in sorted(p for p in folder.glob("*/*/*.jsonl") if p.with_suffix(".done.json").exists()):
         model, benchmark, file = path.relative_to(folder).with_suffix("").parts
-        rows = read_rows(path, ("task_id", *Outcome.__slots__))
+        try:
+            rows = read_rows(path, ("task_id", *Outcome.__slots__))
+            protocol = read_json(path.with_suffix(".done.json"))["protocol"]
+        except UserError as e:
+            left_out.append(_without(path.relative_to(folder), e))
+            continue
         frame = pd.DataFrame([(r["task_id"], r.get("sample", 0), passes(Outcome.of(r))) for r in rows])
         about = {"model": model, "revision": "replay", "benchmark": benchmark}
         about["column"] = SAMPLES.get(file, file)
-        about["protocol"] = read_json(path.with_suffix(".done.json"))["protocol"]
+        about["protocol"] = protocol
         about["verdicts_sha256"] = digest(*(w for r in rows for w in (file, r["task_id"], r["status"])))
         yield from _rates(about, frame.pivot(index=0, columns=1, values=2).astype("boolean"))
 
 
-def _experiments(results: Path) -> Iterator[dict[str, Any]]:
+def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterator[dict[str, Any]]:
+    """Those of the columns; verdicts of `absent` benchmarks stand unchecked; who is `left_out` is told."""
     records = map(read_json, sorted((results / "generations").glob("*/revision.json")))
     models = {slug(name): name for name in (*MODELS, *(r.get("name", "") for r in records))}
     generators: dict[tuple[str, str], Any] = {}
@@ -72,8 +91,14 @@ def _experiments(results: Path) -> Iterator[dict[str, Any]]:
                 generators = {(model, benchmark): run.generator}
             run.generator = generators[model, benchmark]
             yield from _rows(run, corpus)
+            absent |= {benchmark} if run.tasks_absent else set()
         except UserError as e:
-            logging.getLogger(__name__).warning("leaderboard without %s: %s", "/".join(folder.parts[-3:]), e)
+            left_out.append(_without(folder.relative_to(results / "evaluations"), e))
+
+
+def _without(name: Path, e: UserError) -> str:
+    logging.getLogger(__name__).warning("leaderboard without %s: %s", name, e)
+    return str(name)
 
 
 def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:

@@ -44,6 +44,8 @@ class Server:
 
     def __init__(self, setup: dict[str, Any]) -> None:
         confine.die_with_parent()
+        if setup["processor"] is not None:
+            os.sched_setaffinity(0, {setup["processor"]})
         self.judge: tuple[int, socket.socket] | None = None
         self.before: dict[int, tuple[float, float]] = {}  # what that has spent on other samples
         self.patience = setup["patience"]

@@ -154,7 +154,10 @@ def _read(line: socket.socket, size: int) -> bytes:
 
 
 def send(line: socket.socket, message: Any) -> None:
+    """ValueError, and nothing is sent, where it is too long."""
     data = json.dumps(message).encode()
+    if len(data) > LONGEST:
+        raise ValueError(f"{len(data)} bytes, more than the {LONGEST} that go over")
     line.sendall(len(data).to_bytes(4) + data)
 
 
@@ -175,10 +178,9 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
         try:
             packer = Packer(known)
             state = [*map(packer.pack, known)]
-            reply = [kind, state if json.dumps(state) != before else None, packer.pack(result)]
+            send(line, [kind, state if json.dumps(state) != before else None, packer.pack(result)])
         except Exception as e:  # noqa: BLE001  whatever its class does when it is looked at
-            reply = ["foreign", None, str(e)]
-        send(line, reply)
+            send(line, ["foreign", None, str(e) or type(e).__name__])
     return bytes.fromhex(message[1])
 
 

@@ -85,9 +85,9 @@ def _explain(
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
     gap, spacing = backend.gap(request, cached[:at], pair)
     words = [backend.tokenizer.decode([t]) for t in pair]
-    near = gap <= 4 * spacing
+    near, apart = gap <= 4 * spacing, f"logits {gap:.3f} apart"
     if sampling.get("temperature"):
-        near = {*pair} <= backend.near_draws(request, cached[:at], **sampling)
+        near, apart = {*pair} <= backend.near_draws(request, cached[:at], **sampling), "by one random number"
     why = TIE if near else UNEXPLAINED
     tokens = f"token {at} is {words[0]!r} in the cache, {words[1]!r} live"
-    return f"{request.task_id}: {tokens}; logits {gap:.3f} apart: {why}"
+    return f"{request.task_id}: {tokens}; {apart}: {why}"

@@ -11,6 +11,8 @@ from fakes import FakeBackend
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.report import build_report
 from pkg_lib.core.store import slug, write_json, write_jsonl
+from pkg_lib.core.types import BenchmarkMissing
+from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
 from pkg_lib.papers.pkg.replay import replay
@@ -42,6 +44,10 @@ def results(tmp_path, monkeypatch):
     for column in ("None", *DRAWS):
         preparer._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
     return tmp_path
+
+
+def missing(*_):
+    raise BenchmarkMissing("no data")
 
 
 def board(results):
@@ -100,14 +106,45 @@ def test_an_experiment_that_cannot_be_read_is_named_and_the_others_stay(results,
 
 
 def test_it_is_made_again_only_when_a_record_changes_or_itself(results, monkeypatch):
-    before, experiments, made = board(results), leaderboard._experiments, []
-    monkeypatch.setattr(leaderboard, "_experiments", lambda r: made.append(r) or experiments(r))
+    before, made = board(results), counted(monkeypatch)
     assert board(results) == before and not made
     (results / "leaderboard.csv").write_text("model\n")
     assert board(results) == before and len(made) == 1
     assert len((results / "leaderboard.csv").read_text().splitlines()) == 4
     Run(MODEL, results=results).file("evaluations", DRAWS[1]).unlink()
     assert (GROUP, 2) not in board(results) and len(made) == 2
+
+
+def counted(monkeypatch):
+    """A list that grows when the rows are made."""
+    made, experiments = [], leaderboard._experiments
+    monkeypatch.setattr(leaderboard, "_experiments", lambda *of: made.append(of) or experiments(*of))
+    return made
+
+
+@pytest.mark.parametrize("what", ["an experiment", "a replay"])
+def test_what_was_left_out_is_looked_for_again(results, monkeypatch, what, caplog):
+    """It may be mended where no record tells, as in the file of endpoints."""
+    if what == "an experiment":
+        (results / "evaluations" / "no-such-model" / "humaneval" / "none").mkdir(parents=True)
+    else:
+        write_json(results / "replay" / "closed" / "humaneval" / "no_rag.done.json", {"protocol": "standard"})
+        (results / "replay" / "closed" / "humaneval" / "no_rag.jsonl").write_text("{damaged\n")
+    made = counted(monkeypatch)
+    assert board(results) == board(results) and ("None", 1) in board(results)
+    assert len(made) == 3 and "leaderboard without" in caplog.text
+
+
+def test_verdicts_that_no_task_checked_are_checked_when_the_tasks_are_there(results, monkeypatch):
+    made = counted(monkeypatch)
+    with monkeypatch.context() as then:
+        then.setattr(BENCHMARKS["humaneval"].__class__, "tasks", missing)
+        leaderboard.write(results)
+        leaderboard.write(results)
+        assert len(made) == 1
+    assert ("None", 1) in board(results) and len(made) == 2
+    leaderboard.write(results)
+    assert len(made) == 2
 
 
 def test_what_was_replayed_stands_beside_it(results, tmp_path):

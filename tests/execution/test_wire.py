@@ -202,9 +202,19 @@ def test_what_cannot_go_over_is_suspicious_with_both_reasons():
     assert "the official harness: passed" in outcome.detail
 
 
+def test_an_answer_that_is_too_long_is_named_and_is_no_forgery_of_the_channel():
+    """MBPP+'s 255 has such, whose own solution was said to have written to the verdict's channel."""
+    test = f"assert len(f({wire.LONGEST})) == {wire.LONGEST}"
+    outcome = judged("def f(n): return 'a' * n", test)
+    assert outcome.error == "Suspicious" and str(wire.LONGEST) in outcome.detail, outcome
+    assert judged("def f(n): return 'a' * (n - 99)", test.replace("==", "+ 99 ==")).status == "passed"
+
+
 def test_what_passes_apart_alone_failed_as_the_official_harness_says():
     """An honest sample may: a set that went over may be walked in another order (MBPP/341)."""
-    outcome = judged("import math\nmath.n = n = getattr(math, 'n', 1) + 1\ndef f(x): return n", "assert f(1) == 2")
+    outcome = judged(
+        "import math\nmath.n = n = getattr(math, 'n', 1) + 1\ndef f(x): return n", "assert f(1) == 2"
+    )
     assert (outcome.status, outcome.error) == ("failed", "AssertionError")
 
 

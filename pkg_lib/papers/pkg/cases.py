@@ -163,12 +163,16 @@ class ColumnCases:
 
 
 def column_of(run: Run, column: str) -> str:
-    """The column set against None, "" for the corpus' last; UserError for one without contexts."""
+    """The column set against None, "" for the last of the benchmark's or corpus' own that is stored.
+
+    UserError for a column without contexts.
+    """
     offered = [c for c in run.retrievers if c != BASELINE]
     if column and column not in offered:
         where = f"for a case of corpus {run.corpus}"
         raise UserError(f"unknown column '{column}' {where}; choose from: {', '.join(offered)}")
-    return column or offered[-1]
+    usual = [c for c in run.rules.columns if c in offered] or offered
+    return column or [usual[-1], *(c for c in usual if run.file("evaluations", c).exists())][-1]
 
 
 def score(context: Context | None) -> float | None:
@@ -238,7 +242,9 @@ def show(
     column = column_of(run, column)
     tasks = [t.id for t in run.tasks]
     if task_id not in tasks:
-        raise UserError(f"unknown task '{task_id}' of {benchmark}; choose from: {tasks[0]} to {tasks[-1]}")
+        near = ", ".join(difflib.get_close_matches(task_id, tasks, 3, 0))
+        choose = f"choose from its {len(tasks)}, such as {near}"
+        raise UserError(f"unknown task '{task_id}' of {benchmark}; {choose}")
     case = ColumnCases(run, column, public=False).case(task_id)
     if not any(side.solution is not None for side in case.sides):
         folder = run.results / "evaluations" / model / benchmark
