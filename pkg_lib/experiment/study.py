@@ -40,7 +40,7 @@ class Part:
     model: str = MODEL
 
 
-EVOR = ("None", "DocPrompting", "RK", *(f"EVOR@{n}" for n in range(5)))
+EVOR = ("None", "DocPrompting", "RK", "Oracle", *(f"EVOR@{n}" for n in range(5)))
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (

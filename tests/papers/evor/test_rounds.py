@@ -209,6 +209,14 @@ def test_generated_inputs_are_valid_where_the_reference_solution_takes_them(toy)
     assert [(r["inputs"], r["valid"]) for r in toy().run.knowledge.input_rows()] == [(3, 2), (0, 0)]
 
 
+def test_which_inputs_are_counted_depends_on_no_order_of_methods(toy):
+    """Table 6 is of EVOR's inputs; Reflexion's first drafts are others, and so are the inputs for them."""
+    toy().prepare(["EVOR@0", "EVOR@1"])
+    rows = toy().run.knowledge.input_rows()
+    toy(lambda r: answer(r).replace("half(", "half(1 + ")).prepare(["Reflexion@0", "Reflexion@1"])
+    assert rows and toy().run.knowledge.input_rows() == rows
+
+
 @pytest.mark.parametrize(
     ("said", "calls"),
     [
