@@ -100,6 +100,15 @@ def test_a_cluster_that_is_not_there_is_a_mistake_of_one_line(tmp_path):
     assert said.count("\n") == 1 and not (tmp_path / "results").exists()
 
 
+def test_what_is_no_cluster_is_a_mistake_of_one_line(tmp_path, monkeypatch):
+    pytest.importorskip("ray", reason='ray is not installed: pip install -e ".[cluster]"')
+    monkeypatch.setattr(workers, "HEALTH", 3.0)
+    with socket.create_server(("127.0.0.1", 0)) as other:  # it listens, and says nothing
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"what answers at {address} is no healthy Ray cluster"):
+            workers._join(address)
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Two nodes with a processor each; `cluster.add(NAME=VALUE)` starts another with such an environment."""

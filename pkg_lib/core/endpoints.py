@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, MinLen
 
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import ROOT
@@ -35,7 +35,7 @@ class Endpoint:
 
     name: str
     base_url: str
-    model: str
+    model: Annotated[str, MinLen(1)]
     api: Literal["openai", "anthropic"] = "openai"  # whose client speaks to it
     key: str = ""  # the environment variable that holds the key; "": none is needed
     usd_per_million: tuple[NotNegative, NotNegative] | None = None  # prompt tokens, new tokens
@@ -44,7 +44,7 @@ class Endpoint:
     timeout: Positive = 600.0  # seconds for a whole answer
     retries: Annotated[int, Ge(0)] = 6
     seed: bool = False  # whether the server takes one: the sample's number
-    omit: tuple[str, ...] = ()  # parameters that the server refuses: temperature, top_p, max_tokens
+    omit: tuple[Literal["temperature", "top_p", "max_tokens"], ...] = ()  # what the server refuses
     extra: dict[str, Any] = field(default_factory=dict)  # parameters of every request
 
     @property
@@ -62,7 +62,8 @@ def endpoints() -> Registry[Endpoint]:
     except (OSError, ValueError) as e:
         raise UserError(f"{path} cannot be read: {e}") from e
     described = (_endpoint(f"{path}: endpoint {name}", name, table) for name, table in tables.items())
-    return Registry(f"endpoint of {path}", described)
+    there = "" if path.exists() else ", which is not there:"
+    return Registry(f"endpoint of {path}{there}", described)
 
 
 def _endpoint(place: str, name: str, table: Any) -> Endpoint:
@@ -81,6 +82,7 @@ def _endpoint(place: str, name: str, table: Any) -> Endpoint:
             raise UserError("key must be the NAME of an environment variable, not the key itself")
         if "dollars" in endpoint.budget and not endpoint.usd_per_million:
             raise UserError("a budget in dollars needs usd_per_million")
+        json.dumps(endpoint.extra, allow_nan=False)
         if taken := OURS & endpoint.extra.keys():
             raise UserError(f"extra may not hold {min(taken)}")
     except ValidationError as e:  # its text would show what stands there, which may be a key
@@ -88,4 +90,6 @@ def _endpoint(place: str, name: str, table: Any) -> Endpoint:
         raise UserError(f"{place}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
     except UserError as e:
         raise UserError(f"{place}: {e}") from None
+    except (TypeError, ValueError) as e:
+        raise UserError(f"{place}: base_url is no address, or extra holds what JSON cannot: {e}") from None
     return endpoint

@@ -67,7 +67,7 @@ def model_spec(name: str) -> ModelSpec:
         return ModelSpec(name, "", style, 0, endpoint=place)
     if kind == "path" and place:
         return ModelSpec(name, str(Path(place).expanduser().resolve()), style, 0)
-    if kind == "hf" and (parts := re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@(.+))?", place)):
+    if kind == "hf" and (parts := re.fullmatch(r"(?!.*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?", place)):
         return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
     if kind in KINDS:
         raise UserError(f"model {name}: write {KINDS[kind]}")

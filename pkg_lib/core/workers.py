@@ -9,6 +9,8 @@
 import gc
 import os
 import socket
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from pkg_lib.core.types import UserError
 ENGINES = ("local", "ray", "ray:HOST:PORT")
 ENGINE = ContextVar("engine", default="local")
 PATIENCE = 3.0  # seconds within which a cluster's address must answer
+HEALTH = 15.0  # and within which a cluster says that it is healthy
 AHEAD = 3  # inputs handed out a processor, so that none waits for the next
 RETRIES = 5  # of an input whose worker died, before it is taken for what kills them
 START = "start it with `ray start --head --port=6379`"
@@ -84,6 +87,12 @@ def _join(address: str) -> None:
             raise UserError(f"no Ray cluster at {address} ({e.strerror or e}); {START}") from e
     if (ray := _ray()).is_initialized():  # a process belongs to one cluster
         return
+    if address:  # of what is no cluster `init` would wait for minutes
+        asked = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+        try:
+            subprocess.run(asked, capture_output=True, timeout=HEALTH, check=True)
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as e:
+            raise UserError(f"what answers at {address} is no healthy Ray cluster; {START}") from e
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
     try:
         ray.init(address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)

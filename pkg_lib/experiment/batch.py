@@ -40,6 +40,7 @@ class Batch:
         results_dir()  # made here, or refused before anything is computed
         ready: list[NotebookJob] = []
         lacking: list[NotAtHand] = []
+        remains = False
         for line in plan.left_out:
             self.say(f"left out: {line}")
         for step in plan.steps:
@@ -56,8 +57,9 @@ class Batch:
             except UserError:
                 self.execute(ready)  # what is complete is shown all the same
                 raise
+            remains = True
             ready += [job for job in step.jobs if job.stem not in {r.stem for r in ready}]
-        if lacking and not ready:
+        if lacking and not remains:
             raise lacking[0]
         self.execute(ready)
         if self.failed:

@@ -88,6 +88,7 @@ class Run:
             goes = ", ".join(f"{b.name} with {b.corpus}" for b in BENCHMARKS.values() if b.corpus)
             raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}")
         self.tasks_absent = ""
+        self.caches: dict[tuple[Path, str], GenerationCache] = {}  # runs of one plan share them
         self._contexts: dict[str, list[Context]] = {}
         model_spec(model)  # an unknown model is told before anything is read
         self.tasks = self._load_tasks()
@@ -111,10 +112,10 @@ class Run:
     def generator(self) -> Generator:
         """The model with its cache, by whose keys completions are found."""
         decoding = self.rules.decoding(model_spec(self.model).style)
-        cache = GenerationCache(
-            self.results / "generations" / slug(self.model), self.rules.stored_with or self.benchmark
-        )
-        return Generator(self.model, decoding, cache, self.results)
+        place = self.results / "generations" / slug(self.model), self.rules.stored_with or self.benchmark
+        if place not in self.caches:
+            self.caches[place] = GenerationCache(*place)
+        return Generator(self.model, decoding, self.caches[place], self.results)
 
     def generator_of(self, column: str) -> Generator:
         """The same model and cache, as a column draws from it."""

@@ -227,9 +227,11 @@ def plan(choice: Choice) -> Plan:
     _check(choice, chosen)
     steps: list[Step] = []
     left_out: list[str] = []
+    caches: dict[Any, Any] = {}  # what one run asks the next one knows
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
             run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard)
+            run.caches = caches
             preparer = Preparer(run, choice.fresh)
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")

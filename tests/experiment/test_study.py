@@ -1,6 +1,7 @@
 """The plan of a study: parts, notebooks and their parameters, and what is left out."""
 
 import pytest
+from fakes import FakeBackend
 
 from pkg_lib.core.types import UserError
 from pkg_lib.experiment import study
@@ -34,6 +35,18 @@ def jobs(**chosen):
 )
 def test_parts_follow_the_choice(choice, chosen):
     assert study.parts(choice) == list(chosen)
+
+
+def test_what_one_run_of_a_plan_asks_the_next_ones_know(tmp_path, monkeypatch):
+    """None is the same column with every corpus: it is asked, and paid, once."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    chosen = Choice(corpora=["textbook", "pkg-contexts"], columns=["None"], limit=2, shard=(1, 2))
+    steps = [s for s in study.plan(chosen).steps if s.preparer]
+    assert len(steps) == 2
+    steps[1].preparer.run.completions("Block-PKG")  # as a plan looks before the first run is prepared
+    steps[0].preparer.run.generator.backend = FakeBackend(lambda request: "pass")
+    assert steps[0].preparer.generate(["None"]) == 1
+    assert not steps[1].preparer.lacks(["None"]) and steps[1].preparer.generate(["None"]) == 0
 
 
 def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):

@@ -90,7 +90,7 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
     assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
     (row,) = forecast.forecast(Preparer(run), ["None"], set())
     assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(run, [row], forecast.Rates()).todo == 0
-    with pytest.raises(UserError, match=r"unknown endpoint of .*endpoints.toml 'stub'"):
+    with pytest.raises(UserError, match=r"unknown endpoint of .*endpoints.toml, which is not there: 'stub'"):
         complete(opened(LIMIT + 1))
 
 
@@ -309,6 +309,19 @@ def test_keys_are_nowhere(describe, tmp_path, capfd, monkeypatch):
     assert not any("another-server" in value for value in sent)
 
 
+@pytest.mark.parametrize("inside", ["\n", "\r", "\u20ac"])
+def test_a_key_that_no_header_can_hold_is_told_at_once_and_not_shown(describe, monkeypatch, inside):
+    with Stub(rule=lambda body: openai_answer(body, "ok")) as stub:
+        describe(stub.url)
+        monkeypatch.setenv("STUB_KEY", f"{KEY}{inside}{KEY}")
+        with pytest.raises(UserError, match="STUB_KEY holds a character that no key has") as told:
+            complete(opened(1))
+        assert KEY not in str(told.value) and not stub.seen
+        monkeypatch.setenv("STUB_KEY", f"{KEY}\r\n")  # as a file from elsewhere ends its lines
+        assert complete(opened(1)) == 1
+    assert stub.seen[0][1]["authorization"] == f"Bearer {KEY}"
+
+
 def command(monkeypatch, capsys, *words):
     monkeypatch.setattr(sys, "argv", ["pkg_lib", *words])
     return cli.main(), capsys.readouterr()
@@ -327,6 +340,11 @@ MISTAKES = {
     'model = "m"\nbase_url = "http://h/v1"\napi = "gemini"': "api",
     'model = "m"\nbase_url = "http://h/v1"\nextra = {stream = true}': "extra may not hold stream",
     'model = "m"\nbase_url = "http://h/v1"\nkey = "UNSET_KEY"': "UNSET_KEY is not set",
+    'model = "m"\nbase_url = "http://h/v1"\nextra = {since = 2020-01-01}': "date is not JSON",
+    'model = "m"\nbase_url = "http://h/v1"\nextra = {x = nan}': "extra holds what JSON cannot",
+    'model = "m"\nbase_url = "http://[::1/v1"': "base_url is no address",
+    'model = "m"\nbase_url = "http://h/v1"\nomit = ["temprature"]': "omit.0: Input should be 'temperature'",
+    'model = ""\nbase_url = "http://h/v1"': "model: String should have at least 1 character",
     "model = ": "cannot be read",
 }
 
