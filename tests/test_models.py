@@ -154,7 +154,8 @@ def test_models_by_name():
     assert (hub.repo, hub.revision, hub.style, hub.endpoint) == ("org/name", "v1", "plain", "")
     assert directory.directory == Path.home() / "m" and directory.style == "chat"
     assert (server.endpoint, server.style, server.directory) == ("mine", "chat", None)
-    for name in ("hf:name", "hf:a/b/c", "path:", "endpoint:"):
+    assert model_spec("hf:org/a.b-c@feature--x").revision == "feature--x"
+    for name in ("hf:name", "hf:a/b/c", "hf:../..", "hf:a/b--c", "hf:.a/b", "path:", "endpoint:"):
         with pytest.raises(UserError, match=r"write (hf:ORG/NAME|path:DIR|endpoint:NAME)"):
             model_spec(name)
     with pytest.raises(UserError, match=r"unknown model 'x:y'.*qwen.*endpoint:NAME"):

@@ -53,6 +53,7 @@ class ModelSpec:
 
 _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf8"))
 MODELS: Registry[ModelSpec] = Registry("model", (ModelSpec(name, **row) for name, row in _ROWS.items()))
+HUB_NAME = re.compile(r"(?![^@]*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?")  # what the hub takes
 KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoint:NAME"}
 
 
@@ -67,7 +68,7 @@ def model_spec(name: str) -> ModelSpec:
         return ModelSpec(name, "", style, 0, endpoint=place)
     if kind == "path" and place:
         return ModelSpec(name, str(Path(place).expanduser().resolve()), style, 0)
-    if kind == "hf" and (parts := re.fullmatch(r"(?!.*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?", place)):
+    if kind == "hf" and (parts := HUB_NAME.fullmatch(place)):
         return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
     if kind in KINDS:
         raise UserError(f"model {name}: write {KINDS[kind]}")

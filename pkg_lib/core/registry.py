@@ -25,7 +25,8 @@ PAPERS = (
 
 def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:
     """The error for a name that is none of the choices."""
-    return UserError(f"unknown {kind} '{name}'; choose from: {joined(map(str, choices))}")
+    known = joined(map(str, choices))
+    return UserError(f"unknown {kind} '{name}'; {f'choose from: {known}' if known else 'none is described'}")
 
 
 def joined(names: Iterable[str]) -> str:

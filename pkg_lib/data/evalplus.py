@@ -34,7 +34,6 @@ class EvalPlus(Benchmark):
     def __init__(self, base: Benchmark, title: str, file: str, repository: str) -> None:
         self.base, self.name, self.title, self.file = base, f"{base.name}+", title, f"{file}.jsonl.gz"
         self.prompts, self.stored_with = base.prompts, base.name
-        self.given = lambda task: None if task.id in ANSWERS_TOO_LONG else base.given(task)
         source = f"{self.file} of github.com/evalplus/{repository}_release"
         self.data = DataSet(title, VARIABLE, source, (f"evalplus/{repository}",))
         self.home = self.data.home
@@ -42,6 +41,9 @@ class EvalPlus(Benchmark):
     @property
     def asks_hub(self) -> bool:  # type: ignore[override]
         return self.data.asks_hub or self.base.asks_hub
+
+    def given(self, task: Task) -> str | None:
+        return None if task.id in ANSWERS_TOO_LONG else self.base.given(task)
 
     def tasks(self) -> list[Task]:
         plus = dict(self.data.records((self.file,), self._read))

@@ -2,8 +2,8 @@
 
 `run_jobs` keeps one warm fork server a worker (child.py), from which each test of each job is forked.
 
-The verdict (jobs with `given`: HumanEval, MBPP and their "+", but four of MBPP's 974 tasks, whose tests need
-classes of the solution's or hand it a type, and MBPP+'s 255, whose answers are too long; one of the 500):
+The verdict (jobs with `given`: HumanEval, MBPP and their "+", but MBPP+'s 255, with answers too long, and
+four of MBPP's 974 tasks, one of the 500, whose tests need classes of the solution's or hand it a type):
 - "passed" means two things: the tests completed in a process that executes no byte of the sample and has its
   values as plain data (wire.py); then both completed in one process, as in the official harness.
 - Promised: what the tests accepted are values, made where no byte of the tests was. Where only the second

@@ -40,7 +40,8 @@ class Part:
     model: str = MODEL
 
 
-EVOR = ("None", "DocPrompting", "RK", "Oracle", *(f"EVOR@{n}" for n in range(5)))
+ROUNDS = tuple(f"{method}@{n}" for method, last in (("EVOR", 4), ("Reflexion", 3)) for n in range(last + 1))
+EVOR = ("None", "DocPrompting", "RK", "Oracle", *ROUNDS)
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
@@ -54,7 +55,8 @@ STUDY = (
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
-    Part("beatnum-public", LIBRARY, ("None",), ("evor",), LARGER),
+    *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in ("beatnum-public", "monkey-public")),
+    *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in ("monkey", "monkey-module")),
 )
 
 

@@ -83,11 +83,12 @@ def _explain(
     shared = min(len(cached), len(live))
     at = next((i for i in range(shared) if cached[i] != live[i]), shared)
     pair = [tokens[at] if at < len(tokens) else min(backend.ends) for tokens in (cached, live)]
-    gap, spacing = backend.gap(request, cached[:at], pair)
     words = [backend.tokenizer.decode([t]) for t in pair]
-    near, apart = gap <= 4 * spacing, f"logits {gap:.3f} apart"
     if sampling.get("temperature"):
         near, apart = {*pair} <= backend.near_draws(request, cached[:at], **sampling), "by one random number"
+    else:
+        gap, spacing = backend.gap(request, cached[:at], pair)
+        near, apart = gap <= 4 * spacing, f"logits {gap:.3f} apart"
     why = TIE if near else UNEXPLAINED
     tokens = f"token {at} is {words[0]!r} in the cache, {words[1]!r} live"
     return f"{request.task_id}: {tokens}; {apart}: {why}"
