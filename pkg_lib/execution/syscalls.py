@@ -1,8 +1,8 @@
 """`call` makes a system call by its C name; `program` is the filter (seccomp BPF, x86-64) of a sample's.
 
 Denied calls fail with EPERM, a PermissionError: no new process (threads are allowed), no program started, no
-socket but a connected pair of streams, no signal to another process now or later (F_SETOWN), no other
-process's priority or processors, no tracing, no shared IPC objects, no nameless file in memory, no mounts, no
+socket but a connected pair of streams, no signal to another process now or later (F_SETOWN), no priority, no
+other process's processors, no tracing, no shared IPC objects, no nameless file in memory, no mounts, no
 kernel facilities; with `read_only`, where no mount namespace sees to it, no change of any file.
 """
 
@@ -27,7 +27,7 @@ with open(f"{os.path.splitext(__file__)[0]}.toml", "rb") as _file:
     CALLS = tomllib.load(_file)  # name -> number, by what a call is for
 
 OPEN, OPENAT, CLONE, CLONE3, PRLIMIT = 2, 257, 56, 435, 302
-KILL_CALL, TGKILL, SOCKETPAIR, FCNTL, IOCTL, PRCTL, SETPRIORITY = 62, 234, 53, 72, 16, 157, 141
+KILL_CALL, TGKILL, SOCKETPAIR, FCNTL, IOCTL, PRCTL = 62, 234, 53, 72, 16, 157
 SIGNAL_OWNERS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX
 SIGNAL_OWNERS_BY_IOCTL = (0x8901, 0x8902, 0x5412)  # FIOSETOWN, SIOCSPGRP; TIOCSTI types for the user
 STREAMS = (1, 0x801, 0x80001, 0x80801)  # SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC
@@ -63,14 +63,6 @@ def _allow_only(number: int, argument: int, *values: int) -> bytes:
     return _by_argument(number, argument, EQUAL, values, ALLOW, DENY)
 
 
-def _own_priority(own_pid: int) -> bytes:
-    """setpriority of this process alone: its first argument PRIO_PROCESS (0), its second this process."""
-    itself = [_op(LOAD, 24), _op(EQUAL, 0, 2, 0), _op(EQUAL, own_pid, 1, 0)]
-    answers = [_op(RETURN, DENY), _op(RETURN, ALLOW)]
-    tests = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0), _op(RETURN, DENY), *itself, *answers]
-    return b"".join([_op(EQUAL, SETPRIORITY, 0, len(tests)), *tests])
-
-
 def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     """The filter for a process whose id, as it sees it, is `own_pid`, 8 bytes an instruction.
 
@@ -85,7 +77,7 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     parts += [_allow_only(number, 0, own_pid) for number in (KILL_CALL, TGKILL)]
     parts += [_allow_only(number, 0, 0, own_pid) for number in CALLS["scheduling"].values()]
     parts += [_allow_only(PRLIMIT, 0, 0), _allow_only(SOCKETPAIR, 1, *STREAMS)]
-    parts += [_allow_only(PRCTL, 0, *THREAD_NAMES), _own_priority(own_pid)]
+    parts.append(_allow_only(PRCTL, 0, *THREAD_NAMES))
     parts.append(_by_argument(FCNTL, 1, EQUAL, SIGNAL_OWNERS, DENY, ALLOW))
     parts.append(_by_argument(IOCTL, 1, EQUAL, SIGNAL_OWNERS_BY_IOCTL, DENY, ALLOW))
     if read_only:
