@@ -130,20 +130,20 @@ def supervised(server: Server, request: dict[str, Any], tests: int, number: int)
             why, end = judged_apart(server, order, limit, pid, [ours.fileno(), tests], started)
             data = b""
             if not end:  # now the sample has the tests too
-                server.before[pid] = spent(server, pid)[1:]
+                server.before[pid] = spent(server, pid)
                 data, end = wait(server, [pid], ours.fileno(), time.monotonic(), limit)
         seconds = time.monotonic() - started
         if not (data or end):
             with open(os.pidfd_open(pid), "rb") as dead:  # if it was killed, its files closed a moment before
                 select.select([dead], [], [], 0.1)
+        locked = data[NONCE : NONCE + 1] == b"I" and "Seccomp:\t2" in read_proc(server, f"{pid}/status")
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        locked = "Seccomp:\t2" in read_proc(server, f"{pid}/status")
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
     used = usage.ru_utime + usage.ru_stime - server.before.get(pid, (0, 0))[0]
     end = end or ("T" if used >= limit else "")
     verdict = read_verdict(data, nonce, end, status, limit)
-    if locked and data and verdict["kind"] == "I":
+    if locked and verdict["kind"] == "I":
         verdict = {"kind": "S", "text": "says that the sandbox failed"}
     if why and verdict["kind"] == "P":  # the other way round it failed: a set's order may differ apart
         verdict = {"kind": "S", "text": f"the official harness: passed; the tests apart: {why}"}
@@ -172,7 +172,7 @@ def judged_apart(
                 tests(theirs)
     judge_pid, orders = server.judge
     try:
-        server.before[judge_pid] = spent(server, judge_pid)[1:]
+        server.before[judge_pid] = spent(server, judge_pid)
         socket.send_fds(orders, [b"!"], fds)
         wire.send(orders, order)
         data, end = wait(server, [pid, judge_pid], orders.fileno(), started, limit)
@@ -264,26 +264,30 @@ def remaining(server: Server, pids: list[int], wall: float, limit: float) -> flo
     """
     if wall < limit:
         return limit - wall
-    states, used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
+    used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
     apart = sum(used[1:])
-    if set("RD") & set(states):
+    if any(stat(server, pid)[:1] in (["R"], ["D"]) for pid in pids):
         return min(limit + APART * apart - used[0], APART * limit + 1 - apart)
     return limit + (APART + 1) * apart - wall + sum(ready)
 
 
-def spent(server: Server, pid: int) -> tuple[str, float, float]:
-    """(state, processor seconds, seconds ready without one) since `before`; no state of an ended one."""
-    state = read_proc(server, f"{pid}/stat").rpartition(")")[2].split()[:1] or [""]
+def spent(server: Server, pid: int) -> tuple[float, float]:
+    """(processor seconds, seconds ready without one) since `before`."""
     used, ready = (int(n) / 1e9 for n in (read_proc(server, f"{pid}/schedstat") or "0 0").split()[:2])
     before = server.before.get(pid, (0, 0))
-    return state[0], used - before[0], ready - before[1]
+    return used - before[0], ready - before[1]
+
+
+def stat(server: Server, pid: int | str) -> list[str]:
+    """A process's state, its parent and more; nothing of one that has ended."""
+    return read_proc(server, f"{pid}/stat").rpartition(")")[2].split()
 
 
 def read_proc(server: Server, path: str) -> str:
     """A file of /proc as it was before it was hidden; nothing where a process has just ended."""
     try:
-        with open(os.open(path, os.O_RDONLY, dir_fd=server.proc), encoding="utf8", errors="replace") as f:
-            return f.read()
+        with open(os.open(path, os.O_RDONLY, dir_fd=server.proc), "rb", 0) as f:
+            return f.read(8192).decode("utf8", "replace")
     except OSError:
         return ""
 
@@ -323,7 +327,7 @@ def sweep(server: Server) -> int:
 def children(server: Server) -> list[int]:
     """This process's, by their ids."""
     own, names = [str(os.getpid())], filter(str.isdigit, os.listdir(server.proc))
-    return [int(n) for n in names if read_proc(server, f"{n}/stat").rpartition(")")[2].split()[1:2] == own]
+    return [int(n) for n in names if stat(server, n)[1:2] == own]
 
 
 def main() -> None:

@@ -158,9 +158,7 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
     if plan.user:
         _become(plan.user)
     os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)
-    _prctl(PR_CAP_AMBIENT, 4)
     call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _prctl(PR_SET_DUMPABLE, 0)  # again: the kernel may have set it anew with the user
     die_with_parent()
     if plan.rules >= 0:
@@ -174,6 +172,8 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
 
 def limit(memory_mb: int, processes: int) -> None:
     """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
+    _prctl(PR_CAP_AMBIENT, 4)
+    _prctl(PR_SET_NO_NEW_PRIVS, 1)
     values = {"AS": memory_mb << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 64}
     for name, value in (values | dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0)).items():
         _limit(getattr(resource, f"RLIMIT_{name}"), value)
