@@ -41,7 +41,7 @@ BUDGETS = {
     "core": 1030,
     "data": 1821,
     "execution": 1522,
-    "experiment": 1999,
+    "experiment": 2005,
     "generation": 961,
     "graph": 2403,
     "papers/cast": 869,

@@ -40,8 +40,13 @@ class Part:
     model: str = MODEL
 
 
-ROUNDS = tuple(f"{method}@{n}" for method, last in (("EVOR", 4), ("Reflexion", 3)) for n in range(last + 1))
-EVOR = ("None", "DocPrompting", "RK", "Oracle", *ROUNDS)
+def _rounds(method: str, last: int) -> tuple[str, ...]:
+    return tuple(f"{method}@{n}" for n in range(last + 1))
+
+
+EVOR = ("None", "DocPrompting", "RK", "Oracle", *_rounds("EVOR", 4))
+PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public")
+REFLEXION, DRAWN = _rounds("Reflexion", 3), _rounds("RK, drawn again", 4)
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
 STUDY = (
@@ -54,9 +59,10 @@ STUDY = (
     Part("mbpp", "python-docs", (), TEXT),
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
-    *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
-    *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in ("beatnum-public", "monkey-public")),
-    *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in ("monkey", "monkey-module")),
+    *(Part(n, LIBRARY, EVOR + REFLEXION + DRAWN, ("evor",), LARGER) for n in ("beatnum", "beatnum-module")),
+    *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("monkey", "monkey-module")),
+    Part("more-itertools-m", LIBRARY, EVOR + REFLEXION, ("evor",), LARGER),
+    *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),
 )
 
 
