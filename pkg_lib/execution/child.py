@@ -110,7 +110,7 @@ def judge(server: Server, request: dict[str, Any], tests: int) -> dict[str, Any]
 
 def supervised(server: Server, request: dict[str, Any], tests: int, number: int) -> dict[str, Any]:
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
-    nonce, limit, why = os.urandom(NONCE), request["seconds"], ""
+    nonce, limit, said = os.urandom(NONCE), request["seconds"], b"P"
     server.before = {}
     os.truncate(server.printed, 0)
     os.lseek(server.printed, 0, os.SEEK_SET)
@@ -127,26 +127,27 @@ def supervised(server: Server, request: dict[str, Any], tests: int, number: int)
         data, end = wait(server, [pid], ours.fileno(), started, limit)
         if request["given"] is not None and data.startswith(nonce + b"P"):
             order = [number, request["given"], request["entry_point"]]
-            why, end = judged_apart(server, order, limit, pid, [ours.fileno(), tests], started)
+            said, end = judged_apart(server, order, limit, pid, [ours.fileno(), tests], started)
             data = b""
-            if not end:  # now the sample has the tests too
+            if said == b"P":  # now the sample has the tests too
                 server.before[pid] = spent(server, pid)
                 data, end = wait(server, [pid], ours.fileno(), time.monotonic(), limit)
         seconds = time.monotonic() - started
-        if not (data or end):
+        if not (data or end) and said[:1] in b"PS":
             with open(os.pidfd_open(pid), "rb") as dead:  # if it was killed, its files closed a moment before
                 select.select([dead], [], [], 0.1)
         locked = data[NONCE : NONCE + 1] == b"I" and "Seccomp:\t2" in read_proc(server, f"{pid}/status")
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
+    failed = not end and (said[:1] == b"F" or (said[:1] == b"S" and not gone))
     used = usage.ru_utime + usage.ru_stime - server.before.get(pid, (0, 0))[0]
-    end = end or ("T" if used >= limit else "")
+    end = end or ("T" if used >= limit and not failed else "")
     verdict = read_verdict(data, nonce, end, status, limit)
+    if failed:
+        verdict = {"kind": chr(said[0]), "text": said[1:].decode("utf8", "replace")}
     if locked and verdict["kind"] == "I":
         verdict = {"kind": "S", "text": "says that the sandbox failed"}
-    if why and verdict["kind"] == "P":  # the other way round it failed: a set's order may differ apart
-        verdict = {"kind": "S", "text": f"the official harness: passed; the tests apart: {why}"}
     if server.command and not (data or end) and os.WIFEXITED(status):
         text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
         much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
@@ -162,14 +163,14 @@ def supervised(server: Server, request: dict[str, Any], tests: int, number: int)
 
 def judged_apart(
     server: Server, order: list[Any], limit: float, pid: int, fds: list[int], started: float
-) -> tuple[str, str]:
-    """(why the tests in their own process did not pass, `wait`'s end); the sample's only answers calls."""
+) -> tuple[bytes, str]:
+    """(P, or F or S and why; `wait`'s end) of the tests in their own process, which the sample answers."""
     if not server.judge:
         orders, theirs = socket.socketpair()
         with theirs:
             server.judge = confine.fork(server.plan, inside=False), orders
             if server.judge[0] == 0:
-                tests(theirs)
+                tests(theirs, server.allowed)
     judge_pid, orders = server.judge
     try:
         server.before[judge_pid] = spent(server, judge_pid)
@@ -179,11 +180,13 @@ def judged_apart(
     except OSError:
         data, end = b"", ""
     if data[:1] not in (b"P", b"F"):
-        stop_judge(server)
-    return data[1:].decode("utf8", "replace"), end or ("" if data else "I")
+        crash = stop_judge(server, 0.1)
+        # Nothing runs there but the tests and what the sample answered: only the first kill is another's.
+        data = data or (b"" if crash in (0, signal.SIGKILL) else b"Sended the tests' process")
+    return data, end or ("" if data else "I")
 
 
-def tests(orders: socket.socket) -> None:
+def tests(orders: socket.socket, allowed: Any) -> None:
     """A process for the tests of many samples, in which no byte of one is executed. Never returns."""
     try:
         confine.die_with_parent()
@@ -191,17 +194,20 @@ def tests(orders: socket.socket) -> None:
             os.dup2(fd, taken)
         os.closerange(4, 1024)
         gc.enable()
-        runner.judge(socket.socket(fileno=3))
+        runner.judge(socket.socket(fileno=3), allowed)
     finally:
         os._exit(1)
 
 
-def stop_judge(server: Server) -> None:
-    """Ends the tests' process; the next sample that needs one gets a new one."""
+def stop_judge(server: Server, patience: float = 0) -> int:
+    """Ends the tests' process, or the signal that ended it; the next sample that needs one gets a new one."""
     (pid, orders), server.judge = server.judge, None
     orders.close()
+    with open(os.pidfd_open(pid), "rb") as dead:  # it may be about to end
+        ended = select.select([dead], [], [], patience)[0]
     os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    status = os.waitpid(pid, 0)[1]
+    return os.WTERMSIG(status) if ended and os.WIFSIGNALED(status) else 0
 
 
 def sample(server: Server, job: dict[str, Any], tests: int, number: int, out: int, nonce: bytes) -> None:
@@ -247,7 +253,9 @@ def wait(server: Server, pids: list[int], reader: int, started: float, limit: fl
             left, patience = remaining(server, pids, wall, limit), server.patience * limit - wall
             if min(left, patience) <= 0:
                 break
-            poll.poll(min(left, patience) * 1000 + 1)
+            # Past the limit at moments that nobody can foresee, who would sleep but for them.
+            longest = min(left, patience) * 1000 + 1
+            poll.poll(longest if wall < limit else min(longest, 1 + os.urandom(1)[0]))
         return (os.read(reader, 8192), "") if news else (b"", "T" if left <= 0 else "I")
     except BlockingIOError:  # it ended without a word
         return b"", ""

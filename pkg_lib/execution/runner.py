@@ -1,7 +1,7 @@
 """What runs solution and tests: the tests' process apart, then the sample's as the official harness does.
 
 Apart, no byte of the sample is executed where the tests are, and none of the tests is where it could read its
-answers. Then it gets them too, and says "passed" with a nonce, which code finds: all of a `shared` one.
+answers. If it passed it gets them too, and says so with a nonce, which code finds: all of a `shared` one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(solution: str, test: str, apart: bool, out: int, nonce: bytes, allowed: 
             random.setstate(state)
             execute(program, space := {})  # anew: what the tests changed in it is gone
         execute(marshal.loads(code), space)
-        verdict = b"Pshared" if test else b"P"
+        verdict = b"P"
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
         verdict = b"F" + describe(e, allowed)
     write(out, nonce + verdict)
@@ -55,18 +55,21 @@ def compiled(test: str) -> bytes:
         return marshal.dumps(test)
 
 
-def judge(orders: socket.socket) -> NoReturn:
+def judge(orders: socket.socket, allowed: Names) -> NoReturn:
     """In the tests' process: one job after the other, until a sample answers with what is no value."""
     state = random.getstate()
 
     def say(verdict: str) -> None:
-        with contextlib.suppress(OSError):  # the sample may have ended
-            wire.send(line, ["", code.hex()])
+        # None that failed sees the tests: by what it leaves, such as pages of files in memory, it could tell
+        # the next sample of the task.
+        if verdict == "P":
+            with contextlib.suppress(OSError):  # the sample may have ended
+                wire.send(line, ["", code.hex()])
         # Not more than is read at once: what is left would be the next verdict.
         orders.sendall(verdict[:2000].encode("utf8", "replace"))
 
     def refuse(why: str) -> NoReturn:
-        say(f"X{why}")
+        say(why)
         os._exit(0)
 
     while True:
@@ -76,11 +79,14 @@ def judge(orders: socket.socket) -> NoReturn:
         os.close(tests)
         random.setstate(state)
         with socket.socket(fileno=fd) as line:
-            say(_judged(marshal.loads(code), given, entry_point, partial(wire.stand_in, line, refuse)))
+            stand_in = partial(wire.stand_in, line, refuse)
+            say(_judged(marshal.loads(code), given, entry_point, stand_in, allowed))
 
 
-def _judged(tests: Any, given: str, entry_point: str, stand_in: Callable[[str], Callable]) -> str:
-    """P, or F and why not."""
+def _judged(
+    tests: Any, given: str, entry_point: str, stand_in: Callable[[str], Callable], allowed: Names
+) -> str:
+    """P, or F and what `describe` says."""
     space: dict[str, Any] = {}
     try:
         exec(given, space)
@@ -88,8 +94,7 @@ def _judged(tests: Any, given: str, entry_point: str, stand_in: Callable[[str], 
         space |= {n: sys.modules.get(n) or stand_in(n) for n in names} | {entry_point: stand_in(entry_point)}
         exec(tests, space)
     except BaseException as e:  # noqa: BLE001  as in the sample's process
-        _, _, error, number = describe(e, None).decode("utf8", "replace").split("\n")
-        return f"F{error} in line {number} of the tests"
+        return "F" + describe(e, allowed).decode("utf8", "replace")
     return "P"
 
 

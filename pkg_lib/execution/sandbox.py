@@ -6,9 +6,10 @@ The verdict (jobs with `given`: HumanEval, MBPP and their "+", but MBPP+'s 255, 
 four of MBPP's 974 tasks, one of the 500, whose tests need classes of the solution's or hand it a type):
 - "passed" means two things: the tests completed in a process that executes no byte of the sample and has its
   values as plain data (wire.py); then both completed in one process, as in the official harness.
-- Promised: what the tests accepted are values, made where no byte of the tests was. Where only the second
-  holds, the sample failed as "Suspicious", with the reason; so does a value that is no plain data.
-- Not promised: anything where a sample reaches other processes (no namespaces and no filter).
+- Promised: what the tests accepted are values, made where no byte of the tests was. A sample that failed is
+  not given them, so it cannot hand them to the next one; a value that is no plain data is "Suspicious".
+- Not promised: anything where a sample reaches other processes (no namespaces and no filter); a sample that
+  solves a task and leaves its tests to others, by what is cached of the machine's files.
 All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.
 A Timeout is processor time, or sleep; where the machine was slow a sample is "not_measured".
 
@@ -236,7 +237,7 @@ def _outcome(reply: dict[str, Any], job: Job) -> Outcome:
     """The fork server's reply (child.read_verdict) as an outcome."""
     kind, text, seconds = reply["kind"], reply["text"], reply["seconds"]
     if kind == "P":
-        return Outcome("passed", detail=text, seconds=seconds)
+        return Outcome("passed", detail="shared" if job.tests and job.given is None else "", seconds=seconds)
     if kind == "O" and job.judge:
         return replace(job.judge(text), seconds=seconds)
     if kind == "F":

@@ -63,6 +63,13 @@ def _allow_only(number: int, argument: int, *values: int) -> bytes:
     return _by_argument(number, argument, EQUAL, values, ALLOW, DENY)
 
 
+def _own_limits() -> bytes:
+    """prlimit of this process (0) but for its processor time (0 too), by which it ends itself."""
+    other, time = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0)], [_op(LOAD, 24), _op(EQUAL, 0, 0, 1)]
+    tests = [*other, _op(RETURN, DENY), *time, _op(RETURN, DENY), _op(RETURN, ALLOW)]
+    return b"".join([_op(EQUAL, PRLIMIT, 0, len(tests)), *tests])
+
+
 def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     """The filter for a process whose id, as it sees it, is `own_pid`, 8 bytes an instruction.
 
@@ -76,7 +83,7 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     parts.append(_by_argument(CLONE, 0, ANY_BIT, (CLONE_THREAD,), ALLOW, AGAIN))
     parts += [_allow_only(number, 0, own_pid) for number in (KILL_CALL, TGKILL)]
     parts += [_allow_only(number, 0, 0, own_pid) for number in CALLS["scheduling"].values()]
-    parts += [_allow_only(PRLIMIT, 0, 0), _allow_only(SOCKETPAIR, 1, *STREAMS)]
+    parts += [_own_limits(), _allow_only(SOCKETPAIR, 1, *STREAMS)]
     parts.append(_allow_only(PRCTL, 0, *THREAD_NAMES))
     parts.append(_by_argument(FCNTL, 1, EQUAL, SIGNAL_OWNERS, DENY, ALLOW))
     parts.append(_by_argument(IOCTL, 1, EQUAL, SIGNAL_OWNERS_BY_IOCTL, DENY, ALLOW))

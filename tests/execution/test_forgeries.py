@@ -55,10 +55,7 @@ def test_the_shared_judge_is_forged(judge, name):
 @pytest.mark.parametrize("name", FORGERIES)
 def test_no_forgery_passes_tests_that_stand_apart(judge, name):
     code, test = FORGERIES[name]
-    outcome = judge(code, test)
-    assert outcome.status == "failed", outcome
-    # A sample that ends before it has the tests says nothing that could differ.
-    assert outcome.error == "Suspicious" or outcome.detail == "ended before the tests completed", outcome
+    assert judge(code, test).status == "failed"
 
 
 @pytest.mark.parametrize("kind", ["I", "O", "L", "no such kind"])
@@ -66,6 +63,48 @@ def test_a_sample_cannot_have_itself_not_measured(judge, kind):
     """Whatever it says with the nonce: a task that is left out would be none that it failed."""
     code = WIN.replace("b'P')", f"b'{kind}')") + "\nimport sys\nwin(sys._getframe())"
     assert judge(code, CHECK).status == "failed"
+
+
+# A tuple in a tuple, and so on: to take its hash needs more of the stack than there is.
+DEEP = """
+import json
+n = 400_000
+deep = ['list', 0, ['tuple', 1, 5], *(['tuple', i, ['=', i - 1]] for i in range(2, n)), ['set', n, ['=', n - 1]]]
+text = json.dumps(['value', None, deep])
+def f(x):
+    json.dumps = lambda *a: text
+    return 0
+"""
+LIMIT = """
+import resource
+try: resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+except (OSError, ValueError): pass
+while True: pass
+"""
+
+
+@pytest.mark.parametrize("code", [DEEP, LIMIT])
+def test_a_sample_that_ends_itself_or_the_tests_process_has_failed(judge, code):
+    assert judge(code, CHECK).status == "failed"
+    assert judge("def f(x): return 2", "assert f(1) == 2").status == "passed"
+
+
+# Spins as soon as it is given the tests.
+SPINS = """
+import json
+loads = json.loads
+def spinning(*a, **k):
+    message = loads(*a, **k)
+    while message[0] == '': pass
+    return message
+json.loads = spinning
+def f(x): return """
+
+
+def test_a_sample_that_failed_is_not_given_the_tests(judge):
+    """It could leave them to the next sample of the task, such as in which pages of files are in memory."""
+    assert judge(SPINS + "0", "assert f(1) == 2").error == "AssertionError"
+    assert judge(SPINS + "2", "assert f(1) == 2").error == "Timeout"
 
 
 # One text for every task: all functions that the prompt defines, whatever their names, are the one that lies.

@@ -194,12 +194,11 @@ def test_calls_are_as_in_one_process(code, test):
     assert judged(code, test).status == "passed"
 
 
-def test_what_cannot_go_over_is_suspicious_with_both_reasons():
+def test_what_cannot_go_over_is_suspicious_and_named():
     outcome = judged(
         "class A:\n    def __eq__(self, o): return True\ndef f(x): return A()", "assert f(1) == 2"
     )
-    assert outcome.error == "Suspicious" and outcome.detail.endswith("not comparable by value: builtins.A")
-    assert "the official harness: passed" in outcome.detail
+    assert (outcome.error, outcome.detail) == ("Suspicious", "not comparable by value: builtins.A")
 
 
 def test_an_answer_that_is_too_long_is_named_and_is_no_forgery_of_the_channel():
