@@ -217,6 +217,16 @@ def test_what_passes_apart_alone_failed_as_the_official_harness_says():
     assert (outcome.status, outcome.error) == ("failed", "AssertionError")
 
 
+def test_a_function_that_the_sample_lacks_is_looked_up_as_the_tests_would():
+    lacking = judged("x = 1", "assert f(1) == 2")
+    assert (lacking.error, lacking.detail.split(" | ")[0]) == ("NameError", "NameError: name 'f' is not defined")
+    assert judged("x = 1", "assert sum([1, 1]) == 2").status == "passed"
+
+
+def test_a_forbidden_package_is_named_from_inside_a_function():
+    assert judged("def f(x): import pandas", "assert f(1) == 2").error == "ForbiddenImport"
+
+
 def test_tests_that_share_a_process_say_so():
     job = Job("t", "def f(x): return 2", ("assert f(1) == 2",), "f")
     assert next(run_jobs([job])).detail == "shared"
