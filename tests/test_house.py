@@ -40,7 +40,7 @@ BUDGETS = {
     "chunking": 701,
     "core": 1030,
     "data": 1821,
-    "execution": 1545,
+    "execution": 1549,
     "experiment": 2005,
     "generation": 961,
     "graph": 2403,

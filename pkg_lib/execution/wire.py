@@ -189,6 +189,9 @@ def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) 
     """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
 
     def call(*args: Any, **named: Any) -> Any:
+        for given in (*args, *named.values()):
+            if getattr(given, "__code__", None) is call.__code__:  # no function, but what these tests lack
+                raise NameError(f"name {given.__name__!r} is not defined")
         packer, error = Packer(), None
         try:
             send(line, [name, [packer.pack(a) for a in args], {k: packer.pack(a) for k, a in named.items()}])
@@ -211,4 +214,5 @@ def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) 
             refuse(f"Snot comparable by value: {result}")
         return result
 
+    call.__name__ = name
     return call
