@@ -70,9 +70,41 @@ def test_stored_completions_are_judged_and_none_is_made(rows, committed):
 
 def test_changed_tasks_of_mbpp_are_left_out():
     read = BENCHMARKS["mbpp+"]._read
-    row = {"task_id": 12, "code": "def f(): ...", "test": f"assert {evalplus.MENDED[0]} <= 1"}
-    assert read(row) == ("MBPP/12", (f"assert {evalplus.MENDED[1]} <= 1", row["code"]))
+    row = {"task_id": 12, "code": "def f(): ...", "test": "assert f() <= 1"}
+    assert read(row) == ("MBPP/12", (row["test"], row["code"]))
     assert read(row | {"task_id": min(evalplus.CHANGED)})[0] == ""
+
+
+CLOSE = """import numpy as np
+def assertion(out, exp, atol):
+    if atol == 0: atol = 1e-6
+    if out != exp and atol != 0:
+        assert np.allclose(out, exp, rtol=1e-07, atol=atol)
+    else:
+        assert out == exp
+def check(candidate):
+    assertion(candidate([1.0], 0.5), {expected}, 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "status"),
+    [
+        ("[]", "[0.3, 0.3]", "failed"),
+        ("[]", "0.3", "failed"),
+        ("[0.3]", "[0.3, 0.3]", "failed"),
+        ("[0.3 + 1e-9] * 2", "[0.3, 0.3]", "passed"),
+        ("0.3 + 1e-9", "0.3", "passed"),
+        ("0.4", "0.3", "failed"),
+    ],
+)
+def test_floats_are_near_only_where_type_and_length_are_the_same(rows, answer, expected, status):
+    """`np.allclose` alone compares nothing with an empty list, and one with all."""
+    row = ROWS[0] | {"test": CLOSE.format(expected=expected)}
+    (rows / PLUS.file).write_bytes(gzip.compress(json.dumps(row).encode()))
+    (task,) = PLUS.tasks()
+    (outcome,) = run_jobs([PLUS.job(task, f"    return {answer}\n")])
+    assert outcome.status == status
 
 
 def test_without_the_tests(tmp_path, monkeypatch):

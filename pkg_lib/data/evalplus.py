@@ -18,8 +18,13 @@ BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that
 # The first test of MBPP, which the prompt shows, does not hold of MBPP+'s own reference solution.
 CHANGED = "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
 CHANGED = frozenset(map(int, f"{CHANGED} 436 454 468 471".split()))
-# As published the test of HumanEval/32 unpacks a float, so that nothing passes; this is the evaluator's way.
-MENDED = ("_poly(*candidate(*inp), inp)", "abs(_poly(*inp, candidate(*inp)))")
+# The published tests are not quite the official evaluator's: that of HumanEval/32 unpacks a float, so that
+# nothing passes, and floats are compared by `np.allclose` alone, so that `return []` passes 17 tasks.
+MENDED = {
+    "_poly(*candidate(*inp), inp)": "abs(_poly(*inp, candidate(*inp)))",
+    "assert np.allclose(out, exp,": "assert type(out) == type(exp) and (not isinstance(exp, list | tuple) or "
+    "len(out) == len(exp)) and np.allclose(out, exp,",
+}
 # Where expected values would be too large to print, the test computes them beside the candidate's. Reference
 # solutions take up to 14 s of processor time there and up to 3 s elsewhere.
 COMPUTES, LONGER, LARGE = "def ref_func(", 4, Limits(memory_mb=4096)
@@ -55,10 +60,12 @@ class EvalPlus(Benchmark):
 
     def _read(self, row: dict[str, Any]) -> tuple[str, tuple[str, str]]:
         """(task id, (test, reference solution)); MBPP's have numbers, and no id where they are changed."""
-        name = row["task_id"]
+        name, test = row["task_id"], row["test"]
+        for published, mended in MENDED.items():
+            test = test.replace(published, mended)
         if isinstance(name, int):
             name = "" if name in CHANGED else f"MBPP/{name}"
-        return name, (row["test"].replace(*MENDED), row["code" if "code" in row else "canonical_solution"])
+        return name, (test, row["code" if "code" in row else "canonical_solution"])
 
     def _below(self, task: Task) -> Task:
         """The task as `base` has it."""

@@ -60,7 +60,7 @@ class Server:
         started = filesystem.loader() if setup["command"] else ""
         self.command = [started, *setup["command"]] if started else []
         self.printed = os.memfd_create("printed")  # by the interpreter of the current job
-        self.plan = confine.enter(setup["work"], setup["deny"], shown, paths, started)
+        self.plan = confine.enter(setup["deny"], shown, paths, started)
         program = syscalls.program(1, read_only=False, starts=bool(started))
         self.program = confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
         for name in ("confine", "filesystem", "runner", "syscalls", "wire"):

@@ -29,7 +29,6 @@ PROCESSES, FILE_MB = 128, 16
 class Confinement:
     """What each sample's process does; `user`: the id it takes (0: its own); `rules`: Landlock's, or -1."""
 
-    work: str
     layers: dict[str, bool | str] = field(default_factory=dict)
     namespaces: bool = False
     filtered: bool = False
@@ -47,9 +46,9 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
+def enter(deny: list[str], shown: filesystem.Trees, folders: list[str], run: str) -> Confinement:
     """The layers but those in `deny`; the plan: samples read `shown`, list `folders` and may start `run`."""
-    plan = Confinement(work)
+    plan = Confinement()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)  # who is orphaned becomes this process's, so that none is lost
     user = _spare_user() if os.geteuid() == 0 else 0
     plan.processes += 0 if os.geteuid() == 0 else _tasks_of(os.geteuid())
@@ -57,7 +56,7 @@ def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str
         if "namespaces" in deny or platform.machine() not in SYS_CLONE:
             raise OSError(0, f"switched off by PKG_SANDBOX_DENY, or not known for {platform.machine()}")
         _unshare_all()
-        filesystem.own_root(work, shown, platform.machine())
+        filesystem.own_root(shown, platform.machine())
         plan.namespaces, plan.processes = True, PROCESSES
         reason: bool | str = True
     except OSError as e:
@@ -67,7 +66,7 @@ def enter(work: str, deny: list[str], shown: filesystem.Trees, folders: list[str
     try:
         if "landlock" in deny:
             raise OSError(0, "switched off by PKG_SANDBOX_DENY")
-        plan.rules = filesystem.ruleset(work, shown, folders, plan.namespaces, run)
+        plan.rules = filesystem.ruleset(shown, folders, plan.namespaces, run)
         plan.layers["Landlock"] = True
     except OSError as e:
         plan.layers["Landlock"] = e.strerror or str(e)
@@ -152,12 +151,12 @@ def fork(plan: Confinement, inside: bool = True) -> int:
 def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dict[str, bool | str]:
     """In the sample's process, last: limits, no privileges, filtered system calls. Returns what is active."""
     if plan.namespaces:
-        filesystem.empty_work(plan.work)
+        filesystem.empty_work()
     # Behind child.wait's clock; the kernel's count may run ahead of it.
     _limit(resource.RLIMIT_CPU, int(12 * seconds) + 6)
     if plan.user:
         _become(plan.user)
-    os.chdir(filesystem.make_work(plan.work) if plan.namespaces else plan.work)
+    os.chdir(filesystem.make_work() if plan.namespaces else filesystem.NOWHERE)
     call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
     _prctl(PR_SET_DUMPABLE, 0)  # again: the kernel may have set it anew with the user
     die_with_parent()

@@ -2,6 +2,7 @@
 
 A machine may lack either way to say so: `own_root` moves the fork server into a root directory of mounts, in
 which a Python in root's own home serves an ordinary user too; `ruleset` makes each sample's Landlock rules.
+No directory is made on the machine, so that a run that is killed leaves none.
 """
 
 # ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
@@ -27,6 +28,8 @@ ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 SYSTEM = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo")
 WORK_MB = 64
+NOWHERE = "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
+SAMPLE = "/sandbox/sample"  # in that root
 
 Trees = dict[str, list[str]]
 
@@ -72,30 +75,30 @@ def _below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def own_root(work: str, shown: Trees, machine: str) -> None:
+def own_root(shown: Trees, machine: str) -> None:
     """Moves into a read-only root directory in memory with the `shown` trees at their own paths.
 
-    No device but DEVICES opens, /proc is empty; `empty_work` fills `work`/sample, where /dev/shm leads.
+    No device but DEVICES opens, /proc is empty; `empty_work` fills SAMPLE, where /dev/shm leads.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
-    _mount_memory(work, "mode=755,size=1m")
+    _mount_memory(NOWHERE, "mode=755,size=1m")
     for path in sorted(shown):
-        _bind(path, work + path)
+        _bind(path, NOWHERE + path)
         for hidden in shown[path]:
-            _mount_memory(work + hidden, "mode=755,size=1m")
-    for folder in ("/dev", "/proc", work + "/sample"):
-        os.makedirs(work + folder, exist_ok=True)
+            _mount_memory(NOWHERE + hidden, "mode=755,size=1m")
+    for folder in ("/dev", "/proc", SAMPLE):
+        os.makedirs(NOWHERE + folder, exist_ok=True)
     for name in os.listdir("/"):
-        if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{work}/{name}"):
-            os.symlink(os.readlink("/" + name), f"{work}/{name}")
-    os.symlink(work + "/sample/shm", work + "/dev/shm")
+        if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{NOWHERE}/{name}"):
+            os.symlink(os.readlink("/" + name), f"{NOWHERE}/{name}")
+    os.symlink(SAMPLE + "/shm", NOWHERE + "/dev/shm")
     for path in DEVICES:
-        os.close(os.open(work + path, os.O_CREAT))
-    _set_attributes(work, RDONLY | NOSUID | NODEV)
+        os.close(os.open(NOWHERE + path, os.O_CREAT))
+    _set_attributes(NOWHERE, RDONLY | NOSUID | NODEV)
     for path in DEVICES:  # after it, since they alone are to open as devices
-        _bind(path, work + path)
-        _set_attributes(work + path, RDONLY | NOSUID | NOEXEC)
-    os.chdir(work)
+        _bind(path, NOWHERE + path)
+        _set_attributes(NOWHERE + path, RDONLY | NOSUID | NOEXEC)
+    os.chdir(NOWHERE)
     call("syscall", SYS_PIVOT_ROOT[machine], b".", b".")
     call("umount2", b".", MNT_DETACH)
     os.chdir("/")
@@ -120,20 +123,21 @@ def _set_attributes(path: str, attributes: int) -> None:
     call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, name, AT_RECURSIVE, data, size)
 
 
-def empty_work(work: str) -> None:
+def empty_work() -> None:
     """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in its name."""
-    _mount_memory(work + "/sample", f"size={WORK_MB}m,nr_inodes=4096,mode=1777")
+    _mount_memory(SAMPLE, f"size={WORK_MB}m,nr_inodes=4096,mode=1777")
 
 
-def make_work(work: str) -> str:
+def make_work() -> str:
     """Makes the work directory and what stands behind /dev/shm; the work directory's path."""
-    os.mkdir(work + "/sample/shm")
-    os.mkdir(work + "/sample/work")
-    return work + "/sample/work"
+    os.mkdir(SAMPLE + "/shm")
+    os.mkdir(SAMPLE + "/work")
+    return SAMPLE + "/work"
 
 
-def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, run: str) -> int:
-    """Landlock's descriptor: `shown` is read, `folders` are listed, `work` may be written, `run` started."""
+def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int:
+    """Landlock's descriptor: `shown` is read, `folders` are listed, `run` is started; in an `own_root` SAMPLE
+    is written."""
     version = call("syscall", SYS_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     every = (1 << RIGHTS.get(version, 16)) - 1
     # The structure has grown with the versions: a kernel refuses fields that it does not know.
@@ -147,7 +151,8 @@ def ruleset(work: str, shown: Trees, folders: Iterable[str], writable: bool, run
         _allow(rules, path, READ_DIR)
     for path in DEVICES:
         _allow(rules, path, READ_FILE | WRITE_FILE)
-    _allow(rules, work, every if writable else READ_FILE | READ_DIR)
+    if rooted:
+        _allow(rules, os.path.dirname(SAMPLE), every)  # not on what is mounted there
     if run:
         _allow(rules, run, READ_FILE | EXECUTE)
     return rules

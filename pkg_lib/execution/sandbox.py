@@ -30,16 +30,13 @@ and filter what that user may do. A `command` is another language's interpreter 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
 import queue
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -55,7 +52,6 @@ from pkg_lib.execution import wire
 from pkg_lib.execution.errors import classify, join_detail, statement_at
 
 PACKAGES = ("stdlib", "stdlib+numpy", "all")
-PREFIX = "pkg-sandbox-"
 CHILD = Path(__file__).with_name("child.py")
 DENY = "PKG_SANDBOX_DENY"
 ALLOW_ROOT = "PKG_ALLOW_ROOT_SANDBOX"
@@ -121,11 +117,10 @@ class Worker:
 
     def _start(self) -> None:
         setup = _setup(self.limits, self.loaded) | {"processor": self.processor}
-        self.work, self.claim = _claimed_folder()
         self.line, theirs = socket.socketpair()
         # Without debug ranges code is smaller, so there is less to copy in each fork.
         flags = ["-s", "-S", "-P", "-B", "-X", "no_debug_ranges"]
-        command = [sys.executable, *flags, str(CHILD), json.dumps(setup | {"work": self.work})]
+        command = [sys.executable, *flags, str(CHILD), json.dumps(setup)]
         streams = {"stdin": theirs, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         with theirs:
             self.process = subprocess.Popen(command, **streams, cwd="/", env=ENVIRONMENT)
@@ -175,42 +170,14 @@ class Worker:
             self.other.stop()
 
     def close(self) -> str:
-        """Ends the fork server with all its processes and removes its directory; its standard error."""
+        """Ends the fork server with all its processes; its standard error."""
         if self.other:
             self.other.close()
             self.other = None
         self.process.kill()
         text = self.process.communicate()[1].decode("utf8", "replace")
         self.line.close()
-        shutil.rmtree(self.work, ignore_errors=True)
-        os.close(self.claim)
         return text
-
-
-def _claimed_folder() -> tuple[str, int]:
-    """A new directory for a fork server and the lock that claims it; directories whose claim has died go."""
-    for left in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
-        with contextlib.suppress(OSError):
-            claim = _claim(left)
-            shutil.rmtree(left, ignore_errors=True)
-            os.close(claim)
-    while True:
-        folder = tempfile.mkdtemp(prefix=PREFIX)
-        # Another start may have taken it for one that was left.
-        with contextlib.suppress(BlockingIOError, FileNotFoundError):
-            claim = _claim(Path(folder))
-            Path(folder).chmod(0o755)
-            return folder, claim
-
-
-def _claim(folder: Path) -> int:
-    claim = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(claim)
-        raise
-    return claim
 
 
 def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ tests' own objects. Types are exact: of any other only the name goes over. Depth
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import math
 import socket
@@ -175,7 +176,7 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
                 result = iter(list(islice(result, DRAWN)))
         except BaseException as e:  # noqa: BLE001  as the tests would have met it
             kind, absent = "raised", e.name if isinstance(e, ImportError) else None
-            result = [[c.__name__ for c in type(e).__mro__], absent, *e.args]
+            result = [[c.__name__ for c in type(e).__mro__], absent, *_plain(e)]
         try:
             packer = Packer(known)
             state = [*map(packer.pack, known)]
@@ -183,6 +184,23 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
         except Exception as e:  # noqa: BLE001  whatever its class does when it is looked at
             send(line, ["foreign", None, str(e) or type(e).__name__])
     return bytes.fromhex(message[1])
+
+
+def _plain(e: BaseException) -> Iterable[Any]:
+    """Its arguments, or its text where one of them does not go over."""
+    try:
+        return (Packer().pack(e.args), e.args)[1]
+    except TypeError:
+        return [str(e)]
+
+
+def _nearest(names: list[str], args: list[Any]) -> BaseException:
+    """The builtin exception that comes nearest to a class of these names and takes these arguments."""
+    for found in (getattr(builtins, n, None) for n in names):
+        if isinstance(found, type) and issubclass(found, BaseException):
+            with contextlib.suppress(TypeError, ValueError):
+                return found(*args)
+    raise ValueError("not an exception")
 
 
 def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) -> Callable[..., Any]:
@@ -200,10 +218,9 @@ def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) 
             for node in state or ():
                 opened.unpack(node)
             result = opened.unpack(value)
-            if kind == "raised":  # the builtin exception that comes nearest
+            if kind == "raised":
                 names, absent, *args = result
-                found = [getattr(builtins, n, None) for n in names]
-                error = next(c for c in found if isinstance(c, type) and issubclass(c, BaseException))(*args)
+                error = _nearest(names, args)
                 if isinstance(error, ImportError):
                     error.name = absent
         except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer

@@ -18,7 +18,7 @@ def serve(packages: str) -> None:
         check_layers(worker.layers)
     except UserError as e:
         refusal = str(e)
-    about = {"work": worker.work, "layers": worker.layers, "refusal": refusal}
+    about = {"layers": worker.layers, "refusal": refusal}
     say(about | {"parent": os.getpid(), "server": worker.process.pid})
     for line in sys.stdin:
         say({"outcome": asdict(worker.run(Job(**json.loads(line)))), "server": worker.process.pid})

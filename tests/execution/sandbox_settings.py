@@ -100,9 +100,8 @@ def command(name: str, packages: str) -> list[str]:
 
 
 class Remote:
-    """A Worker in a setting: `work` its directory, `layers` what is active, `server` and `parent` its
-    processes, `refusal` what a run says that may not start, `checkout` and `packages` where these lie
-    there."""
+    """A Worker in a setting: `layers` what is active, `server` and `parent` its processes, `refusal` what a
+    run says that may not start, `checkout` and `packages` where these lie there."""
 
     def __init__(self, name: str, packages: str) -> None:
         environment = os.environ | {DENY: (SETTINGS | OTHERS)[name].deny, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -112,7 +111,7 @@ class Remote:
         self.process = subprocess.Popen(command(name, packages), **streams, env=environment)
         self.checkout, self.packages = self.process.args[-4:-2]
         answer = self._answer()
-        self.work, self.layers, self.refusal = answer["work"], answer["layers"], answer["refusal"]
+        self.layers, self.refusal = answer["layers"], answer["refusal"]
         self.server, self.parent = answer["server"], answer["parent"]
 
     def _answer(self) -> dict:
