@@ -79,8 +79,10 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
         os.close(tests)
         random.setstate(state)
         with socket.socket(fileno=fd) as line:
-            stand_in = partial(wire.stand_in, line, refuse)
-            say(_judged(marshal.loads(code), given, entry_point, stand_in, allowed))
+            foreign: list[str] = []
+            stand_in = partial(wire.stand_in, line, refuse, foreign)
+            verdict = _judged(marshal.loads(code), given, entry_point, stand_in, allowed)
+            say(f"Snot comparable by value: {foreign[0]}" if verdict == "P" and foreign else verdict)
 
 
 def _judged(

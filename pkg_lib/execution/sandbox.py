@@ -7,7 +7,8 @@ four of MBPP's 974 tasks, one of the 500, whose tests need classes of the soluti
 - "passed" means two things: the tests completed in a process that executes no byte of the sample and has its
   values as plain data (wire.py); then both completed in one process, as in the official harness.
 - Promised: what the tests accepted are values, made where no byte of the tests was. A sample that failed is
-  not given them, so it cannot hand them to the next one; a value that is no plain data is "Suspicious".
+  not given them, so it cannot hand them to the next one; tests that a value which is no plain data would
+  pass, or that get one of the sample's own classes, make it "Suspicious".
 - Not promised: anything where a sample reaches other processes (no namespaces and no filter); a sample that
   solves a task and leaves its tests to others, by what is cached of the machine's files.
 All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -43,8 +43,12 @@ PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
     type({}.values()): (list, lambda *items: dict(enumerate(items)).values()),
     type({}.items()): (list, lambda *items: dict(items).items()),
 }
-MADE = {t.__name__: make for t, (_, make) in PARTS.items()} | {"iterator": lambda *items: iter(items)}
+MADE = {t.__name__: make for t, (_, make) in PARTS.items()}
 NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
+
+
+class Foreign(TypeError):
+    """A value of a library's class that does not go over."""
 
 
 class Packer:
@@ -68,8 +72,12 @@ class Packer:
         if kind in PARTS:
             return [name, *map(self.pack, PARTS[kind][0](x))]
         if hasattr(kind, "__next__"):
-            return ["iterator", *map(self.pack, islice(x, DRAWN))]
-        raise TypeError(f"{getattr(kind, '__module__', 'builtins')}.{kind.__qualname__}")
+            items: list[Any] = []
+            late = raised(lambda: items.extend(islice(x, DRAWN)))  # it keeps those before an error
+            return ["iterator", *map(self.pack, [late, *items])]
+        module = getattr(kind, "__module__", "builtins")
+        # A sample's own classes are of builtins, too: it has no module.
+        raise (TypeError if module == "builtins" else Foreign)(f"{module}.{kind.__qualname__}")
 
     def _container(self, x: Any, name: str) -> list[Any]:
         number = self.numbers.setdefault(id(x), len(self.kept))
@@ -88,6 +96,41 @@ def _is_array(x: Any, kind: type) -> bool:
     numpy = sys.modules.get("numpy")
     own = numpy and kind.__module__ == "numpy" and (kind is numpy.ndarray or isinstance(x, numpy.generic))
     return bool(own) and x.dtype.kind in NUMBERS
+
+
+def raised(call: Callable[[], Any]) -> list[Any] | None:
+    """Of what `error` makes the call's exception again, its text for foreign arguments; None: it ended."""
+    try:
+        call()
+    except BaseException as e:  # noqa: BLE001  as the tests would have met it
+        names, absent = [c.__name__ for c in type(e).__mro__], e.name if isinstance(e, ImportError) else None
+        try:
+            Packer().pack([absent, *e.args])
+        except TypeError:
+            return [names, None, str(e)]
+        return [names, absent, *e.args]
+    return None
+
+
+def error(names: list[str], absent: Any, *args: Any) -> BaseException:
+    """The builtin exception that comes nearest to a class of these names and takes these arguments."""
+    for found in (getattr(builtins, n, None) for n in names):
+        if isinstance(found, type) and issubclass(found, BaseException):
+            with contextlib.suppress(TypeError, ValueError):
+                made = found(*args)
+                if isinstance(made, ImportError):
+                    made.name = absent
+                return made
+    raise ValueError("not an exception")
+
+
+def _iterator(late: list[Any] | None, *items: Any) -> Iterator[Any]:
+    yield from items
+    if late:
+        raise error(*late)
+
+
+MADE["iterator"] = _iterator
 
 
 class Unpacker:
@@ -169,66 +212,51 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
         opened = Unpacker()
         args, named = [opened.unpack(n) for n in args], {k: opened.unpack(n) for k, n in named.items()}
         known = [opened.table[n] for n in range(len(opened.table))]
-        before, kind = json.dumps([*map(Packer(known).pack, known)]), "value"
-        try:
-            result = eval(name, space)(*args, **named)  # as the tests would look it up
-            if hasattr(type(result), "__next__"):  # drawing may change the arguments too
-                result = iter(list(islice(result, DRAWN)))
-        except BaseException as e:  # noqa: BLE001  as the tests would have met it
-            kind, absent = "raised", e.name if isinstance(e, ImportError) else None
-            result = [[c.__name__ for c in type(e).__mro__], absent, *_plain(e)]
+        before, values = json.dumps([*map(Packer(known).pack, known)]), list[Any]()
+        late = raised(lambda: values.append(eval(name, space)(*args, **named)))  # noqa: B023  as tests look it up
         try:
             packer = Packer(known)
+            value = packer.pack(late or values[0])  # first: drawing may change the arguments too
             state = [*map(packer.pack, known)]
-            send(line, [kind, state if json.dumps(state) != before else None, packer.pack(result)])
+            send(line, ["raised" if late else "value", value, state if json.dumps(state) != before else None])
         except Exception as e:  # noqa: BLE001  whatever its class does when it is looked at
-            send(line, ["foreign", None, str(e) or type(e).__name__])
+            kind = "foreign" if isinstance(e, Foreign) else "no value"
+            send(line, [kind, str(e) or type(e).__name__, None])
     return bytes.fromhex(message[1])
 
 
-def _plain(e: BaseException) -> Iterable[Any]:
-    """Its arguments, or its text where one of them does not go over."""
-    try:
-        return (Packer().pack(e.args), e.args)[1]
-    except TypeError:
-        return [str(e)]
+def stand_in(
+    line: socket.socket, refuse: Callable[[str], NoReturn], foreign: list[str], name: str
+) -> Callable[..., Any]:
+    """In the tests' process: the sample's function of that name.
 
-
-def _nearest(names: list[str], args: list[Any]) -> BaseException:
-    """The builtin exception that comes nearest to a class of these names and takes these arguments."""
-    for found in (getattr(builtins, n, None) for n in names):
-        if isinstance(found, type) and issubclass(found, BaseException):
-            with contextlib.suppress(TypeError, ValueError):
-                return found(*args)
-    raise ValueError("not an exception")
-
-
-def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) -> Callable[..., Any]:
-    """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
+    `refuse` ends what no honest sample does. For a library's value that is no plain data stands an object
+    that is equal to nothing, and its type goes to `foreign`: tests fail as they would, and cannot pass.
+    """
 
     def call(*args: Any, **named: Any) -> Any:
         for given in (*args, *named.values()):
             if getattr(given, "__code__", None) is call.__code__:  # no function, but what these tests lack
                 raise NameError(f"name {given.__name__!r} is not defined")
-        packer, error = Packer(), None
+        packer = Packer()
         try:
             send(line, [name, [packer.pack(a) for a in args], {k: packer.pack(a) for k, a in named.items()}])
-            kind, state, value = receive(line)
+            kind, value, state = receive(line)
             opened = Unpacker(packer.kept)
+            result = opened.unpack(value)
             for node in state or ():
                 opened.unpack(node)
-            result = opened.unpack(value)
             if kind == "raised":
-                names, absent, *args = result
-                error = _nearest(names, args)
-                if isinstance(error, ImportError):
-                    error.name = absent
+                result = error(*result)
+            elif kind == "foreign":
+                foreign.append(result)
+                result = type(result, (), {})()
         except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer
             refuse(f"Sno answer: {type(e).__name__}: {e}")
-        if error:
-            raise error
-        if kind != "value":
+        if kind == "no value":
             refuse(f"Snot comparable by value: {result}")
+        if kind == "raised":
+            raise result
         return result
 
     call.__name__ = name

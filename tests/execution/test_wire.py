@@ -134,7 +134,7 @@ NODES = st.recursive(
         st.binary(max_size=200).map(lambda b: len(b).to_bytes(4) + b),
         st.binary(),
         NODES,
-        NODES.map(lambda n: ["value", [n], n]),
+        st.tuples(st.sampled_from(["value", "raised", "foreign", "no value"]), NODES, st.lists(NODES, max_size=1)),
     )
 )
 def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
@@ -155,7 +155,7 @@ def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
         theirs.sendall(data if isinstance(answer, bytes) else len(data).to_bytes(4) + data)
         theirs.shutdown(wire.socket.SHUT_WR)
         try:
-            given_back = wire.stand_in(ours, refuse, "f")([1, [2]], {3})
+            given_back = wire.stand_in(ours, refuse, [], "f")([1, [2]], {3})
         except Refused:
             assert refused
         else:
@@ -193,6 +193,12 @@ def judged(code: str, test: str, **more):
             "def f(x): return bytes([255]).decode()",
             "try: f(1)\nexcept UnicodeDecodeError as e: assert e.end == 1\nelse: assert 0",
         ),
+        (
+            "def f(x): yield x; raise KeyError(x)",
+            "x = f(1)\nassert next(x) == 1\ntry: next(x)\nexcept KeyError as e: assert e.args == (1,)\nelse: assert 0",
+        ),
+        ("def f(x): return [(n for n in y)]\ny = [1]", "assert list(*f(1)) == [1] and f(1) != [1]"),
+        ("def f(x): return map(x.append, (1, 2))", "x = []\nassert list(f(x)) == [None] * 2 and x == [1, 2]"),
         ("n = []\ndef f(x): n.append(x); return len(n)", "assert [f(0), f(0)] == [1, 2]"),
         (
             "import numpy as np\ndef f(x): x += 1; return x.sum()",
@@ -211,6 +217,23 @@ def test_what_cannot_go_over_is_suspicious_and_named():
         "class A:\n    def __eq__(self, o): return True\ndef f(x): return A()", "assert f(1) == 2"
     )
     assert (outcome.error, outcome.detail) == ("Suspicious", "not comparable by value: builtins.A")
+
+
+@pytest.mark.parametrize(
+    ("code", "test", "error", "detail"),
+    [
+        ("import uuid\ndef f(x): return uuid.UUID(int=x)", "assert f(1) == 2", "AssertionError", "AssertionError"),
+        ("import re\ndef f(x): return re.match('', '')", "f(1) + 1", "TypeError", "operand type(s) for +: 're.Match'"),
+        ("import re\ndef f(x): return re.match('', '')", "assert f(1)", "Suspicious", "by value: re.Match"),
+        ("from unittest.mock import ANY\ndef f(x): return ANY", "assert f(1) == 2", "AssertionError", ""),
+        ("from unittest.mock import ANY\ndef f(x): return ANY", "assert 2 != f(1)", "Suspicious", "_ANY"),
+        ("def f(x): return (y for _ in '1')", "assert f(1) == ''", "AssertionError", ""),
+        ("def f(x): return (y for _ in '1')", "assert list(f(1)) == []", "NameError", "'y' is not defined"),
+    ],
+)
+def test_what_is_no_plain_data_fails_as_the_official_harness_says_and_never_passes(code, test, error, detail):
+    outcome = judged(code, test)
+    assert outcome.error == error and detail in outcome.detail, outcome
 
 
 def test_an_answer_that_is_too_long_is_named_and_is_no_forgery_of_the_channel():
