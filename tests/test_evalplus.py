@@ -93,6 +93,7 @@ def check(candidate):
         ("[]", "[0.3, 0.3]", "failed"),
         ("[]", "0.3", "failed"),
         ("[0.3]", "[0.3, 0.3]", "failed"),
+        ("[np.empty((0, 1))] * 2", "[0.3, 0.3]", "failed"),
         ("[0.3 + 1e-9] * 2", "[0.3, 0.3]", "passed"),
         ("0.3 + 1e-9", "0.3", "passed"),
         ("0.4", "0.3", "failed"),
@@ -103,7 +104,7 @@ def test_floats_are_near_only_where_type_and_length_are_the_same(rows, answer, e
     row = ROWS[0] | {"test": CLOSE.format(expected=expected)}
     (rows / PLUS.file).write_bytes(gzip.compress(json.dumps(row).encode()))
     (task,) = PLUS.tasks()
-    (outcome,) = run_jobs([PLUS.job(task, f"    return {answer}\n")])
+    (outcome,) = run_jobs([PLUS.job(task, f"    import numpy as np\n    return {answer}\n")])
     assert outcome.status == status
 
 

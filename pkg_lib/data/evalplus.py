@@ -19,11 +19,12 @@ BETWEEN = "\n# +++\n"  # between the tests of the benchmark below and those that
 CHANGED = "16 57 61 70 75 101 119 125 130 137 139 140 145 160 166 167 233 245 270 276 285 296 406 433"
 CHANGED = frozenset(map(int, f"{CHANGED} 436 454 468 471".split()))
 # The published tests are not quite the official evaluator's: that of HumanEval/32 unpacks a float, so that
-# nothing passes, and floats are compared by `np.allclose` alone, so that `return []` passes 17 tasks.
+# nothing passes, and floats are compared by `np.allclose` alone, so that `return []` passes 17 tasks. The
+# evaluator asks for type and length; the whole shape, since an array of nothing is near to all.
 MENDED = {
     "_poly(*candidate(*inp), inp)": "abs(_poly(*inp, candidate(*inp)))",
-    "assert np.allclose(out, exp,": "assert type(out) == type(exp) and (not isinstance(exp, list | tuple) or "
-    "len(out) == len(exp)) and np.allclose(out, exp,",
+    "assert np.allclose(out, exp,": "assert type(out) == type(exp) and np.shape(out) == np.shape(exp) "
+    "and np.allclose(out, exp,",
 }
 # Where expected values would be too large to print, the test computes them beside the candidate's. Reference
 # solutions take up to 14 s of processor time there and up to 3 s elsewhere.

@@ -2,6 +2,9 @@
 
 It is warm (packages are imported once) and holds the verdict's reading end, the clock and the kill switch.
 A sample's process is runner.py's, or an interpreter that finds SOLUTION and TEST in its environment.
+
+A sample can read all that was ever in this process's memory, so no text of a job or of a sample comes there:
+jobs are files that are read after the fork, and what is said with a verdict goes to the file SAID.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -34,7 +37,6 @@ WARM = (
     "operator random re statistics string sys threading time traceback types typing"
 ).split()
 NONCE = 16
-PRINTED = 1 << 20  # bytes that an interpreter may print
 BUSY = "the machine was too busy, or the tests' process was ended"
 APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
@@ -59,7 +61,6 @@ class Server:
         shown |= {path: [] for path in setup["command"][:1]}
         started = filesystem.loader() if setup["command"] else ""
         self.command = [started, *setup["command"]] if started else []
-        self.printed = os.memfd_create("printed")  # by the interpreter of the current job
         self.plan = confine.enter(setup["deny"], shown, paths, started)
         program = syscalls.program(1, read_only=False, starts=bool(started))
         self.program = confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
@@ -97,23 +98,23 @@ class Server:
         return confine.loadable(syscalls.program(os.getpid(), read_only=True, starts=bool(self.command)))
 
 
-def judge(server: Server, request: dict[str, Any], tests: int) -> dict[str, Any]:
-    """All tests of a job, each in its own processes, up to the first that does not pass."""
+def judge(server: Server, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+    """All tests of a job (files: solution, tests), each in its own processes, up to the first not passed."""
     verdict, seconds = {}, 0.0
     for number in range(request["tests"]):
-        verdict = supervised(server, request, tests, number) | {"test": number}
+        verdict = supervised(server, request, files, number) | {"test": number}
         seconds += verdict["seconds"]
         if verdict["kind"] != "P":
             break
     return verdict | {"seconds": seconds}
 
 
-def supervised(server: Server, request: dict[str, Any], tests: int, number: int) -> dict[str, Any]:
+def supervised(server: Server, request: dict[str, Any], files: list[int], number: int) -> dict[str, Any]:
     """Forks the sample's process, waits for its verdict within the limit, and leaves no process behind."""
-    nonce, limit, said = os.urandom(NONCE), request["seconds"], b"P"
+    nonce, limit, apart = os.urandom(NONCE), request["seconds"], "P"
     server.before = {}
-    os.truncate(server.printed, 0)
-    os.lseek(server.printed, 0, os.SEEK_SET)
+    os.ftruncate(runner.SAID, 0)
+    os.lseek(runner.SAID, 0, os.SEEK_SET)  # an interpreter prints there
     ours, theirs = socket.socketpair()
     with ours, theirs:
         started = time.monotonic()
@@ -122,36 +123,31 @@ def supervised(server: Server, request: dict[str, Any], tests: int, number: int)
         except OSError as e:
             return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
         if pid == 0:
-            sample(server, request, tests, number, theirs.detach(), nonce)
+            sample(server, request, files, number, theirs.detach(), nonce)
         theirs.close()
-        data, end = wait(server, [pid], ours.fileno(), started, limit)
-        if request["given"] is not None and data.startswith(nonce + b"P"):
-            order = [number, request["given"], request["entry_point"]]
-            said, end = judged_apart(server, order, limit, pid, [ours.fileno(), tests], started)
-            data = b""
-            if said == b"P":  # now the sample has the tests too
+        kind, end = wait(server, [pid], ours.fileno(), nonce, started, limit)
+        if request["apart"] and kind == "P":
+            apart, end = judged_apart(server, number, limit, pid, [ours.fileno(), *files[1:]], started)
+            kind = ""
+            if apart == "P":  # now the sample has the tests too
                 server.before[pid] = spent(server, pid)
-                data, end = wait(server, [pid], ours.fileno(), time.monotonic(), limit)
+                kind, end = wait(server, [pid], ours.fileno(), nonce, time.monotonic(), limit)
         seconds = time.monotonic() - started
-        if not (data or end) and said[:1] in b"PS":
+        if not (kind or end) and apart in ("P", "S"):
             with open(os.pidfd_open(pid), "rb") as dead:  # if it was killed, its files closed a moment before
                 select.select([dead], [], [], 0.1)
-        locked = data[NONCE : NONCE + 1] == b"I" and "Seccomp:\t2" in read_proc(server, f"{pid}/status")
+        locked = kind == "I" and "Seccomp:\t2" in read_proc(server, f"{pid}/status")
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
-    failed = not end and (said[:1] == b"F" or (said[:1] == b"S" and not gone))
+    failed = not end and (apart == "F" or (apart == "S" and not gone))
     used = usage.ru_utime + usage.ru_stime - server.before.get(pid, (0, 0))[0]
     end = end or ("T" if used >= limit and not failed else "")
-    verdict = read_verdict(data, nonce, end, status, limit)
-    if failed:
-        verdict = {"kind": chr(said[0]), "text": said[1:].decode("utf8", "replace")}
+    verdict = read_verdict(apart if failed else kind, end, status, limit)
     if locked and verdict["kind"] == "I":
         verdict = {"kind": "S", "text": "says that the sandbox failed"}
-    if server.command and not (data or end) and os.WIFEXITED(status):
-        text = os.pread(server.printed, PRINTED + 1, 0).decode("utf8", "replace")
-        much = {"kind": "E", "text": f"printed more than {PRINTED} bytes"}
-        verdict = {"kind": "O", "text": text} if len(text) <= PRINTED else much
+    if server.command and not (kind or end) and os.WIFEXITED(status):
+        verdict = {"kind": "O", "text": ""}
     # Process 1 of a namespace cannot be killed from inside.
     killed = gone and (gone.si_code, gone.si_status) == (os.CLD_KILLED, signal.SIGKILL)
     if killed and server.plan.namespaces and verdict["kind"] in "ES":
@@ -162,9 +158,9 @@ def supervised(server: Server, request: dict[str, Any], tests: int, number: int)
 
 
 def judged_apart(
-    server: Server, order: list[Any], limit: float, pid: int, fds: list[int], started: float
-) -> tuple[bytes, str]:
-    """(P, or F or S and why; `wait`'s end) of the tests in their own process, which the sample answers."""
+    server: Server, number: int, limit: float, pid: int, fds: list[int], started: float
+) -> tuple[str, str]:
+    """(P, F or S; `wait`'s end) of the tests in their own process, which the sample answers."""
     if not server.judge:
         orders, theirs = socket.socketpair()
         with theirs:
@@ -175,22 +171,25 @@ def judged_apart(
     try:
         server.before[judge_pid] = spent(server, judge_pid)
         socket.send_fds(orders, [b"!"], fds)
-        wire.send(orders, order)
-        data, end = wait(server, [pid, judge_pid], orders.fileno(), started, limit)
+        wire.send(orders, number)
+        kind, end = wait(server, [pid, judge_pid], orders.fileno(), b"", started, limit)
     except OSError:
-        data, end = b"", ""
-    if data[:1] not in (b"P", b"F"):
+        kind, end = "", ""
+    if kind not in ("P", "F"):
         crash = stop_judge(server, 0.1)
-        # Nothing runs there but the tests and what the sample answered: only the first kill is another's.
-        data = data or (b"" if crash in (0, signal.SIGKILL) else b"Sended the tests' process")
-    return data, end or ("" if data else "I")
+        if not kind and crash not in (0, signal.SIGKILL):
+            # Nothing runs there but the tests and what the sample answered: only a kill is another's.
+            kind = "S"
+            os.pwrite(runner.SAID, b"ended the tests' process", 0)
+    return kind, end or ("" if kind else "I")
 
 
 def tests(orders: socket.socket, allowed: Any) -> None:
     """A process for the tests of many samples, in which no byte of one is executed. Never returns."""
     try:
         confine.die_with_parent()
-        for fd, taken in ((1, 0), (1, 2), (orders.fileno(), 3)):
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd, taken in ((null, 0), (null, 2), (orders.fileno(), 3)):
             os.dup2(fd, taken)
         os.closerange(4, 1024)
         gc.enable()
@@ -210,38 +209,46 @@ def stop_judge(server: Server, patience: float = 0) -> int:
     return os.WTERMSIG(status) if ended and os.WIFSIGNALED(status) else 0
 
 
-def sample(server: Server, job: dict[str, Any], tests: int, number: int, out: int, nonce: bytes) -> None:
+def sample(
+    server: Server, job: dict[str, Any], files: list[int], number: int, out: int, nonce: bytes
+) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
-    apart = job["given"] is not None
+    said = 3
     try:
-        test = "" if apart else runner.read(tests, number)
+        solution = runner.read(files[0]) if files else ""
+        test = "" if job["apart"] else runner.read(files[1])["tests"][number]
         os.setsid()
+        os.dup2(runner.SAID, said, inheritable=False)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
-            os.dup2(server.printed if server.command and fd else null, fd)
+            os.dup2(said if server.command and fd else null, fd)
         active = confine.lock(server.plan, job["seconds"], server.filter())
-        os.closerange(3, out)
+        os.closerange(said + 1, out)
         os.closerange(out + 1, 1024)
-        if job.get("layers"):
-            os.write(out, nonce + b"L" + json.dumps(active).encode())
+        if not files:
+            os.pwrite(said, json.dumps(active).encode(), 0)
+            os.write(out, nonce + b"L")
             os._exit(0)
         if select.select([out], [], [], 0)[0]:
             os._exit(1)  # the fork server ended before this process asked to end with it
         if server.command:
             os.set_inheritable(out, True)  # an end of the pipe that closes is taken for the sample's own end
-            texts = {"SOLUTION": job["solution"].replace("\0", ""), "TEST": test}
+            texts = {"SOLUTION": solution.replace("\0", ""), "TEST": test}
             os.execve(
                 server.command[0], server.command, {k: v.encode("utf8", "replace") for k, v in texts.items()}
             )
     except OSError as e:
-        os.write(out, nonce + b"I" + f"sandbox setup: {e}".encode())
+        os.pwrite(said, f"sandbox setup: {e}".encode(), 0)
+        os.write(out, nonce + b"I")
         os._exit(0)
     gc.enable()
-    runner.run(job["solution"], test, apart, out, nonce, server.allowed)
+    runner.run(solution, test, job["apart"], out, said, nonce, server.allowed)
 
 
-def wait(server: Server, pids: list[int], reader: int, started: float, limit: float) -> tuple[bytes, str]:
-    """(what the last of the processes said, "T" where the limit ended it, "I" where the machine was slow)."""
+def wait(
+    server: Server, pids: list[int], reader: int, nonce: bytes, started: float, limit: float
+) -> tuple[str, str]:
+    """(what the last process's letter is, "T" where the limit ended it, "I" where the machine was slow)."""
     ended = os.pidfd_open(pids[-1])
     poll = select.poll()
     poll.register(reader, select.POLLIN)
@@ -256,12 +263,22 @@ def wait(server: Server, pids: list[int], reader: int, started: float, limit: fl
             # Past the limit at moments that nobody can foresee, who would sleep but for them.
             longest = min(left, patience) * 1000 + 1
             poll.poll(longest if wall < limit else min(longest, 1 + os.urandom(1)[0]))
-        return (os.read(reader, 8192), "") if news else (b"", "T" if left <= 0 else "I")
+        return (letter(reader, nonce), "") if news else ("", "T" if left <= 0 else "I")
     except BlockingIOError:  # it ended without a word
-        return b"", ""
+        return "", ""
     finally:
         os.set_blocking(reader, True)
         os.close(ended)
+
+
+def letter(reader: int, nonce: bytes) -> str:
+    """What comes after the nonce; "?" without one, "" at the end of the line. No more of it stays here."""
+    buffer = bytearray(len(nonce) + 1)
+    size = os.readv(reader, [buffer])
+    own = size == len(buffer) and memoryview(buffer)[:-1] == nonce
+    heard = chr(buffer[-1]) if own else "?" if size else ""
+    buffer[:] = bytes(len(buffer))
+    return heard
 
 
 def remaining(server: Server, pids: list[int], wall: float, limit: float) -> float:
@@ -288,24 +305,30 @@ def spent(server: Server, pid: int) -> tuple[float, float]:
 
 def stat(server: Server, pid: int | str) -> list[str]:
     """A process's state, its parent and more; nothing of one that has ended."""
-    return read_proc(server, f"{pid}/stat").rpartition(")")[2].split()
+    return read_proc(server, f"{pid}/stat").split()
 
 
 def read_proc(server: Server, path: str) -> str:
-    """A file of /proc as it was before it was hidden; nothing where a process has just ended."""
+    """A file of /proc as it was before it was hidden; nothing where a process has just ended.
+
+    Without the process's name, which a sample chooses: it is not to stay in this memory."""
+    buffer = bytearray(8192)
     try:
-        with open(os.open(path, os.O_RDONLY, dir_fd=server.proc), "rb", 0) as f:
-            return f.read(8192).decode("utf8", "replace")
+        file = os.open(path, os.O_RDONLY, dir_fd=server.proc)
+        size = os.readv(file, [buffer])
+        os.close(file)
     except OSError:
         return ""
+    text = bytes(memoryview(buffer)[buffer.rfind(b")") + 1 : size]).decode()
+    buffer[:] = bytes(len(buffer))
+    return text
 
 
-def read_verdict(data: bytes, nonce: bytes, end: str, status: int, limit: float) -> dict[str, Any]:
-    """What the sample's process said, or how it ended, as the reply's `kind` and `text`."""
-    kind, text = data[NONCE : NONCE + 1], data[NONCE + 1 :]
-    if data.startswith(nonce) and kind in (b"P", b"F", b"I", b"L"):
-        return {"kind": kind.decode(), "text": text.decode("utf8", "replace")}
-    if data:
+def read_verdict(kind: str, end: str, status: int, limit: float) -> dict[str, Any]:
+    """What was said, or how the sample's process ended, as the reply's `kind` and `text` ("": as in SAID)."""
+    if kind and kind in "PFISL":
+        return {"kind": kind, "text": ""}
+    if kind:
         return {"kind": "S", "text": "wrote to the verdict's channel"}
     if end:
         return {"kind": end, "text": f"no verdict within {limit:g} s" if end == "T" else BUSY}
@@ -343,14 +366,14 @@ def main() -> None:
     with socket.socket(fileno=os.dup(0)) as line:
         gc.disable()
         server = Server(json.loads(sys.argv[1]))
-        probe = {"seconds": 10.0, "solution": "", "tests": 1, "given": "", "layers": True}
-        first = judge(server, probe, -1)
-        active = json.loads(first["text"]) if first["kind"] == "L" else {"sandbox": first["text"]}
+        first = judge(server, {"seconds": 10.0, "tests": 1, "apart": True}, [])
+        said = os.pread(runner.SAID, 8192, 0).decode()
+        active = json.loads(said) if first["kind"] == "L" else {"sandbox": first["text"] or said}
         wire.send(line, server.plan.layers | active)
-        # The tests come as a file that is not read here: what is in this memory is in each sample's.
-        while fds := socket.recv_fds(line, 1, 1)[1]:
-            wire.send(line, judge(server, wire.receive(line), fds[0]))
-            os.close(fds[0])
+        while files := socket.recv_fds(line, 1, 2)[1]:
+            wire.send(line, judge(server, wire.receive(line), files))
+            for file in files:
+                os.close(file)
 
 
 if __name__ == "__main__":

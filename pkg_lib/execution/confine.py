@@ -173,7 +173,7 @@ def limit(memory_mb: int, processes: int) -> None:
     """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
     _prctl(PR_CAP_AMBIENT, 4)
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    values = {"AS": memory_mb << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 64}
+    values = {"AS": memory_mb << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 1024}
     for name, value in (values | dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0)).items():
         _limit(getattr(resource, f"RLIMIT_{name}"), value)
 

@@ -21,12 +21,14 @@ from typing import Any, NoReturn
 import wire
 
 SAMPLE, TEST = "<sample>", "<test>"
+SAID = 1  # where the tests' process and the fork server have the file for what is said with a verdict
 Names = Container[str] | None
 
 
-def run(solution: str, test: str, apart: bool, out: int, nonce: bytes, allowed: Names) -> NoReturn:
+def run(solution: str, test: str, apart: bool, out: int, said: int, nonce: bytes, allowed: Names) -> NoReturn:
     """Never returns: answers the calls of tests that stand `apart`, then writes the verdict to `out`."""
-    write, leave, execute, space, state = os.write, os._exit, exec, {}, random.getstate()
+    write, write_at, leave, execute = os.write, os.pwrite, os._exit, exec
+    space, state = {}, random.getstate()
     try:
         program, code = compile(solution, SAMPLE, "exec", dont_inherit=True), compiled(test)
         execute(program, space)
@@ -38,13 +40,14 @@ def run(solution: str, test: str, apart: bool, out: int, nonce: bytes, allowed: 
         execute(marshal.loads(code), space)
         verdict = b"P"
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
-        verdict = b"F" + describe(e, allowed)
+        write_at(said, describe(e, allowed), 0)
+        verdict = b"F"
     write(out, nonce + verdict)
     leave(0)
 
 
-def read(tests: int, number: int) -> str:
-    return json.loads(os.pread(tests, os.fstat(tests).st_size, 0))[number]
+def read(file: int) -> Any:
+    return json.loads(os.pread(file, os.fstat(file).st_size, 0))
 
 
 def compiled(test: str) -> bytes:
@@ -59,36 +62,35 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
     """In the tests' process: one job after the other, until a sample answers with what is no value."""
     state = random.getstate()
 
-    def say(verdict: str) -> None:
+    def say(verdict: str, text: bytes = b"") -> None:
         # None that failed sees the tests: by what it leaves, such as pages of files in memory, it could tell
         # the next sample of the task.
+        os.ftruncate(SAID, 0)
+        os.pwrite(SAID, text, 0)
         if verdict == "P":
             with contextlib.suppress(OSError):  # the sample may have ended
                 wire.send(line, ["", code.hex()])
-        # Not more than is read at once: what is left would be the next verdict.
-        orders.sendall(verdict[:2000].encode("utf8", "replace"))
+        orders.sendall(verdict.encode())
 
     def refuse(why: str) -> NoReturn:
-        say(why)
+        say("S", why.encode("utf8", "replace"))
         os._exit(0)
 
     while True:
-        _, (fd, tests), *_ = socket.recv_fds(orders, 1, 2)
-        number, given, entry_point = wire.receive(orders)
-        code = compiled(read(tests, number))
-        os.close(tests)
+        _, (fd, file), *_ = socket.recv_fds(orders, 1, 2)
+        job, number = read(file), wire.receive(orders)
+        code = compiled(job["tests"][number])
+        os.close(file)
         random.setstate(state)
         with socket.socket(fileno=fd) as line:
-            foreign: list[str] = []
-            stand_in = partial(wire.stand_in, line, refuse, foreign)
-            verdict = _judged(marshal.loads(code), given, entry_point, stand_in, allowed)
-            say(f"Snot comparable by value: {foreign[0]}" if verdict == "P" and foreign else verdict)
+            stand_in = partial(wire.stand_in, line, refuse)
+            say(*_judged(marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed))
 
 
 def _judged(
     tests: Any, given: str, entry_point: str, stand_in: Callable[[str], Callable], allowed: Names
-) -> str:
-    """P, or F and what `describe` says."""
+) -> tuple[str, bytes]:
+    """(P or F, what `describe` says)."""
     space: dict[str, Any] = {}
     try:
         exec(given, space)
@@ -96,8 +98,8 @@ def _judged(
         space |= {n: sys.modules.get(n) or stand_in(n) for n in names} | {entry_point: stand_in(entry_point)}
         exec(tests, space)
     except BaseException as e:  # noqa: BLE001  as in the sample's process
-        return "F" + describe(e, allowed).decode("utf8", "replace")
-    return "P"
+        return "F", describe(e, allowed)
+    return "P", b""
 
 
 def describe(e: BaseException, allowed: Names) -> bytes:

@@ -6,11 +6,12 @@ The verdict (jobs with `given`: HumanEval, MBPP and their "+", but MBPP+'s 255, 
 four of MBPP's 974 tasks, one of the 500, whose tests need classes of the solution's or hand it a type):
 - "passed" means two things: the tests completed in a process that executes no byte of the sample and has its
   values as plain data (wire.py); then both completed in one process, as in the official harness.
-- Promised: what the tests accepted are values, made where no byte of the tests was. A sample that failed is
-  not given them, so it cannot hand them to the next one; tests that a value which is no plain data would
-  pass, or that get one of the sample's own classes, make it "Suspicious".
-- Not promised: anything where a sample reaches other processes (no namespaces and no filter); a sample that
-  solves a task and leaves its tests to others, by what is cached of the machine's files.
+- Promised: what the tests accepted are values, made where no byte of the tests was, nor of another sample:
+  the memory that a sample starts from never held any. One that failed is not given the tests. What is neither
+  plain data nor a library's value, such as a class of the sample's own, is "Suspicious".
+- Not promised: anything where a sample reaches other processes (no namespaces and no filter); that samples of
+  one task tell each other nothing, by times and by what is cached of files: one that solves it its tests,
+  one that fails what it guessed.
 All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.
 A Timeout is processor time, or sleep; where the machine was slow a sample is "not_measured".
 
@@ -45,7 +46,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pkg_lib.core.types import Outcome, UserError
 from pkg_lib.core.workers import nodes_processors, ordered
@@ -62,6 +63,7 @@ ENVIRONMENT = dict.fromkeys(("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS", "OMP_NU
 ENVIRONMENT["PYTHONHASHSEED"] = "0"
 START_SECONDS = 60.0
 LEAST = 25  # jobs that a node gets at once: its fork server starts anew for them
+PRINTED = 1 << 20  # bytes that an interpreter may print
 PATIENCE = 30.0  # times its limit a sample may take on a busy machine
 log = logging.getLogger(__name__)
 
@@ -116,19 +118,22 @@ class Worker:
         self.stopped = False
         self._start()
 
-    def _start(self) -> None:
+    def _start(self, again: bool = True) -> None:
         setup = _setup(self.limits, self.loaded) | {"processor": self.processor}
         self.line, theirs = socket.socketpair()
         # Without debug ranges code is smaller, so there is less to copy in each fork.
         flags = ["-s", "-S", "-P", "-B", "-X", "no_debug_ranges"]
         command = [sys.executable, *flags, str(CHILD), json.dumps(setup)]
-        streams = {"stdin": theirs, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        self.said = os.memfd_create("said")
+        streams = {"stdin": theirs, "stdout": self.said, "stderr": subprocess.PIPE}
         with theirs:
             self.process = subprocess.Popen(command, **streams, cwd="/", env=ENVIRONMENT)
         try:
             self.layers = self._receive(START_SECONDS)
         except (OSError, EOFError) as e:
             message = self.close().strip().splitlines()
+            if again:  # it may have been killed from outside
+                return self._start(again=False)
             raise UserError(f"the sandbox cannot start: {message[-1] if message else e}") from e
 
     def run(self, job: Job) -> Outcome:
@@ -142,17 +147,18 @@ class Worker:
 
     def _once(self, job: Job) -> Outcome:
         seconds = job.seconds or self.limits.seconds
-        request = {"solution": job.solution, "tests": max(1, len(job.tests)), "seconds": seconds}
-        request |= {"entry_point": job.entry_point, "given": job.given if job.tests else None}
+        tests = {"tests": job.tests or [""], "given": job.given, "entry_point": job.entry_point}
+        request = {"tests": len(tests["tests"]), "seconds": seconds}
+        request["apart"] = job.given is not None and bool(job.tests)
         try:
             self.line.settimeout(START_SECONDS)
-            with os.fdopen(os.memfd_create("tests"), "w") as file:
-                json.dump(job.tests or [""], file)
-                file.flush()
-                socket.send_fds(self.line, [b"!"], [file.fileno()])
+            with _file(job.solution) as solution, _file(tests) as file:
+                socket.send_fds(self.line, [b"!"], [solution.fileno(), file.fileno()])
             wire.send(self.line, request)
-            longest = 2 * (PATIENCE + 1) * seconds * request["tests"]
-            return _outcome(self._receive(START_SECONDS + longest), job)
+            reply = self._receive(START_SECONDS + 2 * (PATIENCE + 1) * seconds * request["tests"])
+            size = min(os.fstat(self.said).st_size, PRINTED + 1)
+            said = os.pread(self.said, size, 0).decode("utf8", "replace")
+            return _outcome(reply, said, job)
         except (OSError, EOFError) as e:
             if not self.stopped:
                 self.close()
@@ -178,7 +184,15 @@ class Worker:
         self.process.kill()
         text = self.process.communicate()[1].decode("utf8", "replace")
         self.line.close()
+        os.close(self.said)
         return text
+
+
+def _file(content: Any) -> TextIO:
+    file = os.fdopen(os.memfd_create("job"), "w")
+    json.dump(content, file)
+    file.flush()
+    return file
 
 
 def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
@@ -201,13 +215,14 @@ def _setup(limits: Limits, loaded: bool) -> dict[str, Any]:
     return about | {"allowed": [*allowed, *limits.brought]}
 
 
-def _outcome(reply: dict[str, Any], job: Job) -> Outcome:
-    """The fork server's reply (child.read_verdict) as an outcome."""
-    kind, text, seconds = reply["kind"], reply["text"], reply["seconds"]
+def _outcome(reply: dict[str, Any], said: str, job: Job) -> Outcome:
+    """The fork server's reply (child.read_verdict), with what was `said`, as an outcome."""
+    kind, text, seconds = reply["kind"], reply["text"] or said[:2000], reply["seconds"]
     if kind == "P":
         return Outcome("passed", detail="shared" if job.tests and job.given is None else "", seconds=seconds)
     if kind == "O" and job.judge:
-        return replace(job.judge(text), seconds=seconds)
+        much = Outcome("failed", "Others", f"printed more than {PRINTED} bytes")
+        return replace(job.judge(said) if len(said) <= PRINTED else much, seconds=seconds)
     if kind == "F":
         names, blocked, line, number = (text.split("\n", 3) + [""] * 4)[:4]
         failing = statement_at(number, (job.tests or ("",))[reply["test"]])

@@ -2,7 +2,8 @@
 
 A message is JSON: a scalar stands for itself, all else is [type's name, ...]. A container carries a number
 that both ends share, so that one object stays one, and what a call changed in its arguments is changed in the
-tests' own objects. Types are exact: of any other only the name goes over. Depth ends at some 300 levels.
+tests' own objects. Of a subclass goes over what makes its base, of a library's other value its truth alone;
+the sample's own other classes are refused. Depth ends at some 300 levels.
 """
 
 from __future__ import annotations
@@ -44,11 +45,8 @@ PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
     type({}.items()): (list, lambda *items: dict(items).items()),
 }
 MADE = {t.__name__: make for t, (_, make) in PARTS.items()}
+SCALARS: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.__float__}
 NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
-
-
-class Foreign(TypeError):
-    """A value of a library's class that does not go over."""
 
 
 class Packer:
@@ -75,9 +73,15 @@ class Packer:
             items: list[Any] = []
             late = raised(lambda: items.extend(islice(x, DRAWN)))  # it keeps those before an error
             return ["iterator", *map(self.pack, [late, *items])]
+        for base in kind.__mro__[1:]:  # as a named tuple is equal to a tuple
+            if CONTAINERS.get(base.__name__) is base:
+                return self._container(x, base.__name__)
+            if base in SCALARS:
+                return self.pack(SCALARS[base](x))
         module = getattr(kind, "__module__", "builtins")
-        # A sample's own classes are of builtins, too: it has no module.
-        raise (TypeError if module == "builtins" else Foreign)(f"{module}.{kind.__qualname__}")
+        if module in ("builtins", "__main__"):  # where a sample's own classes are
+            raise TypeError(f"{module}.{kind.__qualname__}")
+        return ["foreign", f"{module}.{kind.__qualname__}", bool(x)]
 
     def _container(self, x: Any, name: str) -> list[Any]:
         number = self.numbers.setdefault(id(x), len(self.kept))
@@ -130,7 +134,12 @@ def _iterator(late: list[Any] | None, *items: Any) -> Iterator[Any]:
         raise error(*late)
 
 
-MADE["iterator"] = _iterator
+def _foreign(name: str, truth: bool) -> Any:
+    """In place of a library's value that is no plain data: equal to nothing, and as true as that is."""
+    return type(name, (), {"__bool__": lambda _: bool(truth)})()
+
+
+MADE |= {"iterator": _iterator, "foreign": _foreign}
 
 
 class Unpacker:
@@ -220,19 +229,12 @@ def serve(line: socket.socket, space: dict[str, Any]) -> bytes:
             state = [*map(packer.pack, known)]
             send(line, ["raised" if late else "value", value, state if json.dumps(state) != before else None])
         except Exception as e:  # noqa: BLE001  whatever its class does when it is looked at
-            kind = "foreign" if isinstance(e, Foreign) else "no value"
-            send(line, [kind, str(e) or type(e).__name__, None])
+            send(line, ["no value", str(e) or type(e).__name__, None])
     return bytes.fromhex(message[1])
 
 
-def stand_in(
-    line: socket.socket, refuse: Callable[[str], NoReturn], foreign: list[str], name: str
-) -> Callable[..., Any]:
-    """In the tests' process: the sample's function of that name.
-
-    `refuse` ends what no honest sample does. For a library's value that is no plain data stands an object
-    that is equal to nothing, and its type goes to `foreign`: tests fail as they would, and cannot pass.
-    """
+def stand_in(line: socket.socket, refuse: Callable[[str], NoReturn], name: str) -> Callable[..., Any]:
+    """In the tests' process: the sample's function of that name; `refuse` ends what no honest sample does."""
 
     def call(*args: Any, **named: Any) -> Any:
         for given in (*args, *named.values()):
@@ -248,13 +250,10 @@ def stand_in(
                 opened.unpack(node)
             if kind == "raised":
                 result = error(*result)
-            elif kind == "foreign":
-                foreign.append(result)
-                result = type(result, (), {})()
         except Exception as e:  # noqa: BLE001  whatever the sample wrote is no answer
-            refuse(f"Sno answer: {type(e).__name__}: {e}")
+            refuse(f"no answer: {type(e).__name__}: {e}")
         if kind == "no value":
-            refuse(f"Snot comparable by value: {result}")
+            refuse(f"not comparable by value: {result}")
         if kind == "raised":
             raise result
         return result

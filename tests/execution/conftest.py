@@ -1,5 +1,7 @@
 """One fork server a setting for the whole session; no test may leave a process of a sample behind."""
 
+import contextlib
+
 import psutil
 import pytest
 from sandbox_settings import HERE, Remote, remove_folders
@@ -16,10 +18,11 @@ def pool():
             workers[setting, packages] = Remote(setting, packages)
         return workers[setting, packages]
 
-    yield get
-    for worker in workers.values():
-        worker.close()
-    remove_folders()
+    with contextlib.ExitStack() as stack:
+        stack.callback(remove_folders)
+        yield get
+        for worker in workers.values():
+            stack.callback(worker.close)
 
 
 @pytest.fixture
@@ -34,7 +37,8 @@ def judge(pool):
         assert worker.server == server, "the fork server did not survive"
         left = psutil.Process(server).children(recursive=True)
         # The tests' own process stays: it has no user id of a sample, and its parent is the fork server.
-        assert len(left) <= 1 and all(p.ppid() == server for p in left), "a process of the sample is left"
+        own = [p for p in left if p.ppid() == server and p.uids() == psutil.Process(server).uids()]
+        assert len(left) <= 1 and left == own, "a process of the sample is left"
         return outcome
 
     return run

@@ -29,6 +29,8 @@ def server():
         (NONCE + b"P", "", 0, "P"),
         (NONCE + b"P", "T", 9, "P"),
         (NONCE + b"Fx", "", 0, "F"),
+        (NONCE + b"T", "", 0, "S"),
+        (NONCE, "", 0, "S"),
         (b"P", "", 0, "S"),
         (NONCE[:-1] + b"mP", "", 0, "S"),
         (b"", "T", signal.SIGKILL, "T"),
@@ -39,7 +41,12 @@ def server():
     ],
 )
 def test_only_the_nonce_makes_a_verdict(data, end, status, kind):
-    assert child.read_verdict(data, NONCE, end, status, 3.0)["kind"] == kind
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    heard = child.letter(reader, NONCE)
+    os.close(reader)
+    assert child.read_verdict(heard, end, status, 3.0)["kind"] == kind
 
 
 def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_time(server):

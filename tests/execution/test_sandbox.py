@@ -263,7 +263,8 @@ assert libc.prctl(15, b"name", 0, 0, 0) == 0
 a, b = socket.socketpair()
 for call in (a.accept, a.listen, lambda: a.bind(chr(0) + "x"), lambda: a.connect(chr(0) + "x"),
              lambda: fcntl.ioctl(a, 0x8902, bytes(4)), lambda: fcntl.fcntl(a, 15, bytes(8)), lambda: os.memfd_create("x"),
-             lambda: os.setpriority(os.PRIO_PROCESS, 0, 19), lambda: os.sched_getaffinity(os.getppid())):
+             lambda: os.setpriority(os.PRIO_PROCESS, 0, 19), lambda: os.sched_getaffinity(os.getppid()),
+             lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))):
     try: call()
     except PermissionError: continue
     raise SystemExit("not refused")

@@ -4,12 +4,15 @@ import contextlib
 import datetime as dt
 import json
 import os
+import re
 import signal
 import struct
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+import uuid
+from collections import Counter, OrderedDict, deque, namedtuple
 from decimal import Decimal
+from enum import Enum, IntEnum
 from fractions import Fraction
 
 import numpy as np
@@ -110,10 +113,40 @@ def test_one_object_stays_one_and_may_hold_itself():
     assert out[0] is out
 
 
-@pytest.mark.parametrize("value", [object(), type("A", (int,), {})(1), lambda: 1, np.array([object()]), len])
+@pytest.mark.parametrize(
+    "value", [object(), type("A", (), {"__module__": "builtins"})(), lambda: 1, type, len]
+)
 def test_what_is_no_plain_data_is_named(value):
     with pytest.raises(TypeError, match=type(value).__name__):
         wire.Packer().pack(value)
+
+
+class Everything:
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+Pair = namedtuple("Pair", "x y")
+SUBCLASSES = [
+    (Pair(1, [2]), (1, [2])),
+    (Enum("A", {"B": "b"}, type=str).B, "b"),
+    (IntEnum("A", {"B": 3}).B, 3),
+    (type("A", (Everything, float), {})(0.5), 0.5),
+    (type("A", (Everything, dict), {})(a=1), {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(("value", "base"), SUBCLASSES)
+def test_of_a_subclass_its_base_goes_over(value, base):
+    assert same(over(value), base)
+
+
+@pytest.mark.parametrize("value", [uuid.UUID(int=1), re.match("", ""), np.array([object()])])
+def test_of_a_librarys_value_its_truth_alone_goes_over(value):
+    got = over(value)
+    assert got and got != value and got is not True and type(got).__name__.endswith(type(value).__name__)
 
 
 NODES = st.recursive(
@@ -134,7 +167,7 @@ NODES = st.recursive(
         st.binary(max_size=200).map(lambda b: len(b).to_bytes(4) + b),
         st.binary(),
         NODES,
-        st.tuples(st.sampled_from(["value", "raised", "foreign", "no value"]), NODES, st.lists(NODES, max_size=1)),
+        st.tuples(st.sampled_from(["value", "raised", "no value"]), NODES, st.lists(NODES, max_size=1)),
     )
 )
 def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
@@ -155,11 +188,11 @@ def test_whatever_a_sample_answers_is_a_plain_value_or_refused(answer):
         theirs.sendall(data if isinstance(answer, bytes) else len(data).to_bytes(4) + data)
         theirs.shutdown(wire.socket.SHUT_WR)
         try:
-            given_back = wire.stand_in(ours, refuse, [], "f")([1, [2]], {3})
+            given_back = wire.stand_in(ours, refuse, "f")([1, [2]], {3})
         except Refused:
             assert refused
         else:
-            assert wire.Packer().pack(given_back) is not NotImplemented
+            json.dumps(wire.Packer().pack(given_back))  # else it raises
 
 
 def judged(code: str, test: str, **more):
@@ -222,16 +255,27 @@ def test_what_cannot_go_over_is_suspicious_and_named():
 @pytest.mark.parametrize(
     ("code", "test", "error", "detail"),
     [
-        ("import uuid\ndef f(x): return uuid.UUID(int=x)", "assert f(1) == 2", "AssertionError", "AssertionError"),
-        ("import re\ndef f(x): return re.match('', '')", "f(1) + 1", "TypeError", "operand type(s) for +: 're.Match'"),
-        ("import re\ndef f(x): return re.match('', '')", "assert f(1)", "Suspicious", "by value: re.Match"),
+        (
+            "import uuid\ndef f(x): return uuid.UUID(int=x)",
+            "assert f(1) == 2",
+            "AssertionError",
+            "AssertionError",
+        ),
+        (
+            "import re\ndef f(x): return re.match('', '')",
+            "f(1) + 1",
+            "TypeError",
+            "operand type(s) for +: 're.Match'",
+        ),
+        ("import re\ndef f(x): return re.match('', '')", "assert f(1)", "", ""),
+        ("import re\ndef f(x): return re.match('', '')", "assert not f(1)", "AssertionError", ""),
         ("from unittest.mock import ANY\ndef f(x): return ANY", "assert f(1) == 2", "AssertionError", ""),
-        ("from unittest.mock import ANY\ndef f(x): return ANY", "assert 2 != f(1)", "Suspicious", "_ANY"),
+        ("from unittest.mock import ANY\ndef f(x): return ANY", "assert 2 != f(1)", "AssertionError", ""),
         ("def f(x): return (y for _ in '1')", "assert f(1) == ''", "AssertionError", ""),
         ("def f(x): return (y for _ in '1')", "assert list(f(1)) == []", "NameError", "'y' is not defined"),
     ],
 )
-def test_what_is_no_plain_data_fails_as_the_official_harness_says_and_never_passes(code, test, error, detail):
+def test_what_is_no_plain_data_is_judged_as_by_the_official_harness(code, test, error, detail):
     outcome = judged(code, test)
     assert outcome.error == error and detail in outcome.detail, outcome
 
@@ -254,7 +298,10 @@ def test_what_passes_apart_alone_failed_as_the_official_harness_says():
 
 def test_a_function_that_the_sample_lacks_is_looked_up_as_the_tests_would():
     lacking = judged("x = 1", "assert f(1) == 2")
-    assert (lacking.error, lacking.detail.split(" | ")[0]) == ("NameError", "NameError: name 'f' is not defined")
+    assert (lacking.error, lacking.detail.split(" | ")[0]) == (
+        "NameError",
+        "NameError: name 'f' is not defined",
+    )
     assert judged("x = 1", "assert sum([1, 1]) == 2").status == "passed"
 
 
@@ -297,6 +344,75 @@ def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
     assert not psutil.wait_procs(family, timeout=10)[1]
 
 
+LOOK = """
+import ctypes, os, sys
+l = ctypes.CDLL(None); l.sbrk.restype = ctypes.c_void_p
+l.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+r, w = os.pipe()
+known = [x for m in [*sys.modules.values()] for x in [m, *vars(m).values()]] + [[] for _ in range(999)] + [globals()]
+places = {id(x) >> 20 for x in known}
+pages = {(m + d << 20) + n for m in places for d in (-1, 0, 1) for n in range(0, 1 << 20, 4096)}
+pages |= {*range(l.sbrk(0) - (64 << 20) & ~4095, l.sbrk(0), 4096)}
+found = set()
+for page in pages:
+    if l.write(w, page, 4096) > 0:
+        back = os.read(r, 4096)[::-1]  # so that no mark is made here
+        found |= {n for n in range(8) if b"QQ%dKRAM" % n in back}
+def f(x): return sorted(found)
+"""
+LEAVERS = {
+    "its text": "#" + "MARK1QQ" * 999,
+    "its error": "raise ValueError('MARK' + '2QQ')",
+    "its answer": "def f(x): return 'MARK' + '3QQ'",
+    "its error to the tests": "def f(x): raise ValueError('MARK' + '4QQ')",
+    "a word that is no verdict": "import os\nfor n in range(3, 64):\n    try: os.write(n, b'MARK' + b'5QQ')\n    except OSError: pass",
+    "its name": "import ctypes\nctypes.CDLL(None).prctl(15, b'MARK' + b'6QQ', 0, 0, 0)\nwhile True: pass",
+    "what it prints": "print('MARK' + '7QQ')",
+}
+
+
+@pytest.mark.parametrize("left", LEAVERS)
+@pytest.mark.parametrize("given", ["", None])
+def test_no_sample_finds_in_its_memory_what_another_left(left, given):
+    """The fork server's memory is each sample's."""
+    test = "assert f(1) == [], f(1)"
+    jobs = [Job("t", code, (test,), "f", 1.0, None, given) for code in (LEAVERS[left], LOOK)]
+    first, second = run_jobs(jobs, Limits(packages="stdlib"), workers=1)
+    assert (first.status, second.status) == ("failed", "passed"), second
+
+
+@pytest.mark.parametrize("size", [1, 999, 99_999])
+def test_what_is_left_in_the_memory_would_be_found(size):
+    job = Job(
+        "t", f"kept = b'QQ0KRAM'[::-1] + bytes({size})\n{LOOK}", ("assert f(1) == [0]",), "f", 5.0, None, ""
+    )
+    assert next(run_jobs([job], Limits(packages="stdlib"))).status == "passed"
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_again():
+    others, started = psutil.Process().children(), []
+
+    def kill():
+        while len(started) < 2:
+            for process in psutil.Process().children():
+                if process not in others + started:
+                    started.append(process)
+                    if len(started) == 1:
+                        process.kill()
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    (outcome,) = run_jobs([Job("t", "x = 1")], Limits(packages="stdlib"))
+    thread.join(20)
+    assert outcome.status == "passed" and len(started) == 2
+
+
+def test_a_solution_of_any_length_is_judged():
+    jobs = [Job("t", f"def f(x): return x\n#{'x' * (70 << 20)}", ("assert f(1) == 1",), "f", 9.0, None, "")]
+    assert next(run_jobs(jobs)).status == "passed"
+
+
 def test_the_parent_does_not_grow():
     jobs = (
         Job("t", f"def f(x): return {n % 3}", ("assert f(1) == 2",), "f", 5.0, None, "") for n in range(600)
@@ -305,4 +421,4 @@ def test_the_parent_does_not_grow():
     for n, _ in enumerate(run_jobs(jobs, Limits(packages="stdlib"))):
         if n in (200, 599):
             sizes.append(psutil.Process().memory_info().rss)
-    assert sizes[1] - sizes[0] < 4 << 20
+    assert sizes[1] - sizes[0] < 1 << 20  # 2.6 KB a sample
