@@ -40,7 +40,7 @@ BUDGETS = {
     "chunking": 701,
     "core": 1030,
     "data": 1829,
-    "execution": 1609,
+    "execution": 1626,
     "experiment": 2005,
     "generation": 961,
     "graph": 2403,

@@ -4,7 +4,8 @@ It is warm (packages are imported once) and holds the verdict's reading end, the
 A sample's process is runner.py's, or an interpreter that finds SOLUTION and TEST in its environment.
 
 A sample can read all that was ever in this process's memory, so no text of a job or of a sample comes there:
-jobs are files that are read after the fork, and what is said with a verdict goes to the file SAID.
+jobs are files that are read after the fork. What is said with a verdict is one too: the tests' process has
+SAID, which no sample has, and each sample one of its own, since a file can keep more than its text.
 """
 
 # ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
@@ -37,6 +38,8 @@ WARM = (
     "operator random re statistics string sys threading time traceback types typing"
 ).split()
 NONCE = 16
+MOST = (1 << 20) + 1  # bytes of what a sample says or prints that are kept
+DISK = 10  # times its limit that a sample may seem to wait for a disk
 BUSY = "the machine was too busy, or the tests' process was ended"
 APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
@@ -114,16 +117,17 @@ def supervised(server: Server, request: dict[str, Any], files: list[int], number
     nonce, limit, apart = os.urandom(NONCE), request["seconds"], "P"
     server.before = {}
     os.ftruncate(runner.SAID, 0)
-    os.lseek(runner.SAID, 0, os.SEEK_SET)  # an interpreter prints there
     ours, theirs = socket.socketpair()
+    said = os.memfd_create("said")
     with ours, theirs:
         started = time.monotonic()
         try:
             pid = confine.fork(server.plan)
         except OSError as e:
+            os.close(said)
             return {"kind": "I", "text": f"no new process: {e}", "seconds": 0.0}
         if pid == 0:
-            sample(server, request, files, number, theirs.detach(), nonce)
+            sample(server, request, files, number, theirs.detach(), said, nonce)
         theirs.close()
         kind, end = wait(server, [pid], ours.fileno(), nonce, started, limit)
         if request["apart"] and kind == "P":
@@ -140,6 +144,10 @@ def supervised(server: Server, request: dict[str, Any], files: list[int], number
         gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         os.kill(pid, signal.SIGKILL)
         _, status, usage = os.wait4(pid, 0)
+    if apart == "P":
+        os.lseek(runner.SAID, 0, os.SEEK_SET)
+        os.sendfile(runner.SAID, said, 0, MOST)
+    os.close(said)
     failed = not end and (apart == "F" or (apart == "S" and not gone))
     used = usage.ru_utime + usage.ru_stime - server.before.get(pid, (0, 0))[0]
     end = end or ("T" if used >= limit and not failed else "")
@@ -210,15 +218,15 @@ def stop_judge(server: Server, patience: float = 0) -> int:
 
 
 def sample(
-    server: Server, job: dict[str, Any], files: list[int], number: int, out: int, nonce: bytes
+    server: Server, job: dict[str, Any], files: list[int], number: int, out: int, said: int, nonce: bytes
 ) -> None:
     """In the sample's process: everything closed, locked, then run. Never returns."""
-    said = 3
     try:
         solution = runner.read(files[0]) if files else ""
         test = "" if job["apart"] else runner.read(files[1])["tests"][number]
         os.setsid()
-        os.dup2(runner.SAID, said, inheritable=False)
+        os.dup2(said, 3, inheritable=False)
+        said = 3
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(said if server.command and fd else null, fd)
@@ -291,8 +299,10 @@ def remaining(server: Server, pids: list[int], wall: float, limit: float) -> flo
         return limit - wall
     used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
     apart = sum(used[1:])
-    if any(stat(server, pid)[:1] in (["R"], ["D"]) for pid in pids):
-        return min(limit + APART * apart - used[0], APART * limit + 1 - apart)
+    states = [stat(server, pid)[:1] for pid in pids]
+    if ["R"] in states or ["D"] in states:
+        left = min(limit + APART * apart - used[0], APART * limit + 1 - apart)
+        return left if ["R"] in states else min(left, DISK * limit - wall + sum(ready))
     return limit + (APART + 1) * apart - wall + sum(ready)
 
 

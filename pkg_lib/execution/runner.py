@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import gc
 import json
 import marshal
 import os
@@ -85,6 +86,7 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
         with socket.socket(fileno=fd) as line:
             stand_in = partial(wire.stand_in, line, refuse)
             say(*_judged(marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed))
+        gc.collect()  # else what one sample's answers fill is not there for the next one's
 
 
 def _judged(

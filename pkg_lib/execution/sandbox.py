@@ -63,7 +63,7 @@ ENVIRONMENT = dict.fromkeys(("MALLOC_ARENA_MAX", "OPENBLAS_NUM_THREADS", "OMP_NU
 ENVIRONMENT["PYTHONHASHSEED"] = "0"
 START_SECONDS = 60.0
 LEAST = 25  # jobs that a node gets at once: its fork server starts anew for them
-PRINTED = 1 << 20  # bytes that an interpreter may print
+PRINTED = 1 << 20  # bytes that an interpreter may print; child.py keeps one more
 PATIENCE = 30.0  # times its limit a sample may take on a busy machine
 log = logging.getLogger(__name__)
 
@@ -156,8 +156,7 @@ class Worker:
                 socket.send_fds(self.line, [b"!"], [solution.fileno(), file.fileno()])
             wire.send(self.line, request)
             reply = self._receive(START_SECONDS + 2 * (PATIENCE + 1) * seconds * request["tests"])
-            size = min(os.fstat(self.said).st_size, PRINTED + 1)
-            said = os.pread(self.said, size, 0).decode("utf8", "replace")
+            said = os.pread(self.said, os.fstat(self.said).st_size, 0).decode("utf8", "replace")
             return _outcome(reply, said, job)
         except (OSError, EOFError) as e:
             if not self.stopped:

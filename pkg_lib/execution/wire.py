@@ -15,17 +15,19 @@ import math
 import socket
 import struct
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 LONGEST = 1 << 26  # bytes of a message
-DRAWN = 1 << 16  # items of a generator, whose rest is lost
+DRAWN = 1 << 12  # items of a generator, whose rest is lost
 FILLED = {t.__name__: t for t in (list, dict, set, deque, Counter, OrderedDict, defaultdict)}
+VIEWS = ("keys", "values", "items")
 CONTAINERS = FILLED | {"tuple": tuple, "frozenset": frozenset}
 # Type -> (what a value is made of, how it is made of that).
 PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
@@ -45,7 +47,11 @@ PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
     type({}.items()): (list, lambda *items: dict(items).items()),
 }
 MADE = {t.__name__: make for t, (_, make) in PARTS.items()}
-SCALARS: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.__float__}
+# Of these classes, and all below them, goes over the plain value to which one is equal.
+EQUAL: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.__float__}
+EQUAL |= dict.fromkeys((bytearray, memoryview), bytes) | {UserList: list}
+EQUAL |= dict.fromkeys((ChainMap, UserDict, MappingProxyType), dict)
+EQUAL |= {type(getattr(OrderedDict(), of)()): lambda x, of=of: getattr(dict(x.mapping), of)() for of in VIEWS}
 NUMBERS = "biufcSUMm"  # numpy's kinds, without objects
 
 
@@ -73,11 +79,11 @@ class Packer:
             items: list[Any] = []
             late = raised(lambda: items.extend(islice(x, DRAWN)))  # it keeps those before an error
             return ["iterator", *map(self.pack, [late, *items])]
-        for base in kind.__mro__[1:]:  # as a named tuple is equal to a tuple
+        for base in kind.__mro__:  # as a named tuple is equal to a tuple
             if CONTAINERS.get(base.__name__) is base:
                 return self._container(x, base.__name__)
-            if base in SCALARS:
-                return self.pack(SCALARS[base](x))
+            if base in EQUAL:
+                return self.pack(EQUAL[base](x))
         module = getattr(kind, "__module__", "builtins")
         if module in ("builtins", "__main__"):  # where a sample's own classes are
             raise TypeError(f"{module}.{kind.__qualname__}")
@@ -163,7 +169,7 @@ class Unpacker:
     def _container(self, name: str, number: int, *rest: Any) -> Any:
         if name == "array":
             known, array = self.table.get(number), _array(*rest)
-            if known is not None:
+            if known is not None and array.shape:
                 known[...] = array
             return self.table.setdefault(number, array)
         if name not in FILLED:

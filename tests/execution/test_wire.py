@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 import uuid
-from collections import Counter, OrderedDict, deque, namedtuple
+from collections import ChainMap, Counter, OrderedDict, UserList, deque, namedtuple
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
@@ -135,6 +135,10 @@ SUBCLASSES = [
     (IntEnum("A", {"B": 3}).B, 3),
     (type("A", (Everything, float), {})(0.5), 0.5),
     (type("A", (Everything, dict), {})(a=1), {"a": 1}),
+    (ChainMap({1: 2}, {3: 4}), {3: 4, 1: 2}),
+    (UserList([1]), [1]),
+    (bytearray(b"x"), b"x"),
+    (OrderedDict(a=1).keys(), {"a": 1}.keys()),
 ]
 
 
@@ -319,7 +323,7 @@ def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
     """Killed from outside at some moment of its life: the job is judged again."""
     code = "import time\ndef f(x):\n    time.sleep(0.02)\n    return x"
     job = Job("t", code, ("assert [f(i) for i in range(5)] == [0, 1, 2, 3, 4]",), "f", 10.0, None, "")
-    worker = Worker(Limits(packages="stdlib"))
+    worker, killed = Worker(Limits(packages="stdlib")), 0
     try:
         for n in range(int(os.environ.get("PKG_KILLS", "3"))):
             assert worker.run(job).status == "passed"  # it stands again
@@ -333,6 +337,7 @@ def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
                 chosen = {"server": [server], "tests": found[:1], "sample": found[1:]}[victim]
                 for process in chosen:
                     process.send_signal(signal.SIGKILL)
+                    killed += 1
             thread.join(60)
             assert outcome and outcome[0].status == "passed", outcome
     finally:
@@ -341,6 +346,7 @@ def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
             server = psutil.Process(worker.process.pid)
             family = [server, *server.children(recursive=True)]
         worker.close()
+    assert killed
     assert not psutil.wait_procs(family, timeout=10)[1]
 
 
@@ -379,6 +385,61 @@ def test_no_sample_finds_in_its_memory_what_another_left(left, given):
     jobs = [Job("t", code, (test,), "f", 1.0, None, given) for code in (LEAVERS[left], LOOK)]
     first, second = run_jobs(jobs, Limits(packages="stdlib"), workers=1)
     assert (first.status, second.status) == ("failed", "passed"), second
+
+
+LEAVE = """
+import fcntl, os
+try: os.setxattr(3, 'user.mark', b'MARK')
+except OSError: pass
+fcntl.fcntl(3, fcntl.F_SETFL, os.O_APPEND)
+os.pwrite(3, b'MARK', 0)
+"""
+FIND = """
+import fcntl, os
+kept = {}
+for n in range(1024):
+    try: kept[n] = os.fstat(n).st_size, fcntl.fcntl(n, fcntl.F_GETFL) & os.O_APPEND, [a for a in os.listxattr(n) if a[:4] == 'user']
+    except OSError as e:
+        if e.errno != 9: kept[n] = os.fstat(n).st_size, 0, []
+def f(x): return sorted(kept.values())
+"""
+
+
+def test_a_sample_has_five_descriptors_and_nothing_stands_in_them():
+    """Nothing, a file for what it says, and the line on which the tests ask: not the tests, nor what they say."""
+    test = f"assert f(1) == {[(0, 0, [])] * 5}, f(1)"
+    codes = (LEAVE, FIND, LEAVE + "raise ValueError('SECRET')", FIND)
+    jobs = [Job("t", code, (test,), "f", 2.0, None, "") for code in codes]
+    outcomes = [*run_jobs(jobs, Limits(packages="stdlib"), workers=1)]
+    assert [o.status for o in outcomes] == ["failed", "passed"] * 2, outcomes
+
+
+def test_what_tests_say_reaches_no_sample():
+    """Their message has the value that they expect."""
+    code = """
+import os, threading
+def look():
+    while True:
+        for n in range(3, 64):
+            try:
+                if b'EXPECTED' in os.pread(n, 4096, 0): os.setxattr(3, 'user.mark', b'MARK')
+            except OSError: pass
+try: marked = os.listxattr(3)
+except OSError: marked = []
+threading.Thread(target=look, daemon=True).start()
+def f(x):
+    if marked: raise KeyError
+    return x
+"""
+    jobs = [Job("t", code, ("assert f(1) == 2, 'EXPECTED'",), "f", 1.0, None, "")] * 60
+    assert {o.detail[:24] for o in run_jobs(jobs, Limits(packages="stdlib"))} == {"AssertionError: EXPECTED"}
+
+
+def test_what_one_samples_answers_filled_is_there_for_the_next():
+    """Forty answers that hold themselves, of 40 MB each in the tests' process, which may use 1 GB."""
+    code = "def f(n):\n    x = [chr(0x1f600) + 'a' * n]\n    x.append(x)\n    return x"
+    jobs = [Job("t", code, ("assert f(10_000_000) == 2",), "f", 9.0, None, "")] * 40
+    assert {o.error for o in run_jobs(jobs, Limits(packages="stdlib"), workers=1)} == {"AssertionError"}
 
 
 @pytest.mark.parametrize("size", [1, 999, 99_999])
