@@ -41,7 +41,7 @@ BUDGETS = {
     "core": 1030,
     "data": 1829,
     "execution": 1626,
-    "experiment": 2006,
+    "experiment": 2009,
     "generation": 961,
     "graph": 2403,
     "papers/cast": 869,

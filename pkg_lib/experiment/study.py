@@ -44,8 +44,9 @@ def _rounds(method: str, last: int) -> tuple[str, ...]:
     return tuple(f"{method}@{n}" for n in range(last + 1))
 
 
-EVOR = ("None", "DocPrompting", "RK", "Oracle", *_rounds("EVOR", 4))
-PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public")
+SOUP = ("None", "DocPrompting", "RK", "Oracle")
+EVOR = SOUP + _rounds("EVOR", 4)
+PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public", "networkx-public")
 REFLEXION, DRAWN = _rounds("Reflexion", 3), _rounds("RK, drawn again", 4)
 ABLATION = REFLEXION + DRAWN + _rounds("Evolve query", 4) + _rounds("Evolve knowledge", 4)
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
@@ -62,7 +63,9 @@ STUDY = (
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, EVOR + ABLATION, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
     *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("monkey", "monkey-module")),
-    Part("more-itertools-m", LIBRARY, EVOR + REFLEXION, ("evor",), LARGER),
+    Part("more-itertools-m", LIBRARY, (*EVOR, *REFLEXION, "ExeDec"), ("evor",), LARGER),
+    Part("newlisp", LIBRARY, SOUP + _rounds("EVOR", 1), ("evor",), LARGER),
+    Part("networkx-m", LIBRARY, ("None", "DocPrompting", "Oracle"), ("evor",), LARGER),
     *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),
 )
 
