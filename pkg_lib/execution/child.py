@@ -40,6 +40,7 @@ WARM = (
 NONCE = 16
 MOST = (1 << 20) + 1  # bytes of what a sample says or prints that are kept
 DISK = 10  # times its limit that a sample may seem to wait for a disk
+TICKS = os.sysconf("SC_CLK_TCK")
 BUSY = "the machine was too busy, or the tests' process was ended"
 APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
@@ -307,8 +308,9 @@ def remaining(server: Server, pids: list[int], wall: float, limit: float) -> flo
 
 
 def spent(server: Server, pid: int) -> tuple[float, float]:
-    """(processor seconds, seconds ready without one) since `before`."""
+    """(processor seconds of all threads, seconds that the first stood ready without one) since `before`."""
     used, ready = (int(n) / 1e9 for n in (read_proc(server, f"{pid}/schedstat") or "0 0").split()[:2])
+    used = max(used, sum(int(n) for n in stat(server, pid)[11:13]) / TICKS)  # utime and stime
     before = server.before.get(pid, (0, 0))
     return used - before[0], ready - before[1]
 

@@ -178,6 +178,23 @@ def test_signals_blocked(judge, setting):
     assert time.monotonic() - started < 40  # with a busy machine
 
 
+def test_what_all_threads_have_is_counted(judge):
+    """A hundred of them on one processor, where the first one hardly gets any."""
+    code = """
+    import hashlib, os, threading
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    go = threading.Event()
+    def hog():
+        go.wait()
+        while True: hashlib.pbkdf2_hmac('sha256', b'x', b'y', 10**7)
+    for _ in range(110): threading.Thread(target=hog).start()
+    go.set()
+    hog()
+    """
+    outcome = judge(textwrap.dedent(code), TEST, seconds=0.5)
+    assert outcome.error == "Timeout" and outcome.seconds < 10, outcome
+
+
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
 @pytest.mark.parametrize("code", cases(ATTACKS["honest"]))
 def test_honest_code_is_not_suspected(judge, setting, code):
