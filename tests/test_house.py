@@ -40,7 +40,7 @@ BUDGETS = {
     "chunking": 701,
     "core": 1030,
     "data": 1829,
-    "execution": 1628,
+    "execution": 1635,
     "experiment": 2009,
     "generation": 961,
     "graph": 2403,

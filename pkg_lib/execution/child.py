@@ -170,6 +170,8 @@ def judged_apart(
     server: Server, number: int, limit: float, pid: int, fds: list[int], started: float
 ) -> tuple[str, str]:
     """(P, F or S; `wait`'s end) of the tests in their own process, which the sample answers."""
+    if server.judge and os.waitid(os.P_PID, server.judge[0], os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        stop_judge(server)  # it ended between two samples: neither's doing
     if not server.judge:
         orders, theirs = socket.socketpair()
         with theirs:

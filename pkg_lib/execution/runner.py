@@ -85,8 +85,10 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
         random.setstate(state)
         with socket.socket(fileno=fd) as line:
             stand_in = partial(wire.stand_in, line, refuse)
-            say(*_judged(marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed))
-        gc.collect()  # else what one sample's answers fill is not there for the next one's
+            verdict = _judged(marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed)
+            # What its answers fill is given back before its verdict: where that fails, it is its own doing.
+            gc.collect()
+            say(*verdict)
 
 
 def _judged(

@@ -10,8 +10,8 @@ four of MBPP's 974 tasks, one of the 500, whose tests need classes of the soluti
   the memory that a sample starts from never held any. One that failed is not given the tests. What is neither
   plain data nor a library's value, such as a class of the sample's own, is "Suspicious".
 - Not promised: anything where a sample reaches other processes (no namespaces and no filter); that samples of
-  one task tell each other nothing, by times and by what is cached of files: one that solves it its tests,
-  one that fails what it guessed.
+  one task tell each other nothing, by times, by what is cached of files and by numbers that the kernel counts
+  up: one that solves it its tests, one that fails what it guessed.
 All other jobs (detail "shared") are judged in the one process alone: a sample that lies there can pass.
 A Timeout is processor time, or sleep; where the machine was slow a sample is "not_measured".
 

@@ -28,7 +28,9 @@ with open(f"{os.path.splitext(__file__)[0]}.toml", "rb") as _file:
 
 OPEN, OPENAT, CLONE, CLONE3, PRLIMIT = 2, 257, 56, 435, 302
 KILL_CALL, TGKILL, SOCKETPAIR, FCNTL, IOCTL, PRCTL = 62, 234, 53, 72, 16, 157
-SIGNAL_OWNERS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX
+# F_SETOWN, F_SETSIG, F_SETOWN_EX; locks (F_GETLK to F_SETLKW, and of descriptors), F_SETLEASE, F_NOTIFY
+FCNTL_REFUSED = (8, 10, 15, 5, 6, 7, 36, 37, 38, 1024, 1026)
+GETSOCKOPT, COOKIES = 55, (57, 71)  # numbers that count up through all samples
 SIGNAL_OWNERS_BY_IOCTL = (0x8901, 0x8902, 0x5412)  # FIOSETOWN, SIOCSPGRP; TIOCSTI types for the user
 STREAMS = (1, 0x801, 0x80001, 0x80801)  # SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC
 # How the C libraries make a thread (glibc, musl): with another flag its maker may wait, as if for a disk.
@@ -78,7 +80,7 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     `starts`: it may become another program, which keeps the filter; Landlock says which."""
     parts = [_op(LOAD, 4), _op(EQUAL, ARCHITECTURE, 1, 0), _op(RETURN, KILL), _op(LOAD, 0)]
     parts += [_op(AT_LEAST, X32, 0, 1), _op(RETURN, DENY)]
-    for group in ("processes", "signals", "shared", "kernel"):
+    for group in ("processes", "signals", "shared", "shown", "kernel"):
         parts += [_refuse(n) for name, n in CALLS[group].items() if not (starts and name == "execve")]
     # UNKNOWN (ENOSYS) makes the C library start threads by the older call, whose flags a filter can read.
     parts.append(_refuse(CLONE3, UNKNOWN))
@@ -87,7 +89,8 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     parts += [_allow_only(number, 0, 0, own_pid) for number in CALLS["scheduling"].values()]
     parts += [_own_limits(), _allow_only(SOCKETPAIR, 1, *STREAMS)]
     parts.append(_allow_only(PRCTL, 0, *THREAD_NAMES))
-    parts.append(_by_argument(FCNTL, 1, EQUAL, SIGNAL_OWNERS, DENY, ALLOW))
+    parts.append(_by_argument(FCNTL, 1, EQUAL, FCNTL_REFUSED, DENY, ALLOW))
+    parts.append(_by_argument(GETSOCKOPT, 2, EQUAL, COOKIES, DENY, ALLOW))
     parts.append(_by_argument(IOCTL, 1, EQUAL, SIGNAL_OWNERS_BY_IOCTL, DENY, ALLOW))
     if read_only:
         parts += map(_refuse, CALLS["files"].values())

@@ -264,7 +264,8 @@ a, b = socket.socketpair()
 for call in (a.accept, a.listen, lambda: a.bind(chr(0) + "x"), lambda: a.connect(chr(0) + "x"),
              lambda: fcntl.ioctl(a, 0x8902, bytes(4)), lambda: fcntl.fcntl(a, 15, bytes(8)), lambda: os.memfd_create("x"),
              lambda: os.setpriority(os.PRIO_PROCESS, 0, 19), lambda: os.sched_getaffinity(os.getppid()),
-             lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))):
+             lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)), lambda: a.getsockopt(1, 57),
+             lambda: fcntl.flock(a, fcntl.LOCK_SH), lambda: fcntl.fcntl(a, 36, bytes(32))):
     try: call()
     except PermissionError: continue
     raise SystemExit("not refused")

@@ -435,6 +435,24 @@ def f(x):
     assert {o.detail[:24] for o in run_jobs(jobs, Limits(packages="stdlib"))} == {"AssertionError: EXPECTED"}
 
 
+def test_an_answer_that_ends_the_tests_process_is_its_own_samples_failure():
+    """A chain of 300,000 containers, made in one answer by their numbers: to free it overflows the stack."""
+    code = """
+import json, sys
+def f(x):
+    line = sys._getframe(1).f_back.f_locals['line']
+    chain = [["defaultdict", n] for n in range(100, 300100)]
+    chain += [["defaultdict", n, "k", ["=", n + 1]] for n in range(100, 300099)]
+    data = json.dumps(["value", ["list", 99, ["=", 99], ["defaultdict", 100]], chain]).encode()
+    line.sendall(len(data).to_bytes(4) + data)
+    while True: pass
+"""
+    right = "def f(x): return x"
+    jobs = [Job("t", text, ("assert f(1) == 1",), "f", 3.0, None, "") for text in [code, right] * 3]
+    outcomes = [*run_jobs(jobs, Limits(packages="stdlib"), workers=1)]
+    assert [o.status for o in outcomes] == ["failed", "passed"] * 3, outcomes
+
+
 def test_what_one_samples_answers_filled_is_there_for_the_next():
     """Forty answers that hold themselves, of 40 MB each in the tests' process, which may use 1 GB."""
     code = "def f(n):\n    x = [chr(0x1f600) + 'a' * n]\n    x.append(x)\n    return x"
