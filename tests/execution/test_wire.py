@@ -440,7 +440,9 @@ def test_an_answer_that_ends_the_tests_process_is_its_own_samples_failure():
     code = """
 import json, sys
 def f(x):
-    line = sys._getframe(1).f_back.f_locals['line']
+    frame = sys._getframe()
+    while 'line' not in frame.f_locals: frame = frame.f_back
+    line = frame.f_locals['line']
     chain = [["defaultdict", n] for n in range(100, 300100)]
     chain += [["defaultdict", n, "k", ["=", n + 1]] for n in range(100, 300099)]
     data = json.dumps(["value", ["list", 99, ["=", 99], ["defaultdict", 100]], chain]).encode()
