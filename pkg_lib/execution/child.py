@@ -40,7 +40,6 @@ WARM = (
 NONCE = 16
 MOST = (1 << 20) + 1  # bytes of what a sample says or prints that are kept
 DISK = 10  # times its limit that a sample may seem to wait for a disk
-TICKS = os.sysconf("SC_CLK_TCK")
 BUSY = "the machine was too busy, or the tests' process was ended"
 APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
@@ -295,8 +294,9 @@ def letter(reader: int, nonce: bytes) -> str:
 def remaining(server: Server, pids: list[int], wall: float, limit: float) -> float:
     """Seconds left after `wall`, so that a busy machine flips no verdict.
 
-    Processor time decides for processes that run or wait for a page; where all sleep it is wall time, less
-    what they stood ready without a processor. What a sample's calls cost, the tests' process pays too.
+    Processor time decides for processes that run or wait for a page (which may be feigned: up to DISK times
+    the limit); where all sleep it is wall time, less what they stood ready without a processor. What a sample's
+    calls cost, the tests' process pays too.
     """
     if wall < limit:
         return limit - wall
@@ -311,8 +311,11 @@ def remaining(server: Server, pids: list[int], wall: float, limit: float) -> flo
 
 def spent(server: Server, pid: int) -> tuple[float, float]:
     """(processor seconds of all threads, seconds that the first stood ready without one) since `before`."""
-    used, ready = (int(n) / 1e9 for n in (read_proc(server, f"{pid}/schedstat") or "0 0").split()[:2])
-    used = max(used, sum(int(n) for n in stat(server, pid)[11:13]) / TICKS)  # utime and stime
+    try:
+        used = time.clock_gettime(~pid << 3 | 2)  # as clock_getcpuclockid has it
+    except OSError:  # it has just ended
+        used = 0.0
+    ready = int((read_proc(server, f"{pid}/schedstat") or "0 0").split()[1]) / 1e9
     before = server.before.get(pid, (0, 0))
     return used - before[0], ready - before[1]
 

@@ -15,6 +15,7 @@ import math
 import socket
 import struct
 import sys
+from array import array as Array
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
@@ -47,9 +48,9 @@ PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
     type({}.items()): (list, lambda *items: dict(items).items()),
 }
 MADE = {t.__name__: make for t, (_, make) in PARTS.items()}
-# Of these classes, and all below them, goes over the plain value to which one is equal.
+# Of these classes, and all below them, goes over a plain value that does in tests what one does.
 EQUAL: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.__float__}
-EQUAL |= dict.fromkeys((bytearray, memoryview), bytes) | {UserList: list}
+EQUAL |= dict.fromkeys((bytearray, memoryview), bytes) | dict.fromkeys((UserList, Array), list)
 EQUAL |= dict.fromkeys((ChainMap, UserDict, MappingProxyType), dict)
 EQUAL |= {type(getattr(OrderedDict(), of)()): lambda x, of=of: getattr(dict(x.mapping), of)() for of in VIEWS}
 NUMBERS = "biufcSUMm"  # numpy's kinds, without objects

@@ -64,6 +64,13 @@ def test_a_sleeping_process_has_its_wall_time_and_a_running_one_its_processor_ti
     assert child.remaining(server, [os.getpid()], 1e5, 1e5) < 0
 
 
+def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(server, monkeypatch):
+    monkeypatch.setattr(child, "stat", lambda *_: ["D"])
+    server.before[os.getpid()] = child.spent(server, os.getpid())
+    left = [child.remaining(server, [os.getpid()], wall, 2.0) for wall in (3.0, 19.0, 25.0)]
+    assert left[0] > 1 and 0 < left[1] < 1.5 and left[2] < 0, left
+
+
 def test_an_ended_process_has_no_time_left(server):
     with subprocess.Popen(["true"]) as process:
         process.wait()

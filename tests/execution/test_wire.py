@@ -1,5 +1,6 @@
 """What goes between the tests' process and the sample's: values come out equal by type and bits; noise is refused."""
 
+import array
 import contextlib
 import datetime as dt
 import json
@@ -137,6 +138,7 @@ SUBCLASSES = [
     (type("A", (Everything, dict), {})(a=1), {"a": 1}),
     (ChainMap({1: 2}, {3: 4}), {3: 4, 1: 2}),
     (UserList([1]), [1]),
+    (array.array("i", [1]), [1]),
     (bytearray(b"x"), b"x"),
     (OrderedDict(a=1).keys(), {"a": 1}.keys()),
 ]
@@ -350,6 +352,7 @@ def test_no_kill_loses_a_verdict_or_leaves_a_process(victim):
     assert not psutil.wait_procs(family, timeout=10)[1]
 
 
+RIGHT = "def f(x): return x"
 LOOK = """
 import ctypes, os, sys
 l = ctypes.CDLL(None); l.sbrk.restype = ctypes.c_void_p
@@ -449,10 +452,34 @@ def f(x):
     line.sendall(len(data).to_bytes(4) + data)
     while True: pass
 """
-    right = "def f(x): return x"
-    jobs = [Job("t", text, ("assert f(1) == 1",), "f", 3.0, None, "") for text in [code, right] * 3]
+    jobs = [Job("t", text, ("assert f(1) == 1",), "f", 3.0, None, "") for text in [code, RIGHT] * 3]
     outcomes = [*run_jobs(jobs, Limits(packages="stdlib"), workers=1)]
     assert [o.status for o in outcomes] == ["failed", "passed"] * 3, outcomes
+
+
+@pytest.mark.parametrize("given", ["", None])
+def test_a_detail_has_nothing_of_the_sample_before(given):
+    long = "def f(x): raise ValueError('long ' * 60)"
+    jobs = [Job("t", text, ("assert f(1) == 2",), "f", 3.0, None, given) for text in (long, RIGHT)]
+    (alone,) = run_jobs(jobs[1:], Limits(packages="stdlib"))
+    _, after = run_jobs(jobs, Limits(packages="stdlib"), workers=1)
+    assert after.detail == alone.detail == "AssertionError | failing: assert f(1) == 2"
+
+
+def test_a_tests_process_that_ended_between_two_samples_is_neithers_doing():
+    worker, job = (
+        Worker(Limits(packages="stdlib")),
+        Job("t", RIGHT, ("assert f(1) == 1",), "f", 3.0, None, ""),
+    )
+    try:
+        for number in (signal.SIGSEGV, signal.SIGKILL):
+            assert worker.run(job).status == "passed"
+            (tests,) = psutil.Process(worker.process.pid).children()
+            tests.send_signal(number)
+            time.sleep(0.5)
+            assert worker.run(job).status == "passed"
+    finally:
+        worker.close()
 
 
 def test_what_one_samples_answers_filled_is_there_for_the_next():
