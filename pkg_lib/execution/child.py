@@ -294,8 +294,8 @@ def letter(reader: int, nonce: bytes) -> str:
 def remaining(server: Server, pids: list[int], wall: float, limit: float) -> float:
     """Seconds left after `wall`, so that a busy machine flips no verdict.
 
-    Processor time decides for processes that run or wait for a page (which may be feigned: up to DISK times
-    the limit); where all sleep it is wall time, less what they stood ready without a processor. What a sample's
+    Processor time decides for processes that run or wait for a page (feigned or not, up to DISK times the
+    limit); where all sleep it is wall time, less what they stood ready without a processor. What a sample's
     calls cost, the tests' process pays too.
     """
     if wall < limit:
