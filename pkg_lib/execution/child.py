@@ -186,12 +186,12 @@ def judged_apart(
     except OSError:
         kind, end = "", ""
     if kind not in ("P", "F"):
-        crash = stop_judge(server, 0.1)
-        if not kind and crash not in (0, signal.SIGKILL):
+        ended = stop_judge(server, 0 if kind else 0.1)
+        if not kind and ended and ended != -signal.SIGKILL:
             # Nothing runs there but the tests and what the sample answered: only a kill is another's.
             kind = "S"
             os.pwrite(runner.SAID, b"ended the tests' process", 0)
-    return kind, end or ("" if kind else "I")
+    return kind.upper(), end or ("" if kind else "I")
 
 
 def tests(orders: socket.socket, allowed: Any) -> None:
@@ -209,14 +209,14 @@ def tests(orders: socket.socket, allowed: Any) -> None:
 
 
 def stop_judge(server: Server, patience: float = 0) -> int:
-    """Ends the tests' process, or the signal that ended it; the next sample that needs one gets a new one."""
+    """Ends the tests' process; its exit code if it had ended. The next sample gets a new one."""
     (pid, orders), server.judge = server.judge, None
     orders.close()
     with open(os.pidfd_open(pid), "rb") as dead:  # it may be about to end
         ended = select.select([dead], [], [], patience)[0]
     os.kill(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]
-    return os.WTERMSIG(status) if ended and os.WIFSIGNALED(status) else 0
+    return os.waitstatus_to_exitcode(status) if ended else 0
 
 
 def sample(
@@ -274,7 +274,7 @@ def wait(
             longest = min(left, patience) * 1000 + 1
             poll.poll(longest if wall < limit else min(longest, 1 + os.urandom(1)[0]))
         return (letter(reader, nonce), "") if news else ("", "T" if left <= 0 else "I")
-    except BlockingIOError:  # it ended without a word
+    except OSError:  # it ended without a word, or with one unread
         return "", ""
     finally:
         os.set_blocking(reader, True)
@@ -302,11 +302,12 @@ def remaining(server: Server, pids: list[int], wall: float, limit: float) -> flo
         return limit - wall
     used, ready = zip(*(spent(server, pid) for pid in pids), strict=True)
     apart = sum(used[1:])
+    values = min(apart, limit)
     states = [stat(server, pid)[:1] for pid in pids]
     if ["R"] in states or ["D"] in states:
-        left = min(limit + APART * apart - used[0], APART * limit + 1 - apart)
+        left = min(limit + APART * values - used[0], APART * limit + 1 - apart)
         return left if ["R"] in states else min(left, DISK * limit - wall + sum(ready))
-    return limit + (APART + 1) * apart - wall + sum(ready)
+    return limit + APART * values + apart - wall + sum(ready)
 
 
 def spent(server: Server, pid: int) -> tuple[float, float]:
@@ -350,7 +351,8 @@ def read_verdict(kind: str, end: str, status: int, limit: float) -> dict[str, An
     if end:
         return {"kind": end, "text": f"no verdict within {limit:g} s" if end == "T" else BUSY}
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        return {"kind": "E", "text": f"killed by {signal.Signals(os.WTERMSIG(status)).name}"}
+        names = {s.value: s.name for s in signal.Signals}
+        return {"kind": "E", "text": f"killed by {names.get(number := os.WTERMSIG(status), number)}"}
     return {"kind": "E", "text": "ended before the tests completed"}
 
 

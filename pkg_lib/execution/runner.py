@@ -13,6 +13,7 @@ import json
 import marshal
 import os
 import random
+import resource
 import socket
 import sys
 from collections.abc import Callable, Container
@@ -23,6 +24,8 @@ import wire
 
 SAMPLE, TEST = "<sample>", "<test>"
 SAID = 1  # where the tests' process and the fork server have the file for what is said with a verdict
+MOST = 4096  # characters that are looked at of an error
+GROWN = 1 << 17  # kilobytes that samples' answers may leave in the tests' process
 Names = Container[str] | None
 
 
@@ -37,7 +40,10 @@ def run(solution: str, test: str, apart: bool, out: int, said: int, nonce: bytes
             write(out, nonce + b"P")
             code = wire.serve(socket.socket(fileno=os.dup(out)), space)
             random.setstate(state)
-            execute(program, space := {})  # anew: what the tests changed in it is gone
+            with contextlib.suppress(OSError):  # what the first run has written is not there
+                os.mkdir("anew")  # noqa: PTH102
+                os.chdir("anew")
+            execute(program, space := {})  # what the tests changed in it is gone
         execute(marshal.loads(code), space)
         verdict = b"P"
     except BaseException as e:  # noqa: BLE001  whatever a sample raises, SystemExit among it, is its verdict
@@ -60,15 +66,19 @@ def compiled(test: str) -> bytes:
 
 
 def judge(orders: socket.socket, allowed: Names) -> NoReturn:
-    """In the tests' process: one job after the other, until a sample answers with what is no value."""
-    state = random.getstate()
+    """In the tests' process: one job after the other, until a sample answers with what is no value.
+
+    A verdict in small letters says that the process has GROWN and is to be replaced.
+    """
+    peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # noqa: E731
+    state, most = random.getstate(), peak() + GROWN
 
     def say(verdict: str, text: bytes = b"") -> None:
         # None that failed sees the tests: by what it leaves, such as pages of files in memory, it could tell
         # the next sample of the task.
         os.ftruncate(SAID, 0)
         os.pwrite(SAID, text, 0)
-        if verdict == "P":
+        if verdict in "Pp":
             with contextlib.suppress(OSError):  # the sample may have ended
                 wire.send(line, ["", code.hex()])
         orders.sendall(verdict.encode())
@@ -88,7 +98,7 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
             verdict = _judged(marshal.loads(code), job["given"], job["entry_point"], stand_in, allowed)
             # What its answers fill is given back before its verdict: where that fails, it is its own doing.
             gc.collect()
-            say(*verdict)
+            say(verdict[0].lower() if peak() > most else verdict[0], verdict[1])
 
 
 def _judged(
@@ -110,14 +120,14 @@ def describe(e: BaseException, allowed: Names) -> bytes:
     """Lines: class names, most derived first; forbidden package; the traceback's last; the tests' number."""
     try:
         names = " ".join(c.__name__ for c in type(e).__mro__ if isinstance(c.__name__, str))
-        line = " ".join(f"{type(e).__name__}: {e}".split()).removesuffix(":")
+        line = " ".join(f"{type(e).__name__}: {e}"[:MOST].split()).removesuffix(":")
     except BaseException:  # noqa: BLE001  a hostile __str__
         names, line = "Exception", "an error that cannot be printed"
-    top = e.name.partition(".")[0] if isinstance(e, ImportError) and type(e.name) is str else ""
+    top = e.name[:100].partition(".")[0] if isinstance(e, ImportError) and type(e.name) is str else ""
     blocked = "" if allowed is None or top in allowed else top
     number, tb = 0, e.__traceback__
     while tb is not None:  # up to the innermost statement of the tests at which the error came up
         number = tb.tb_lineno if tb.tb_frame.f_code.co_filename == TEST else number
         tb = tb.tb_next
-    parts = (names, blocked, line[:500], number)
+    parts = (names[:MOST], blocked, line[:500], number)
     return "\n".join(str(p).replace("\n", " ") for p in parts).encode("utf8", "replace")

@@ -37,6 +37,7 @@ def server():
         (b"", "I", signal.SIGKILL, "I"),
         (b"", "", signal.SIGSEGV, "E"),
         (b"", "", signal.SIGKILL, "E"),
+        (b"", "", signal.SIGRTMIN + 6, "E"),
         (b"", "", 0, "E"),
     ],
 )
@@ -69,6 +70,31 @@ def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(server,
     server.before[os.getpid()] = child.spent(server, os.getpid())
     left = [child.remaining(server, [os.getpid()], wall, 2.0) for wall in (3.0, 19.0, 25.0)]
     assert left[0] > 1 and 0 < left[1] < 1.5 and left[2] < 0, left
+
+
+def test_values_that_cost_the_tests_much_give_the_sample_no_more_than_four_limits(server, monkeypatch):
+    """The second process is the tests', which have spent 9 s of their 10."""
+    for state, wall, left in (("R", 10.0, 12), ("S", 10.0, 21 - 10)):
+        monkeypatch.setattr(child, "stat", lambda *_, state=state: [state])
+        monkeypatch.setattr(child, "spent", lambda _, pid: (0.0, 0.0) if pid == 1 else (9.0, 0.0))
+        found = child.remaining(server, [1, 2], wall, 3.0)
+        assert found == min(left, 1.0 if state == "R" else left)
+        monkeypatch.setattr(child, "spent", lambda _, pid: (12.5, 0.0) if pid == 1 else (9.0, 0.0))
+        assert state == "S" or child.remaining(server, [1, 2], wall, 3.0) < 0
+
+
+@pytest.mark.parametrize(("ends", "code"), [("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", -9), ("", 0)])
+def test_of_a_tests_process_that_ended_its_exit_code_is_known(server, ends, code):
+    """One that was alive has none."""
+    with subprocess.Popen([sys.executable, "-c", ends or "input()"], stdin=-1) as process:
+        server.judge = process.pid, SimpleNamespace(close=lambda: None)
+        assert child.stop_judge(server, 5.0 if ends else 0.1) == code
+        process.returncode = 0  # it was waited for
+
+
+def test_an_error_of_many_megabytes_is_described_in_a_few_kilobytes():
+    error = ImportError("x" * 10**7, name="y" * 10**7)
+    assert len(child.runner.describe(error, ())) < 9000
 
 
 def test_an_ended_process_has_no_time_left(server):

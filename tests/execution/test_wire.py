@@ -50,7 +50,13 @@ ATOMS = st.one_of(
 )
 KEYS = st.one_of(st.integers(), st.text(), st.tuples(st.integers(), st.text()), st.frozensets(st.integers()))
 VALUES = st.recursive(
-    st.one_of(ATOMS, ARRAYS, st.integers(0, 9).map(np.int64), st.floats(width=32).map(np.float32)),
+    st.one_of(
+        ATOMS,
+        ARRAYS,
+        st.integers(0, 9).map(np.int64),
+        st.floats(width=32).map(np.float32),
+        st.sampled_from([np.str_(""), np.bytes_(b""), np.zeros((0, 2)), np.array(3)]),
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.lists(inner, max_size=4).map(tuple),
@@ -102,6 +108,13 @@ def test_values_come_out_equal_by_type_and_bits(value):
 
 def test_a_long_integer_goes_over():
     assert over(-(10**6000)) == -(10**6000)
+
+
+def test_no_text_of_a_fraction_is_computed():
+    """It would be a number of ten million digits."""
+    for parts in (["1e10000000", None], ["1e10000000"], [1.0, 1]):
+        with pytest.raises(TypeError):
+            wire.Unpacker().unpack(["Fraction", *parts])
 
 
 def test_one_object_stays_one_and_may_hold_itself():
@@ -244,6 +257,7 @@ def judged(code: str, test: str, **more):
             "import numpy as np\nx = np.zeros(2)\nassert f(x) == 2 and x[0] == 1",
         ),
         ("def f(x): return x.keys()", "assert f({1: 2}) == {1}"),
+        ("import os\nos.mkdir('d')\ndef f(x): return os.listdir()", "assert f(1) == ['d']"),  # it is run twice
         ("import random\ndef f(x): return x", "import random\nx = random.random()\nassert f(x) == x"),
     ],
 )
@@ -455,6 +469,36 @@ def f(x):
     jobs = [Job("t", text, ("assert f(1) == 1",), "f", 3.0, None, "") for text in [code, RIGHT] * 3]
     outcomes = [*run_jobs(jobs, Limits(packages="stdlib"), workers=1)]
     assert [o.status for o in outcomes] == ["failed", "passed"] * 3, outcomes
+
+
+def test_a_sample_that_ends_without_reading_the_tests_has_failed():
+    """Its end of the line closes with a message unread, which the other end sees as an error."""
+    code = """
+import os, select, sys
+def f(x):
+    frame = sys._getframe()
+    while 'line' not in frame.f_locals: frame = frame.f_back
+    line = frame.f_locals['line']
+    data = b'["value", 1, null]'
+    line.sendall(len(data).to_bytes(4) + data)
+    select.select([line], [], [], 2)
+    os._exit(0)
+"""
+    job = Job("t", code, ("assert f(1) == 1",), "f", 3.0, None, "")
+    (outcome,) = run_jobs([job], Limits(packages="stdlib"))
+    assert (outcome.error, outcome.detail) == ("Others", "ended before the tests completed")
+
+
+def test_a_tests_process_that_has_grown_is_replaced():
+    worker, pids = Worker(Limits(packages="stdlib")), []
+    try:
+        for size in (1, 1, 10_000_000, 1):
+            job = Job("t", "def f(n): return [0] * n", (f"assert len(f({size})) == {size}",), "f", 9.0, None, "")
+            assert worker.run(job).status == "passed"
+            pids += [p.pid for p in psutil.Process(worker.process.pid).children()]
+    finally:
+        worker.close()
+    assert len(pids) == 3 and pids[0] == pids[1] != pids[2], pids
 
 
 @pytest.mark.parametrize("given", ["", None])
