@@ -63,7 +63,7 @@ STUDY = (
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, EVOR + LOOPS, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
     *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("monkey", "monkey-module")),
-    Part("more-itertools-m", LIBRARY, (*EVOR, *REFLEXION, "ExeDec"), ("evor",), LARGER),
+    Part("more-itertools-m", LIBRARY, (*EVOR, *REFLEXION, "ExeDec", "MPSC"), ("evor",), LARGER),
     Part("newlisp", LIBRARY, SOUP + _rounds("EVOR", 1), ("evor",), LARGER),
     Part("networkx-m", LIBRARY, ("None", "DocPrompting", "Oracle"), ("evor",), LARGER),
     *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),
