@@ -65,7 +65,7 @@ STUDY = (
     *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("monkey", "monkey-module")),
     Part("more-itertools-m", LIBRARY, (*EVOR, *REFLEXION, "ExeDec", "MPSC"), ("evor",), LARGER),
     Part("newlisp", LIBRARY, SOUP + _rounds("EVOR", 1), ("evor",), LARGER),
-    Part("networkx-m", LIBRARY, ("None", "DocPrompting", "Oracle"), ("evor",), LARGER),
+    Part("networkx-m", LIBRARY, (*SOUP, "EVOR@0"), ("evor",), LARGER),
     *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),
 )
 
