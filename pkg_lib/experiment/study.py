@@ -62,10 +62,10 @@ STUDY = (
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, EVOR + LOOPS, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
-    *(Part(name, LIBRARY, EVOR, ("evor",), LARGER) for name in ("monkey", "monkey-module")),
+    *(Part(name, LIBRARY, EVOR + REFLEXION, ("evor",), LARGER) for name in ("monkey", "monkey-module")),
     Part("more-itertools-m", LIBRARY, (*EVOR, *REFLEXION, "ExeDec", "MPSC"), ("evor",), LARGER),
     Part("newlisp", LIBRARY, SOUP + _rounds("EVOR", 1), ("evor",), LARGER),
-    Part("networkx-m", LIBRARY, (*SOUP, "EVOR@0"), ("evor",), LARGER),
+    Part("networkx-m", LIBRARY, SOUP + _rounds("EVOR", 2), ("evor",), LARGER),
     *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),
 )
 
