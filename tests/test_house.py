@@ -40,7 +40,7 @@ BUDGETS = {
     "chunking": 701,
     "core": 1030,
     "data": 1829,
-    "execution": 1654,
+    "execution": 1656,
     "experiment": 2009,
     "generation": 961,
     "graph": 2403,

@@ -27,7 +27,7 @@ RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version -> how many r
 ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 SYSTEM = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo")
-WORK_MB = 64
+WORK_MB, FILES = 128, 8192  # of both runs of a solution (runner.py), so that each may fill half
 NOWHERE = "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
 SAMPLE = "/sandbox/sample"  # in that root
 
@@ -125,7 +125,7 @@ def _set_attributes(path: str, attributes: int) -> None:
 
 def empty_work() -> None:
     """The sample's own directories in memory, WORK_MB in all; `make_work` fills them in its name."""
-    _mount_memory(SAMPLE, f"size={WORK_MB}m,nr_inodes=4096,mode=1777")
+    _mount_memory(SAMPLE, f"size={WORK_MB}m,nr_inodes={FILES},mode=1777")
 
 
 def make_work() -> str:

@@ -84,7 +84,7 @@ def judge(orders: socket.socket, allowed: Names) -> NoReturn:
         orders.sendall(verdict.encode())
 
     def refuse(why: str) -> NoReturn:
-        say("S", why.encode("utf8", "replace"))
+        say("S", why[:MOST].encode("utf8", "replace"))
         os._exit(0)
 
     while True:

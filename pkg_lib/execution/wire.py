@@ -196,6 +196,8 @@ def _array(kind: str, shape: list[int] | None, text: str) -> Any:
     if dtype.kind not in NUMBERS:
         raise ValueError("not an array of plain values")
     array = numpy.ndarray(() if shape is None else shape, dtype, bytearray.fromhex(text))
+    if dtype.itemsize and 2 * array.nbytes != len(text):
+        raise ValueError("not the bytes of such an array")
     return array[()] if shape is None else array
 
 

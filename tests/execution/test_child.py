@@ -72,15 +72,15 @@ def test_a_process_that_seems_to_wait_for_a_disk_has_ten_times_its_limit(server,
     assert left[0] > 1 and 0 < left[1] < 1.5 and left[2] < 0, left
 
 
-def test_values_that_cost_the_tests_much_give_the_sample_no_more_than_four_limits(server, monkeypatch):
-    """The second process is the tests', which have spent 9 s of their 10."""
-    for state, wall, left in (("R", 10.0, 12), ("S", 10.0, 21 - 10)):
-        monkeypatch.setattr(child, "stat", lambda *_, state=state: [state])
-        monkeypatch.setattr(child, "spent", lambda _, pid: (0.0, 0.0) if pid == 1 else (9.0, 0.0))
-        found = child.remaining(server, [1, 2], wall, 3.0)
-        assert found == min(left, 1.0 if state == "R" else left)
-        monkeypatch.setattr(child, "spent", lambda _, pid: (12.5, 0.0) if pid == 1 else (9.0, 0.0))
-        assert state == "S" or child.remaining(server, [1, 2], wall, 3.0) < 0
+@pytest.mark.parametrize(
+    ("state", "sample", "tests", "left"),
+    [("R", 11.5, 9.0, 0.5), ("R", 12.5, 9.0, -0.5), ("R", 2.0, 9.0, 1.0), ("S", 0.0, 9.0, 11.0)],
+)
+def test_costly_values_give_a_sample_at_most_four_limits(server, monkeypatch, state, sample, tests, left):
+    """What both have spent of a limit of 3 s, after 10 s; the tests' process itself has 10 s."""
+    monkeypatch.setattr(child, "stat", lambda *_: [state])
+    monkeypatch.setattr(child, "spent", lambda _, pid: ({1: sample, 2: tests}[pid], 0.0))
+    assert child.remaining(server, [1, 2], 10.0, 3.0) == left
 
 
 @pytest.mark.parametrize(("ends", "code"), [("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", -9), ("", 0)])
