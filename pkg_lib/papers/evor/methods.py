@@ -23,6 +23,7 @@ class Method:
     `query` says how rounds after the first ask, `grows` whether drafts enter the soup, `thinks` what a model
     is asked before it writes (rounds.py and prompts.toml name both); rounds from `drawn` on draw their
     tokens, since greedy repair repeats itself;
+    `nearest` is how many documents a prompt names in the place of a name that does not exist;
     `context` is a budget in tokens, 0 the benchmark's; M_q and M_t are models by name, "" M itself.
     """
 
@@ -36,6 +37,7 @@ class Method:
     whole_programs: bool = False
     thinks: str = ""
     drawn: int = 2
+    nearest: int = 0
     context: int = 0
     query_model: str = ""
     input_model: str = ""

@@ -212,8 +212,9 @@ class RoundRetriever:
         last = rounds[-1] if rounds else {}
         going = [t for t in tasks if not rounds or (t.id in last and not self._finished(t.id, rounds))]
         queries, first = self._queries(going, last, asked), self._thoughts(going, last, asked)
-        needs = [Need(q, f, self._failed(t, last)) for t, q, f in zip(going, queries, first, strict=True)]
         soup = self._soup(rounds if self.method.grows else [])
+        failed = self._failed(going, last, soup)
+        needs = [Need(*texts) for texts in zip(queries, first, failed, strict=True)]
         found = soup.gather(needs, self.method, rules.budgets, e.generator.measure)
         made = {}
         for task, (query, *_), (text, names) in zip(going, queries, found, strict=True):
@@ -238,15 +239,19 @@ class RoundRetriever:
             texts = [asked[-1][t.id].raw for t in tasks]
         return [(q,) if how == "question" else (q, t.prompt) for q, t in zip(texts, tasks, strict=True)]
 
-    def _failed(self, task: Task, last: dict[str, Draft]) -> str:
-        """What is said last in a prompt, near the task: how its own draft failed."""
-        draft = last.get(task.id)
-        if draft is None or "feedback" not in self.method.sources:
-            return ""
-        absent = ABSENT.findall(draft.feedback.error) if "documents" in self.method.sources else []
-        name = "".join(absent[:1])
-        text = PROMPTS["failed"]["draft"] + (PROMPTS["failed"]["absent"] if name else "")
-        return text.format(**self._about(task, last), name=name).strip()
+    def _failed(self, tasks: list[Task], last: dict[str, Draft], soup: Soup) -> list[str]:
+        """What is said last in each prompt, near the task: how its own draft failed."""
+        method = self.method
+        if "feedback" not in method.sources or not last:
+            return [""] * len(tasks)
+        said = [last[t.id].feedback.error if "documents" in method.sources else "" for t in tasks]
+        names = ["".join(ABSENT.findall(error)[:1]) for error in said]
+        texts = []
+        for task, name, near in zip(tasks, names, soup.named(names, method), strict=True):
+            absent = "" if not name else PROMPTS["failed"]["nearest" if near else "absent"]
+            about = self._about(task, last) | {"name": name, "nearest": near}
+            texts.append((PROMPTS["failed"]["draft"] + absent).format(**about).strip())
+        return texts
 
     def _thoughts(self, tasks: list[Task], last: dict[str, Draft], asked: list[Any]) -> list[str]:
         """What stands first in each prompt: what the model answered when it was asked to think."""

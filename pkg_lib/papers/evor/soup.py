@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from textwrap import shorten
 
 import numpy as np
 
@@ -84,6 +85,23 @@ class Soup:
     @cached_property
     def shelf(self) -> Shelf:
         return Shelf([*self.documents.values()])
+
+    @cached_property
+    def heads(self) -> dict[str, str]:
+        """A document's own name with its first sentence -> its signature with that sentence, both cut."""
+        found: dict[str, str] = {}
+        for name, text in self.documents.items():
+            signature, about = (shorten(part, 120, placeholder=" ...") for part in head(text).split("\n", 1))
+            found.setdefault(f"{name.rpartition('.')[2].replace('_', ' ')}: {about}", f"{signature}: {about}")
+        return found
+
+    def named(self, names: Sequence[str], method: Method) -> list[str]:
+        """The heads that are nearest to each name, as many as the method has, a line each."""
+        if not method.nearest:
+            return [""] * len(names)
+        lines = [*self.heads.values()]
+        ranked = Shelf([*self.heads]).ranked([n.replace("_", " ") for n in names], method.retriever)
+        return ["\n".join(lines[place] for place in places[: method.nearest]) for places in ranked]
 
     def gather(
         self,
