@@ -154,6 +154,15 @@ def test_a_name_that_does_not_exist_is_asked_for():
     assert absent_names(Draft(task, "", Feedback(False, "ValueError: 3"))) == task.prompt
 
 
+def test_what_comes_nearest_to_a_name_that_does_not_exist_is_named(toy, monkeypatch):
+    preparer = toy()
+    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
+    preparer.prepare([f"EVOR, nearest names@{n}" for n in range(2)])
+    asked = [r.text for r in preparer.run.generator.backend.asked if "There is no `whole_root`" in r.text]
+    nearest = [text.partition("There is no `whole_root`")[2].splitlines()[1] for text in asked]
+    assert nearest == ["math.isqrt(n): The whole_root of an integer."]
+
+
 def test_a_round_is_accounted_for(toy, monkeypatch):
     preparer, columns = toy(), [f"EVOR of documents@{n}" for n in range(3)]
     monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)
