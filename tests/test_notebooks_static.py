@@ -44,3 +44,11 @@ def test_code_cells_are_short_without_outputs_and_import_in_the_first(cells):
     # Every question is told before code answers it.
     assert cells[0].cell_type == "markdown" and cells[0].source.startswith("# ")
     assert len(cells) - len(code) >= len(code) / 2
+
+
+def test_every_table_and_figure_is_seen(cells):
+    # Jupyter shows a cell's last expression; what is made within a loop or an `if` must be displayed.
+    for tree in (ast.parse(c.source) for c in cells if c.cell_type == "code"):
+        dropped = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and n is not tree.body[-1]]
+        calls = [ast.unparse(n.value) for n in dropped if isinstance(n.value, ast.Call)]
+        assert not [call for call in calls if re.match(r"sheet\.(table|figure|say)\(", call)]

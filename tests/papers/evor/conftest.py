@@ -38,9 +38,9 @@ class Toy(Unfamiliar):
                 root,
                 "half",
                 "assert candidate(7777) == 88",
-                f"{root}    import math\n    return math.isqrt(n)",
+                f"{root}    import math\n    return math.isqrt(n)  # the reference",
             ),
-            Task("toy/1", "toy", add, "add", HIDDEN, f"{add}    return n + 1"),
+            Task("toy/1", "toy", add, "add", HIDDEN, f"{add}    return n + 1  # the reference"),
         ]
 
     def documents(self) -> Mapping[str, str]:

@@ -71,19 +71,30 @@ def test_success_or_three_equal_feedbacks_end_a_task():
     assert not (ends(one) or ends(one, one) or ends(one, other, one) or ends(one, one, other))
 
 
-@pytest.mark.parametrize("method", ["EVOR", "Reflexion", "EVOR + ExeDec", "DocPrompting", "Evolve query"])
-def test_no_round_sees_a_hidden_test(toy, method, monkeypatch):
-    jobs = []
+# What must have been asked for, beside programs, so that the test has seen all kinds of prompts.
+ASKED = {
+    "DocPrompting": (),
+    "Reflexion": ("Say in one or two short sentences",),
+    "EVOR": ("Which functions", "A draft of the program failed"),
+    "EVOR, nearest names": ("Which functions", "There is no `whole_root`"),
+    "EVOR + ExeDec": ("Which functions", "Name at most three steps", "A draft of the program failed"),
+    "Evolve query": ("Which functions", "A draft of the program failed"),
+}
+
+
+@pytest.mark.parametrize("method", ASKED)
+def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
+    jobs, preparer = [], toy()
     monkeypatch.setattr(
         "pkg_lib.papers.evor.rounds.run_jobs",
         lambda of, *a, **k: run_jobs(jobs.extend(of := [*of]) or of, *a, **k),
     )
-    preparer = toy()
+    monkeypatch.setattr(type(preparer.run.rules), "budgets", NARROW)  # or the first drafts run, and all ends
     preparer.prepare([METHODS[method].column(n) for n in range(METHODS[method].rounds + 1)])
-    seen = [r.text for r in preparer.run.generator.backend.asked] + [
-        t for j in jobs for t in (j.solution, *j.tests)
-    ]
-    assert seen and not any("7777" in text for text in seen)
+    prompts = [r.text for r in preparer.run.generator.backend.asked]
+    assert all(any(kind in text for text in prompts) for kind in (*ASKED[method], "You write"))
+    assert not [text for text in prompts if "7777" in text or "the reference" in text]
+    assert not [job for job in jobs if any("7777" in text for text in (job.solution, *job.tests))]
 
 
 def test_rounds_go_on_where_they_were_stopped(toy):
