@@ -7,6 +7,10 @@ What the algorithm leaves open is settled so:
   later rounds keep its context, whose completion is known.
 - A draft that runs gives its calling lines to the soup, one that fails its error and the line of it.
 - No round sees a hidden test: drafts run by `Unfamiliar.look`, which is given none.
+- A prompt after the first ends with the task's own error, and with what to do where a name does not exist
+  (Appendix F puts errors into the prompt; line 10 has the question and what was found alone). So it is in all
+  methods whose soup has feedback, the query and the knowledge alone among them.
+- M_q is told the task, the draft and how it ran, not the inputs, which line 7 names.
 """
 
 from __future__ import annotations
@@ -37,8 +41,9 @@ INPUTS = "inputs.jsonl"  # beside the feedback: how many generated inputs are va
 NOTHING_WRITTEN = "the program ends where the task's does"  # and so it may well run
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
 ABSENT = re.compile(r"has no attribute '(\w+)'")
-GONE = re.compile(
-    r"no attribute '(\w+)'|name '(\w+)' is not defined|argument '(\w+)'|No module named '([\w.]+)'"
+GONE = re.compile(  # a name that is not there, in an error of Python or of newLISP
+    r"no attribute '(\w+)'|name '(\w+)' is not defined|unexpected keyword argument '(\w+)'"
+    r"|No module named '([\w.]+)'|invalid function : \(([^\s()]+)"
 )
 
 

@@ -177,4 +177,5 @@ class Unfamiliar(Benchmark):
             (error, line), _ = json.JSONDecoder().raw_decode(said)
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
-        return Feedback(False, error, line)
+        # Half a character, which an error may hold, is no text for a tokenizer or a file.
+        return Feedback(False, *(t.encode("utf8", "backslashreplace").decode() for t in (error, line)))

@@ -141,6 +141,7 @@ def test_rounds_go_on_after_kills_and_write_the_same_programs(toy):
         ("import math\nmath.whole_root(3)", ("no attribute 'whole_root'", "math.whole_root(3)")),
         ("def f(:\n", ("SyntaxError", "def f(:")),
         ("raise ValueError('x' * 1000000)", ("ValueError: xxx", "raise ValueError('x' * 1000000)")),
+        ("raise ValueError('\\ud800')", ("ValueError: \\ud800", "raise ValueError('\\ud800')")),
         ("while True: pass", ("Timeout", "")),
         ("", ("", "")),
     ],
@@ -151,7 +152,7 @@ def test_feedback_names_the_error_and_its_line(program, said):
     (outcome,) = run_jobs([rules.look(rules.tasks()[0], program, ())], rules.limits(rules.tasks()[0]))
     feedback = rules.feedback(outcome)
     assert said[0] in feedback.error and feedback.line == said[1] and len(feedback.error) <= LONGEST + 20
-    assert feedback.ok == (program == "")
+    assert feedback.ok == (program == "") and feedback.said.encode()
 
 
 def test_a_name_that_does_not_exist_is_asked_for():
@@ -162,6 +163,8 @@ def test_a_name_that_does_not_exist_is_asked_for():
         Feedback(False, "AttributeError: module 'm' has no attribute 'whole_root'", "m.whole_root(3)"),
     )
     assert absent_names(draft).startswith("whole_root whole root")
+    newlisp = Draft(task, "", Feedback(False, "ERR: invalid function : (whole-root 3)"))
+    assert absent_names(newlisp).startswith("whole-root")
     assert absent_names(Draft(task, "", Feedback(False, "ValueError: 3"))) == task.prompt
 
 
