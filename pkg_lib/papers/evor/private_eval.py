@@ -74,7 +74,8 @@ class PrivateEval(Unfamiliar):
             about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
             [resolve_name(name) for name in about["documented"]]  # they are there
         except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
-            raise UserError(f"{path} does not describe a library that is installed: {e}") from e
+            about = f"put {self.library}.names.json (public name -> new one) there, install the library"
+            raise UserError(f"{path.parent} describes no library {self.library}: {e}; {about}") from e
         names = {name: name for name in names} if self.way == "-public" else names
         return SimpleNamespace(**about | {"names": names, "private": names.get(public, public)})
 
@@ -171,7 +172,8 @@ class PrivateEval(Unfamiliar):
 
     def control(self, task: Task, name: str) -> str:
         if name == "return None" and not task.entry_point:
-            return f"{task.prompt.rstrip()}\nNone\n"
+            texts = (f"{task.prompt.rstrip()}{end}\n" for end in ("\nNone", " None", "None)", "None]"))
+            return next(filter(parsed, texts))  # the last line may be unfinished
         public = as_public(task.solution, self.about.names)
         return public if name == "public names" else super().control(task, name)
 

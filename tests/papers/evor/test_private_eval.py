@@ -28,10 +28,10 @@ def test_controls(private, way):
     rules = make(ways[way])
     for task in rules.tasks():
         for name, passes in rules.controls.items():
-            assert (judged(rules, task, rules.control(task, name)).status == "passed") == passes, (
-                task.id,
-                name,
-            )
+            outcome = judged(rules, task, rules.control(task, name))
+            assert (outcome.status == "passed") == passes, (task.id, name)
+            # A program that does not parse would fail whatever the test asks.
+            assert outcome.error != "SyntaxError", (task.id, name)
 
 
 def outcomes(rules, tasks, solution):
@@ -242,6 +242,7 @@ def test_a_file_of_the_directory_says_what_names_do_not(directory):
 @pytest.mark.parametrize(
     ("file", "text"),
     [
+        ("figures.names.json", None),
         ("figures.names.json", "{"),
         ("figures.names.json", "[1]"),
         ("figures.names.json", '{"absent_library": "figures"}'),
@@ -251,8 +252,8 @@ def test_a_file_of_the_directory_says_what_names_do_not(directory):
     ],
 )
 def test_a_broken_file_is_one_line_when_its_benchmark_is_asked_for(directory, file, text):
-    (directory / file).write_text(text)
-    with pytest.raises(UserError, match=rf"{file}|figures.toml|figures.names"):
+    (directory / file).write_text(text) if text else (directory / file).unlink()
+    with pytest.raises(UserError, match=r"figures.jsonl|put figures.names.json"):
         PrivateEval("figures").tasks()
 
 
