@@ -176,10 +176,10 @@ def column_of(run: Run, column: str) -> str:
 
 
 def score(context: Context | None) -> float | None:
-    """The retriever's score of a context; None where nothing was found or the score was not published."""
+    """The retriever's score of a context; None where there is none, as of one made of several documents."""
     if context is None or context.sha256 == NOTHING or context.source.startswith("published/"):
         return None
-    return context.score
+    return context.score or None
 
 
 def measure(column: str) -> str:
