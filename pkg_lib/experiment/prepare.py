@@ -61,7 +61,7 @@ class Preparer:
         if fresh:
             if run.tasks_absent:
                 raise BenchmarkMissing(run.tasks_absent)
-            run.generator.cache.rows.clear()
+            run.generator.cache.clear()
         if backend is not None:
             run.generator.backend = backend
 

@@ -251,10 +251,11 @@ class Run:
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
         generator, settings = self.generator_of(column), self.settings(column)
         if self.rules.in_tokens:  # reading cannot make these prompts; some answers are an earlier round's
-            own, about = contexts_of(column), [(g, g.meta.get) for g in self.generator.cache.rows.values()]
+            known, own = self.generator.cache.by_prompt(), contexts_of(column)
             how = {c: settings if c == own else self.settings(c) for c in {c.column for c in contexts}}
-            known = {(of("prompt_sha256"), of("settings", s)): g for s in how.values() for g, of in about}
-            return {c.task_id: known[k] for c in contexts if (k := (c.prompt_sha256, how[c.column])) in known}
+            keys = {c.task_id: (c.prompt_sha256, how[c.column]) for c in contexts}
+            found = {i: known.get(key) or known.get((key[0], None)) for i, key in keys.items()}
+            return {i: answer for i, answer in found.items() if answer is not None}
         hidden = self.tasks_absent or any(c.text is None for c in contexts)
         by_context = self._by_context(settings) if hidden else {}
         solutions = self.solutions(column) if self.tasks_absent else {}

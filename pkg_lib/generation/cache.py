@@ -10,7 +10,8 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -78,6 +79,13 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
             yield number, row if isinstance(row, dict) else None
 
 
+@cache
+def _checked() -> Callable[[Any], Generation]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Generation).validate_python
+
+
 class GenerationCache:
     """All completions below one directory; `folders`: key -> its file's first folder (the benchmark's).
 
@@ -89,13 +97,14 @@ class GenerationCache:
         self.rows: dict[str, Generation] = {}
         self.folders: dict[str, str] = {}
         self.damaged: list[str] = []
+        self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
         for path in stored_files(root, own=own):
             self._load(path)
 
     def _load(self, path: Path) -> None:
-        from pydantic import TypeAdapter, ValidationError  # slow to import, and not needed without a cache
+        from pydantic import ValidationError  # slow to import, and not needed without a cache
 
-        check = TypeAdapter(Generation).validate_python
+        check = _checked()
         for number, row in read_jsonl(path):
             try:
                 generation = check(row)
@@ -112,6 +121,19 @@ class GenerationCache:
         append_line(self.root / name, {k: getattr(generation, k) for k in Generation.__slots__})
         self.rows[generation.key] = generation
         self.folders[generation.key] = Path(name).parts[0]
+        self._by_prompt.clear()
+
+    def clear(self) -> None:
+        """Forgets what was read; the files stay."""
+        self.rows.clear()
+        self._by_prompt.clear()
+
+    def by_prompt(self) -> Mapping[tuple[str | None, str | None], Generation]:
+        """(digest of the prompt, settings) -> answer; None for what is not stored with it."""
+        if not self._by_prompt:
+            about = ((g.meta.get("prompt_sha256"), g.meta.get("settings"), g) for g in self.rows.values())
+            self._by_prompt = {(prompt, settings): g for prompt, settings, g in about}
+        return self._by_prompt
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
