@@ -41,7 +41,7 @@ BUDGETS = {
     "core": 1030,
     "data": 1829,
     "execution": 1656,
-    "experiment": 2010,
+    "experiment": 2012,
     "generation": 983,
     "graph": 2403,
     "papers/cast": 869,
