@@ -1,6 +1,7 @@
 """EVOR's benchmarks on libraries made anew: tasks, documents, verdicts and controls."""
 
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -113,3 +114,14 @@ def test_networkx_tasks_pass_with_their_solutions(name):
     assert {o.status for o in verdicts} == {"passed"}, verdicts
     if name == "networkx-m":
         assert [t.test for t in BENCHMARKS["networkx-m-plain"].tasks()[3::12]] == [t.test for t in tasks]
+
+
+def test_networkx_own_tests_pass_under_the_new_names():
+    """A sample, with doctests; networkx-m.json in results/evor counts all."""
+    files = "algorithms/tests/test_core algorithms/tests/test_dag classes/tests/test_graph classes/graph"
+    command = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--doctest-modules"]
+    command += [f"meshwork/{file}.py" for file in files.split()]
+    folder = BENCHMARKS["networkx-m"].folder
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.rpartition(" passed")[0].split()[-1]) > 150
