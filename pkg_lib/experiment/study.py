@@ -49,7 +49,7 @@ REFLEXION = _rounds(3, "Reflexion")
 EVOR = SOUP + _rounds(4, "EVOR") + REFLEXION
 PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public", "networkx-public")
 TABLE3, NEAREST = ("RK, drawn again", "Evolve query", "Evolve knowledge"), "EVOR, nearest names"
-BEATNUM = EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST)
+BEATNUM = EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST, "EVOR, code", "EVOR, explained code")
 NETWORKX = SOUP + _rounds(2, "EVOR", NEAREST) + REFLEXION
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
@@ -64,7 +64,7 @@ STUDY = (
     Part("humaneval", "published", ("None", "Func-BM25", *PKG), (*LARGE, "overlap"), LARGER),
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, BEATNUM, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
-    *(Part(n, LIBRARY, EVOR + _rounds(2, *TABLE3), ("evor",), LARGER) for n in ("monkey", "monkey-module")),
+    *(Part(n, LIBRARY, EVOR + _rounds(3, *TABLE3), ("evor",), LARGER) for n in ("monkey", "monkey-module")),
     Part("more-itertools-m", LIBRARY, (*EVOR, "ExeDec", "MPSC"), ("evor",), LARGER),
     Part("newlisp", LIBRARY, SOUP + _rounds(1, "EVOR", "Reflexion"), ("evor",), LARGER),
     Part("networkx-m", LIBRARY, NETWORKX, ("evor",), LARGER),
