@@ -121,12 +121,12 @@ class GenerationCache:
         append_line(self.root / name, {k: getattr(generation, k) for k in Generation.__slots__})
         self.rows[generation.key] = generation
         self.folders[generation.key] = Path(name).parts[0]
-        self._by_prompt.clear()
+        self._by_prompt = {}
 
     def clear(self) -> None:
         """Forgets what was read; the files stay."""
         self.rows.clear()
-        self._by_prompt.clear()
+        self._by_prompt = {}
 
     def by_prompt(self) -> Mapping[tuple[str | None, str | None], Generation]:
         """(digest of the prompt, settings) -> answer; None for what is not stored with it."""

@@ -68,14 +68,15 @@ class PrivateEval(Unfamiliar):
         try:
             names = {old: str(new) for old, new in json.loads(path.read_text("utf8")).items()}
             public = next((old for old, new in names.items() if new == self.library), self.library)
-            path = path.with_name(f"{self.library}.toml")
-            own = tomllib.loads(path.read_text("utf8")) if path.exists() else ABOUT.get(self.library, {})
+            toml = path.with_name(f"{self.library}.toml")
+            path = toml if toml.exists() else path
+            own = tomllib.loads(path.read_text("utf8")) if path == toml else ABOUT.get(self.library, {})
             public = own.get("public", public)
             about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
             [resolve_name(name) for name in about["documented"]]  # they are there
         except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
-            about = f"put {self.library}.names.json (public name -> new one) there, install the library"
-            raise UserError(f"{path.parent} describes no library {self.library}: {e}; {about}") from e
+            about = f"mend it, or {self.library}.names.json (public name -> new one), or install the library"
+            raise UserError(f"{path}: {e}; {about}") from e
         names = {name: name for name in names} if self.way == "-public" else names
         return SimpleNamespace(**about | {"names": names, "private": names.get(public, public)})
 
@@ -173,7 +174,7 @@ class PrivateEval(Unfamiliar):
     def control(self, task: Task, name: str) -> str:
         if name == "return None" and not task.entry_point:
             texts = (f"{task.prompt.rstrip()}{end}\n" for end in ("\nNone", " None", "None)", "None]"))
-            return next(filter(parsed, texts))  # the last line may be unfinished
+            return next(filter(parsed, texts), task.prompt)  # the last line may be unfinished
         public = as_public(task.solution, self.about.names)
         return public if name == "public names" else super().control(task, name)
 

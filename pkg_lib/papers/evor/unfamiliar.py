@@ -178,4 +178,4 @@ class Unfamiliar(Benchmark):
         except ValueError:
             error, line = f"{outcome.error} {outcome.detail}".strip()[:LONGEST], ""
         # Half a character, which an error may hold, is no text for a tokenizer or a file.
-        return Feedback(False, *(t.encode("utf8", "backslashreplace").decode() for t in (error, line)))
+        return Feedback(False, *(str(t).encode("utf8", "backslashreplace").decode() for t in (error, line)))

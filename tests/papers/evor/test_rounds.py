@@ -9,14 +9,14 @@ from multiprocessing import get_context
 
 import pytest
 
-from pkg_lib.core.types import NotAtHand, Task
+from pkg_lib.core.types import NotAtHand, Outcome, Task
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.experiment.study import LARGER
 from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.generator import Generator
 from pkg_lib.papers.evor.methods import METHODS
 from pkg_lib.papers.evor.rounds import NOTHING_WRITTEN, Draft, RoundRetriever, absent_names
-from pkg_lib.papers.evor.unfamiliar import LONGEST, Feedback
+from pkg_lib.papers.evor.unfamiliar import LONGEST, SAID, Feedback
 from tests.fakes import FakeBackend
 from tests.papers.evor.conftest import Toy, answer
 
@@ -94,7 +94,7 @@ def test_no_round_sees_a_hidden_test_or_a_solution(toy, method, monkeypatch):
     prompts = [r.text for r in preparer.run.generator.backend.asked]
     assert all(any(kind in text for text in prompts) for kind in (*ASKED[method], "You write"))
     assert not [text for text in prompts if "7777" in text or "the reference" in text]
-    assert not [job for job in jobs if any("7777" in text for text in (job.solution, *job.tests))]
+    assert jobs and not [job for job in jobs if any("7777" in text for text in (job.solution, *job.tests))]
 
 
 def test_rounds_go_on_where_they_were_stopped(toy):
@@ -153,6 +153,12 @@ def test_feedback_names_the_error_and_its_line(program, said):
     feedback = rules.feedback(outcome)
     assert said[0] in feedback.error and feedback.line == said[1] and len(feedback.error) <= LONGEST + 20
     assert feedback.ok == (program == "") and feedback.said.encode()
+
+
+def test_what_a_draft_says_in_the_judges_words_is_text():
+    for said in ("[1, null]", '["a", 3]', '"a"', "[1, 2, 3]", "{}"):
+        feedback = Toy().feedback(Outcome("failed", "ValueError", SAID + said))
+        assert not feedback.ok and isinstance(feedback.error, str) and isinstance(feedback.line, str)
 
 
 def test_a_name_that_does_not_exist_is_asked_for():
