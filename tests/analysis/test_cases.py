@@ -73,6 +73,7 @@ def test_sentence_is_of_the_verdicts_the_context_and_the_solutions():
     assert "sel does not stand in" in says(text="selection = 1")
     assert "undefined" not in says(text=Hidden("not at hand"))
     assert "No context was found." in says(context=Context("T/1", "Func-PKG", ""))
+    assert "cosine" in says() and "cosine" not in says(context=Context("T/1", "EVOR@1", "x", "a; b"))
     assert "No context is stored." in says(context=None)
     assert "Both solutions are the same." in says(**with_second(solution="same\nold"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -44,6 +44,15 @@ def test_round_trip(cache):
     again = GenerationCache(cache.root)
     assert again.rows == cache.rows and again.damaged == []
     assert again.rows["b"].raw == "raw b\n\u2028é\ud800" and "d" in again.rows and "z" not in again.rows
+
+
+def test_answers_are_found_by_their_prompt_as_they_come_and_are_forgotten(cache):
+    new = replace(generation("d"), meta={"prompt_sha256": "p", "settings": "s"})
+    assert ("p", "s") not in cache.by_prompt()
+    cache.append("h/none.jsonl", new)
+    assert cache.by_prompt()["p", "s"] == new
+    cache.clear()
+    assert not cache.by_prompt() and GenerationCache(cache.root).by_prompt()["p", "s"] == new
 
 
 @pytest.mark.parametrize("cut", [1, 2, 30])
