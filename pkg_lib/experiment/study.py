@@ -252,7 +252,7 @@ def plan(choice: Choice) -> Plan:
             continue
         columns, jobs = list(part.columns or run.retrievers), []
         for notebook in showing:
-            job = _job(notebook, run, choice.parameters)
+            job = _job(notebook, run, {"limit": run.limit} | choice.parameters)
             if why := _lacks(notebook.defaults | job.parameters, run, columns):
                 left_out.append(f"{job.label}: {why}")
             else:

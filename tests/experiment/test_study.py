@@ -107,3 +107,10 @@ def test_a_mistake_in_a_name_or_value_is_told(committed, choice, words):
 def test_a_limit_beyond_the_benchmark_is_no_limit(committed):
     choice = Choice(benchmarks=["humaneval"], notebooks=["rq1_code_pkg", "closed_models"], limit=9999)
     assert {j.parameters["limit"] for j in study.plan(choice).jobs} == {None}
+
+
+def test_a_notebook_of_several_benchmarks_takes_the_limit_of_their_runs(committed):
+    for limit, shown in ((2, 2), (9999, None)):
+        choice = Choice(models=[MODEL], benchmarks=["newlisp"], notebooks=["evor"], limit=limit)
+        (job,) = study.plan(choice).jobs
+        assert (job.parameters.get("limit"), job.parameters["generator"]) == (shown, MODEL)
