@@ -37,9 +37,13 @@ def test_families_have_equally_many_candidates(retrieved, draws, expected):
 
 def test_a_round_that_some_tasks_lack_is_none():
     """They are those that failed before, so that it would look better than it is."""
-    answered = {"EVOR@0": "ab", "EVOR@1": "ab", "EVOR@2": "a", "None": "a"}
-    stored = lambda folder, column: SimpleNamespace(exists=lambda: column in answered)  # noqa: E731
-    run = SimpleNamespace(file=stored, completions=answered.get)
-    rounds = function("evor", "rounds", runs={"m": run}, TASKS={"m": "ab"})
+    judged = {"EVOR@0": "ab", "EVOR@1": "ab", "EVOR@2": "a", "None": "a"}
+    run = SimpleNamespace(
+        file=lambda folder, column: SimpleNamespace(exists=lambda: column in judged),
+        verdicts=lambda columns: pd.DataFrame({c: pd.Series(True, [*judged[c]]) for c in columns}),
+    )
+    space = {"runs": {"m": run}, "TASKS": {"m": pd.Index(["a", "b"])}}
+    space["verdicts"] = function("evor", "verdicts", **space)
+    rounds = function("evor", "rounds", **space)
     assert rounds("m", "EVOR") == ["EVOR@0", "EVOR@1"]
     assert rounds("m", "None") == ["None"] and rounds("m", "MPSC") == []
