@@ -47,7 +47,7 @@ BUDGETS = {
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
-    "papers/evor": 1905,
+    "papers/evor": 1934,
     "papers/pkg": 1624,
     "retrieval": 1542,
 }

@@ -12,7 +12,6 @@ from pkg_lib.data.corpora import LIBRARY
 from pkg_lib.retrieval.columns import COLUMNS, TOP_P, Column, Make, draw_name
 
 SOURCES = ("documents", "snippets", "feedback")  # Section 3.2: the web is left out by default
-RETRIEVERS = ("BM25", "MiniLM", "both")
 QUERIES = ("question", "code", "feedback", "names", "absent names", "explained code", "model")
 
 
@@ -32,7 +31,7 @@ class Method:
     sources: tuple[str, ...] = SOURCES
     rounds: int = 0
     grows: bool = True
-    retriever: str = RETRIEVERS[-1]
+    retriever: str = "both"  # or "BM25", "MiniLM"
     brief: bool = True
     whole_programs: bool = False
     thinks: str = ""
@@ -60,8 +59,15 @@ def _made(name: str, module: str = "rounds", **about: Any) -> Make:
 
 
 COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
-DRAWS = tuple(draw_name("None", 0.8, TOP_P, n) for n in range(1, 6))  # MPSC's solutions
-COLUMNS.register(Column("MPSC", _made("MpscRetriever", "mpsc"), (LIBRARY,), needs=DRAWS))
+# MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task.
+COLUMNS.register(Column("EVOR, last prompt", _made("LastPrompts", "mpsc"), (LIBRARY,), "document"))
+DRAWS = {
+    name: tuple(draw_name(of, 0.8, TOP_P, n) for n in range(1, 6))
+    for name, of in (("MPSC", "None"), ("EVOR + MPSC", "EVOR, last prompt"))
+}
+for _name, _drawn in DRAWS.items():
+    _make = _made("MpscRetriever", "mpsc", column=_name)
+    COLUMNS.register(Column(_name, _make, (LIBRARY,), needs=_drawn))
 for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)

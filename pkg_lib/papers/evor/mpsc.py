@@ -1,23 +1,25 @@
 """MPSC (Huang et al., 2023), reduced: the best connected of 5 solutions, with 3 checks and 5 tests.
 
-Solutions are draws without knowledge, checks say whether a result fits its arguments, tests are assertions;
-both are asked for once, not drawn. Edges are what agrees when it is executed, and a vertex's confidence is
-its eigenvector centrality. Left out: the measures of agreement within one perspective. A task without a
-function keeps its first solution.
+Solutions are draws of the bare prompt, or of EVOR's last one; checks say whether a result fits its
+arguments, tests are assertions; both are asked for once, not drawn. Edges are what agrees when it is
+executed, and a vertex's confidence is its eigenvector centrality. Left out: the measures of agreement within
+one perspective. A task without a function keeps its first solution.
 """
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pkg_lib.core.types import Context, Task
 from pkg_lib.generation.extraction import blocks
-from pkg_lib.papers.evor.methods import DRAWS
+from pkg_lib.papers.evor.methods import DRAWS, METHODS
 from pkg_lib.papers.evor.renaming import PROGRAMS
+from pkg_lib.papers.evor.rounds import RoundRetriever
 from pkg_lib.papers.evor.unfamiliar import PROMPTS, parsed
+from pkg_lib.retrieval.columns import contexts_of
 
 if TYPE_CHECKING:
     from pkg_lib.papers.evor.rounds import Evolution
@@ -71,11 +73,31 @@ def confidence(bits: list[str], tests: int) -> np.ndarray:
 
 
 @dataclass
-class MpscRetriever:
-    """Contexts of None, each under the column of the draw that was chosen, so that its answer counts."""
+class LastPrompts:
+    """The context of each task in the last round of EVOR that asked for it."""
 
     evolution: "Evolution"
-    column = "MPSC"
+    column = "EVOR, last prompt"
+
+    def retrieve(self, tasks: list[Task]) -> list[Context]:
+        """One context a task, in order."""
+        evor, last = METHODS["EVOR"], dict[str, Context]()
+        for n in range(evor.rounds + 1):
+            found = RoundRetriever(self.evolution, evor, n).retrieve(tasks)
+            last |= {c.task_id: c for c in found if c.column == evor.column(n)}
+        return [replace(last[t.id], column=self.column, spent=None) for t in tasks]
+
+
+@dataclass
+class MpscRetriever:
+    """Contexts that were drawn from, under the column of the chosen draw, so that its answer counts."""
+
+    evolution: "Evolution"
+    column: str
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        return DRAWS[self.column]
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order."""
@@ -87,12 +109,13 @@ class MpscRetriever:
         ]
         chosen = self._chosen(functions, {i: [of[i].raw for of in asked] for i in about})
         spent = {i: sum(len(of[i].tokens) + of[i].prompt_tokens for of in asked) for i in about}
-        columns = {t.id: chosen.get(t.id, DRAWS[0]) for t in tasks}
-        return [Context(i, c, "", defines_task=False, spent=spent.get(i, 0)) for i, c in columns.items()]
+        of = {c.task_id: c for c in e.run.contexts(contexts_of(self.drawn[0]))}
+        columns = {t.id: chosen.get(t.id, self.drawn[0]) for t in tasks}
+        return [replace(of[i], column=c, spent=spent.get(i, 0)) for i, c in columns.items()]
 
     def _chosen(self, tasks: list[Task], answers: dict[str, list[str]]) -> dict[str, str]:
         """task id -> the column of its best connected solution; of equals the first."""
-        e, drawn = self.evolution, [self.evolution.run.solutions(c) for c in DRAWS]
+        e, drawn = self.evolution, [self.evolution.run.solutions(c) for c in self.drawn]
         tests = {t.id: assertions(answers[t.id][0], t.entry_point) for t in tasks}
         jobs = []
         for task in tasks:
@@ -103,6 +126,6 @@ class MpscRetriever:
         said = [f.error if f else "" for f in e.executed(jobs, "MPSC's solutions")]
         bits = [(re.findall(r"^RuntimeError: ([01]*)$", text) or [""])[0] for text in said]
         return {
-            t.id: DRAWS[int(confidence(bits[n * 5 : n * 5 + 5], len(tests[t.id])).argmax())]
+            t.id: self.drawn[int(confidence(bits[n * 5 : n * 5 + 5], len(tests[t.id])).argmax())]
             for n, t in enumerate(tasks)
         }

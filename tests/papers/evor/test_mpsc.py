@@ -41,8 +41,32 @@ def test_the_chosen_draw_is_the_answer(toy):
         return answer(request)
 
     preparer = toy(answering)
-    preparer.prepare([*DRAWS, "MPSC"])
+    drawn = DRAWS["MPSC"]
+    preparer.prepare([*drawn, "MPSC"])
     half, add = preparer.run.contexts("MPSC")
-    assert half.column == DRAWS[2] and add.column in DRAWS and half.spent > 0
-    assert preparer.run.solutions("MPSC")["toy/0"] == preparer.run.solutions(DRAWS[2])["toy/0"]
+    assert half.column == drawn[2] and add.column in drawn and half.spent > 0
+    assert preparer.run.solutions("MPSC")["toy/0"] == preparer.run.solutions(drawn[2])["toy/0"]
     assert preparer.run.verdicts(["MPSC"])["MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
+
+
+def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
+    def answering(request):
+        fails = (
+            "You write" in request.text and "def half" in request.text and "no attribute" not in request.text
+        )
+        return (
+            "```python\nimport math\n\ndef half(n):\n    return math.root(n)\n```"
+            if fails
+            else answer(request)
+        )
+
+    preparer, drawn = toy(answering), DRAWS["EVOR + MPSC"]
+    preparer.prepare([*(f"EVOR@{n}" for n in range(5)), *drawn, "EVOR + MPSC"])
+    half, add = preparer.run.contexts("EVOR + MPSC")
+    first, second = (preparer.run.contexts(f"EVOR@{n}") for n in range(2))
+    # `half` was asked for again, `add` was not.
+    assert half.prompt_sha256 == second[0].prompt_sha256 != first[0].prompt_sha256
+    assert add.prompt_sha256 == first[1].prompt_sha256 and {half.column, add.column} <= {*drawn}
+    asked = [r for r in preparer.run.generator.backend.asked if "You write" in r.text]
+    assert [r.sample for r in asked].count(5) == 2  # both were drawn five times
+    assert preparer.run.verdicts(["EVOR + MPSC"])["EVOR + MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
