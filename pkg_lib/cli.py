@@ -184,6 +184,7 @@ def pack() -> None:
     from pkg_lib.generation import cache
 
     cache.pack(results_dir() / "generations")
+    cache.pack_rows(results_dir())
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ import pytest
 from benchmarks import bench_engine
 
 from pkg_lib.core import workers
-from pkg_lib.core.store import ROOT
+from pkg_lib.core.store import ROOT, read_rows
 from pkg_lib.core.types import UserError
 from pkg_lib.execution import sandbox
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
@@ -147,8 +146,8 @@ def contents(folder: Path) -> dict[str, object]:
     """Path -> bytes, or the rows of a JSONL file without times, nor a digest of files that have them."""
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
     return {
-        name: [untimed(json.loads(line)) for line in p.read_text().splitlines()]
-        if p.suffix == ".jsonl"
+        name: untimed(read_rows(p))
+        if ".jsonl" in p.suffixes
         else re.sub(rb'<!-- [0-9a-f]{64} -->|"from": "[0-9a-f]{64}"', b"", p.read_bytes())
         for name, p in files.items()
     }
@@ -183,7 +182,7 @@ def test_a_study_has_the_same_results(cluster, tmp_path, tiny_model):
         found[engine[:3]] = contents(results)
     assert [f for f, of in found["loc"].items() if not near(of, found["ray"].get(f, ""))] == []
     assert found["loc"].keys() == found["ray"].keys()
-    verdicts = found["ray"]["evaluations/tiny/numbers/none/none.jsonl"]
+    verdicts = found["ray"]["evaluations/tiny/numbers/none/none.jsonl.gz"]
     assert {row["status"] for row in verdicts} == {"passed", "failed"} and len(verdicts) == 60
     assert (tmp_path / "ray" / "index.html").exists() and any((tmp_path / "ray" / "graph").iterdir())
 

@@ -35,20 +35,20 @@ RANKS = {
 }
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
-    "": 626,
+    "": 627,
     "analysis": 1231,
     "chunking": 701,
-    "core": 1030,
+    "core": 1050,
     "data": 1829,
     "execution": 1656,
-    "experiment": 2012,
-    "generation": 983,
+    "experiment": 2022,
+    "generation": 981,
     "graph": 2403,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
     "papers/evor": 1934,
-    "papers/pkg": 1624,
+    "papers/pkg": 1625,
     "retrieval": 1542,
 }
 # Imports that still point up; each goes with the folder that is rebuilt.

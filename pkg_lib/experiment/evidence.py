@@ -1,7 +1,7 @@
 """What may be known of a solution before any hidden test: by this alone the choices among solutions go.
 
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.shown.jsonl      a `Known` a task
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.unshown.jsonl    verdicts by the tests no prompt shows
+    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.shown.jsonl.gz   a `Known` a task
+    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.unshown.jsonl.gz verdicts by the tests no prompt shows
 
 The second is there only where prompts show tests of their tasks. No choice reads it.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from pkg_lib.core.store import write_jsonl
+from pkg_lib.core.store import PACKED, ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, Benchmark, without_copies
 from pkg_lib.data.examples import like_inputs, shown_examples
@@ -26,7 +26,13 @@ from pkg_lib.graph.code import is_python, syntax_tree
 from pkg_lib.retrieval.embed import Embedder
 
 WRONG = "Wrong code!"  # what the authors' reranker embeds of a program that does not run
-SHOWN, UNSHOWN = ".shown.jsonl", ".unshown.jsonl"
+SHOWN, UNSHOWN = f".shown{ROWS}", f".unshown{ROWS}"
+
+
+def beside(file: Path, suffix: str) -> Path:
+    """The file of evidence on the solutions whose verdicts a file holds."""
+    return file.with_name(file.name.removesuffix(PACKED)).with_suffix(suffix)
+
 
 SECONDS = 1.0  # of a process that looks at a solution: what a prompt shows is small
 SAID = "ValueError: behaves as "
@@ -202,15 +208,15 @@ def prepare_evidence(
     files: Mapping[str, Path],
 ) -> None:
     """Gathers the evidence of columns and judges by unshown tests, beside the `files` of their verdicts."""
-    gather(rules, asked_of(tasks), solutions, {c: f.with_suffix(SHOWN) for c, f in files.items()})
+    gather(rules, asked_of(tasks), solutions, {c: beside(f, SHOWN) for c, f in files.items()})
     for c, of in solutions.items():
         if (jobs := unshown_jobs(rules, tasks, of)) is not None:
-            judge_unshown(jobs, passed[c].dropna().to_dict(), files[c].with_suffix(UNSHOWN))
+            judge_unshown(jobs, passed[c].dropna().to_dict(), beside(files[c], UNSHOWN))
 
 
 def evidence_of(run: Run, columns: Iterable[str]) -> dict[str, dict[str, Known]]:
     """column -> task id -> stored evidence; computes nothing."""
-    files = {c: run.file("evaluations", c).with_suffix(SHOWN) for c in columns}
+    files = {c: run.file("evaluations", c, SHOWN) for c in columns}
     return {
         c: read_evidence(run.rules, asked_of(run.tasks), run.solutions(c), file) for c, file in files.items()
     }
@@ -220,7 +226,7 @@ def unshown_verdicts(run: Run, columns: list[str]) -> pd.DataFrame:
     """Boolean [task, column] by the tests that no prompt shows; by all tests where prompts show none."""
     frame = run.verdicts(columns)
     for c in columns:
-        file = run.file("evaluations", c).with_suffix(UNSHOWN)
+        file = run.file("evaluations", c, UNSHOWN)
         jobs = None if run.tasks_absent else unshown_jobs(run.rules, run.tasks, run.solutions(c))
         if jobs is not None or (run.tasks_absent and file.exists()):
             frame[c] = pd.Series(read_unshown(jobs, file), dtype="boolean").reindex(frame.index)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.store import read_json, write_json, write_jsonl
+from pkg_lib.core.store import PACKED, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.generation.cache import PACKED, packed, read_jsonl
+from pkg_lib.generation.cache import packed, read_jsonl
 
 STAGES = ("contexts", "generations", "evaluations", "feedback")
 # In which rows may differ that say the same: how long it took, on which machine, by which server.
@@ -32,7 +32,8 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
             for key, row in _read(path, lines).items():
                 known = rows.setdefault(key, row)
                 if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
-                    about = f"{path}: {row.get('task_id', '')} {key}".rstrip()
+                    file = path if path.exists() else packed(path)
+                    about = f"{file}: {row.get('task_id', '')} {key}".rstrip()
                     raise UserError(f"{about}: another directory has another answer; nothing is merged")
         if len(rows) > len(ours):
             grown[name] = rows
@@ -43,8 +44,10 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
             continue
         benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
         places = {task.id: n for n, task in enumerate(load_benchmark(benchmark))}  # as one run writes them
-        write_jsonl(results / name, sorted(rows.values(), key=lambda row: places.get(row["task_id"], 0)))
-        packed(results / name).unlink(missing_ok=True)  # its rows are among them
+        plain, of_cache = results / name, name.parts[0] == "generations"
+        in_order = sorted(rows.values(), key=lambda row: places.get(row["task_id"], 0))
+        write_jsonl(plain if of_cache else packed(plain), in_order)
+        (packed(plain) if of_cache else plain).unlink(missing_ok=True)  # its rows are among them
     return lines
 
 

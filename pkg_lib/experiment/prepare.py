@@ -81,7 +81,7 @@ class Preparer:
             solutions = {c: run.solutions(c) for c in asked}
             passed = {c: verdict_series(run.outcomes(c)) for c in asked}
             prepare_evidence(run.rules, run.tasks, solutions, passed, asked)
-            shown = {c: file.with_suffix(SHOWN) for c, file in asked.items()}
+            shown = {c: run.file("evaluations", c, SHOWN) for c in asked}
             encode(run.rules, asked_of(run.tasks), solutions, shown)
         for name in run.rules.controls:
             self._judge(run.control_file(name), run.control_solutions(name), run.rules.control_job)
@@ -174,7 +174,7 @@ class Preparer:
 
     def _store(self, column: str, contexts: list[Context], pruning: str) -> None:
         """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
-        path, meta = (self.run.file("contexts", column, suffix) for suffix in (".jsonl", ".meta.json"))
+        path, meta = (self.run.file("contexts", column, suffix) for suffix in ("", ".meta.json"))
         about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
         same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
         rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}

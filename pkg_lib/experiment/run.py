@@ -1,10 +1,10 @@
 """One run of the study: model x benchmark x corpus, as it is stored. Reading makes and writes nothing.
 
-    results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl             what was retrieved; COLUMN.meta.json: from what
-    results/contexts/BENCHMARK/CORPUS/COLUMN.leakage.jsonl     what each would be as the solution
+    results/contexts/BENCHMARK/CORPUS/COLUMN.jsonl.gz          what was retrieved; COLUMN.meta.json: from what
+    results/contexts/BENCHMARK/CORPUS/COLUMN.leakage.jsonl.gz  what each would be as the solution
     results/generations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    completions (the cache)
-    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl    extracted solution and verdict of each task
-    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl  what was chosen, among which scores
+    results/evaluations/MODEL/BENCHMARK/CORPUS/COLUMN.jsonl.gz extracted solution and verdict of each task
+    results/evaluations/MODEL/BENCHMARK/CORPUS/reranked.jsonl.gz  what was chosen, among which scores
     results/evaluations/MODEL/BENCHMARK/CORPUS/candidates.json the columns that Reranked and Ideal choose from
 
 None needs no corpus; its files stand under CORPUS = "none" and serve every corpus. Contexts measured in a
@@ -22,7 +22,7 @@ import pandas as pd
 
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.registry import joined, load_plugins
-from pkg_lib.core.store import read_json, read_rows, results_dir, slug, stem
+from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
@@ -56,7 +56,7 @@ from pkg_lib.retrieval.leakage import Leak
 VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
-LEAKAGE = ".leakage.jsonl"
+LEAKAGE = f".leakage{ROWS}"
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
@@ -161,20 +161,21 @@ class Run:
             return self.rules.knowledge(self.generator)
         return knowledge_of(self.corpus)
 
-    def file(self, stage: str, column: str, suffix: str = ".jsonl") -> Path:
+    def file(self, stage: str, column: str, suffix: str = "") -> Path:
         of = contexts_of(column)
         corpus = "none" if of == "None" else slug(self.corpus)
         column = of if stage == "contexts" else column
+        own = ".jsonl" if stage == "generations" else ROWS  # of a cache, which is appended to
         shared = stage != "evaluations" and self.rules.stored_with
         place, model = (shared or self.benchmark, corpus), (slug(self.model),)
         if stage != "contexts":
             place = model + place
         elif self.rules.in_tokens:
             place += model
-        return self.results.joinpath(stage, *place, slug(column.replace(", ", ".")) + suffix)
+        return self.results.joinpath(stage, *place, slug(column.replace(", ", ".")) + (suffix or own))
 
     def control_file(self, name: str) -> Path:
-        return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}.jsonl"
+        return self.results / "evaluations" / "controls" / self.benchmark / f"{name.replace(' ', '-')}{ROWS}"
 
     def stored_columns(self) -> list[str]:
         """The columns with their variants and draws, those whose completions or verdicts are stored."""

@@ -9,13 +9,12 @@ import io
 import json
 import logging
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from pkg_lib.core.store import write_bytes
+from pkg_lib.core.store import PACKED, read_packed, read_rows, write_bytes, write_jsonl
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
@@ -24,9 +23,6 @@ log = logging.getLogger(__name__)
 def generation_key(model: str, revision: str, prompt: str, params: dict[str, Any], sample: int = 0) -> str:
     """The cache key, 32 hex digits: SHA-256 over everything that decides the text."""
     return digest(model, revision, prompt, json.dumps(params, sort_keys=True), str(sample))[:32]
-
-
-PACKED = ".gz"
 
 
 def stored_files(folder: Path, pattern: str = "**/*.jsonl", own: str = "") -> list[Path]:
@@ -58,25 +54,27 @@ def pack(folder: Path) -> None:
         path.unlink()
 
 
+def pack_rows(results: Path) -> None:
+    """Packs what an earlier version left plain, but where the column was made again since."""
+    for path in (
+        p for stage in ("contexts", "evaluations", "feedback") for p in (results / stage).rglob("*.jsonl")
+    ):
+        if not packed(path).exists():
+            write_jsonl(packed(path), read_rows(path))
+        path.unlink()
+
+
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """(line number, object) of a JSONL file; None for a line that is not a JSON object.
 
     UserError for a packed file that is damaged: it is never half written.
     """
-    if path.suffix == PACKED:
+    for number, line in enumerate(io.BytesIO(read_packed(path)), 1):
         try:
-            file: BinaryIO = io.BytesIO(gzip.decompress(path.read_bytes()))
-        except (OSError, EOFError, zlib.error) as e:
-            raise UserError(f"{path} is damaged ({e}); git checkout it, or delete it") from e
-    else:
-        file = path.open("rb")
-    with file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
-                row = None
-            yield number, row if isinstance(row, dict) else None
+            row = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            row = None
+        yield number, row if isinstance(row, dict) else None
 
 
 @cache

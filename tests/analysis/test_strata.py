@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from pkg_lib.analysis.stats import ControlError
+from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.experiment.run import Run
 from pkg_lib.experiment.study import MODEL
 from pkg_lib.papers.pkg.strata import STRATA, copies, copy_rates, strata, strata_table
@@ -29,12 +28,12 @@ def test_strata_cover_the_tasks_and_the_copy_row_is_the_correct_ones(run):
 
 
 def test_a_context_that_is_not_judged_is_not_measured_and_a_control_that_fails_refuses_the_table(run):
-    path, control = (run.file("contexts", c, ".leakage.jsonl") for c in ("Func-PKG", "None"))
-    path.write_text("".join(path.read_text().splitlines(True)[1:]))
+    path, control = (run.file("contexts", c, ".leakage.jsonl.gz") for c in ("Func-PKG", "None"))
+    write_jsonl(path, read_rows(path)[1:])
     assert strata(run, "Func-PKG").isna().sum() == copy_rates(run, "Func-PKG").isna().sum() - 4 == 1
-    rows = [json.loads(line) for line in control.read_text().splitlines()]
+    rows = read_rows(control)
     rows[0]["passes"] = False
-    control.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    write_jsonl(control, rows)
     with pytest.raises(ControlError, match=f"1 of 164 tasks .first: {rows[0]['task_id']}"):
         strata_table(run, "Func-PKG")
 
@@ -45,6 +44,6 @@ def test_what_is_known_of_contexts_is_of_those_that_are_stored(benchmark, corpus
     stored = Run(MODEL, benchmark, corpus)
     if stored.tasks_absent:
         pytest.skip(f"{benchmark} is not at hand")
-    paths = {c: stored.file("contexts", c, ".leakage.jsonl") for c in stored.stored_columns()}
-    rows = {c: len(path.read_text().splitlines()) for c, path in paths.items() if path.exists()}
+    paths = {c: stored.file("contexts", c, ".leakage.jsonl.gz") for c in stored.stored_columns()}
+    rows = {c: len(read_rows(path)) for c, path in paths.items() if path.exists()}
     assert rows == {c: len(stored.leakage(c)) for c in rows} and rows

@@ -22,7 +22,7 @@ def save(results, model, benchmark, **columns):
     folder = results / "evaluations" / model / benchmark
     for column, rows in columns.items():
         corpus = "none" if column == "none" else "stdlib"
-        write_jsonl(folder / corpus / f"{column.replace('_', '-')}.jsonl", rows)
+        write_jsonl(folder / corpus / f"{column.replace('_', '-')}.jsonl.gz", rows)
     about = {"model": model, "benchmark": benchmark, "corpus": "stdlib", "tasks": 2}
     stem = f"{model}.{benchmark}.stdlib.rq1_code_pkg"
     report.save_section(results, Section(stem, model, {}, [], {}, about, {"None": ("50.0", "")}))
@@ -47,7 +47,7 @@ def results(tmp_path):
     save(tmp_path, "n", "mbpp", none=other)
     kept = {"task_id": "MBPP/1", "source": "stdlib/a.py:1-2", "text": "kept text"}
     contexts = [kept, kept | {"task_id": "MBPP/2", "text": None}]
-    write_jsonl(tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl", contexts)
+    write_jsonl(tmp_path / "contexts" / "mbpp" / "stdlib" / "bm25.jsonl.gz", contexts)
     build(tmp_path)
     return tmp_path
 
@@ -96,14 +96,14 @@ def test_pages_follow_the_stored_rows_and_are_left_alone_otherwise(results):
     path.write_text("left alone")
     build(results)
     assert path.read_text() == "left alone"
-    stored = results / "evaluations" / "n" / "mbpp" / "none" / "none.jsonl"
+    stored = results / "evaluations" / "n" / "mbpp" / "none" / "none.jsonl.gz"
     write_jsonl(stored, [r | {"error": "IndexError"} for r in read_rows(stored)])
     build(results)
     assert "None IndexError" in page(results, 2)
 
 
 def test_a_damaged_file_is_named_and_the_pages_that_are_there_stay(results):
-    (results / "evaluations" / "m" / "mbpp" / "stdlib" / "bm25.jsonl").write_text("{\n")
+    (results / "evaluations" / "m" / "mbpp" / "stdlib" / "bm25.jsonl.gz").write_text("{\n")
     with pytest.raises(UserError, match="bm25"):
         build(results)
     assert "None NameError" in page(results, 2)

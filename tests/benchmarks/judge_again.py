@@ -1,6 +1,6 @@
 """Judges committed evaluations again and lists what changed: judge_again.py [PATTERN] [EVERY]
 
-PATTERN: of the files below results/evaluations, MODEL/BENCHMARK/CORPUS/COLUMN.jsonl and controls/BENCHMARK/ROW.jsonl
+PATTERN: of the files below results/evaluations, MODEL/BENCHMARK/CORPUS/COLUMN.jsonl.gz and controls/BENCHMARK/ROW.jsonl.gz
 (default: all). EVERY: only each so many-th row. Rows on other tests or solutions than today's are counted and left
 out, and files of benchmarks whose tasks are not at hand are named. Nothing is written.
 """
@@ -51,12 +51,12 @@ def changes(path, name, every=1):
     return len(rows), len(found), changed
 
 
-def main(pattern="**/*.jsonl", every="1"):
+def main(pattern="**/*.jsonl.gz", every="1"):
     load_plugins()
     total, kinds = Counter(), Counter()
     for path in sorted(FOLDER.glob(pattern)):
         name = path.relative_to(FOLDER).parts[1]
-        if path.stem == "reranked":
+        if path.name == "reranked.jsonl.gz":
             continue  # choices, which no test judges
         try:
             BENCHMARKS.get_or_fail(name)

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import NotAtHand, UserError
 from pkg_lib.experiment import batch, kernel, study
 from pkg_lib.experiment.forecast import Rates
@@ -72,9 +73,9 @@ def test_a_second_run_executes_nothing_and_says_so(executed):
 
 def test_changed_verdicts_execute_their_notebook_again(executed, committed):
     run("rq1_code_pkg", corpora=(FIRST, SECOND))
-    path = committed / "evaluations" / MODEL / "humaneval" / SECOND / "bm25.jsonl"
-    first = path.read_text().splitlines()[0]
-    path.write_text(path.read_text() + first.replace('"task_id": "', '"task_id": "x'))
+    path = committed / "evaluations" / MODEL / "humaneval" / SECOND / "bm25.jsonl.gz"
+    first, *rows = read_rows(path)
+    write_jsonl(path, [first, *rows, first | {"task_id": "x"}])
     run("rq1_code_pkg", corpora=(FIRST, SECOND))
     assert len(executed) == 3 and "pkg-contexts" in executed[-1]
 

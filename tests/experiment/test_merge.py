@@ -9,6 +9,7 @@ import pytest
 from fakes import FakeBackend, WordEmbedder
 
 from pkg_lib import cli
+from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.experiment import evidence, merge, prepare, study
 from pkg_lib.experiment.prepare import Preparer
@@ -43,7 +44,7 @@ def files(results):
     def text(path):
         if path.suffix == ".json":
             return path.read_text()
-        return "".join(json.dumps(same(json.loads(line))) + "\n" for line in path.read_text().splitlines())
+        return "".join(json.dumps(same(row)) + "\n" for row in read_rows(path))
 
     return {p.relative_to(results).as_posix(): text(p) for p in results.rglob("*") if p.is_file()}
 
@@ -93,9 +94,9 @@ def test_packed_shards_are_joined_too(parts, tmp_path):
 def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
     stage = {"raw": "generations", "solution": "evaluations", "text": "contexts"}[changed]
     other = shutil.copytree(parts / "shard1", tmp_path / "other")
-    (path,) = (other / stage).rglob("none/none.jsonl")
-    row, *rest = map(json.loads, path.read_text().splitlines())
-    path.write_text("".join(json.dumps(r) + "\n" for r in (row | {changed: "x"}, *rest)))
+    (path,) = (other / stage).rglob("none/none.jsonl*")
+    row, *rest = read_rows(path)
+    write_jsonl(path, (row | {changed: "x"}, *rest))
     with pytest.raises(UserError) as error:
         merge.merge([parts / "shard1", other], tmp_path / "results")
     assert str(path) in str(error.value) and row["task_id"] in str(error.value)
@@ -104,11 +105,11 @@ def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
 
 def test_what_only_the_machine_decides_is_no_disagreement(parts, tmp_path):
     other = shutil.copytree(parts / "shard1", tmp_path / "other")
-    for path in other.rglob("*.jsonl"):
-        rows = map(json.loads, path.read_text().splitlines())
+    for path in other.rglob("*.jsonl*"):
+        rows = read_rows(path)
         rows = [r | {n: 99.5 for n in ("seconds",) if n in r} for r in rows]
         rows = [r | ({"meta": r["meta"] | {"seconds": 99.5}} if "meta" in r else {}) for r in rows]
-        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+        write_jsonl(path, rows)
     merge.merge([parts / "shard1", other], tmp_path / "results")
     assert files(tmp_path / "results") == files(parts / "shard1")
 

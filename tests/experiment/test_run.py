@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from fakes import FakeBackend, WordEmbedder, unpacked
 
-from pkg_lib.core.store import ROOT, read_rows, write_jsonl
+from pkg_lib.core.store import ROOT, read_packed, read_rows, write_jsonl
 from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -35,8 +36,7 @@ def run(request, committed):
 
 def without_some(path, keep):
     """Leaves those lines of a file whose task the predicate keeps."""
-    lines = unpacked(path).read_text().splitlines(True)
-    path.write_text("".join(line for line in lines if keep(json.loads(line)["task_id"])))
+    write_jsonl(path, [row for row in read_rows(unpacked(path)) if keep(row["task_id"])])
 
 
 @pytest.mark.parametrize("part", STUDY, ids=lambda p: f"{p.model}-{p.benchmark}-{p.corpus}")
@@ -55,7 +55,9 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     assert all(set(frame.index[frame[c].notna()]) == asked.get(c, everywhere) for c in frame)
     counts = {"humaneval": 164, "mbpp": 500, "beatnum": 93, "monkey": 80}
     counts |= {"more-itertools": 30, "newlisp": 60, "networkx": 100}
-    assert len(frame) == counts[re.sub("-(m|module|public)$", "", part.benchmark)]  # of a library's, however it is judged
+    assert (
+        len(frame) == counts[re.sub("-(m|module|public)$", "", part.benchmark)]
+    )  # of a library's, however it is judged
 
 
 def test_verdicts_cover_every_task_and_column(run):
@@ -259,11 +261,12 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("line", ["{}", "null", "[]", '{"task_id": "HumanEval/0"}', "{torn"])
 @pytest.mark.parametrize(
-    "stage", ["contexts/humaneval/pkg-contexts/bm25.jsonl", f"evaluations/{MODEL}/humaneval/none/none.jsonl"]
+    "stage",
+    ["contexts/humaneval/pkg-contexts/bm25.jsonl.gz", f"evaluations/{MODEL}/humaneval/none/none.jsonl.gz"],
 )
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
     path, run = committed / stage, Run(MODEL, corpus="pkg-contexts", limit=2)
-    path.write_text(line + "\n" + path.read_text())
+    path.write_bytes(gzip.compress(line.encode() + b"\n" + read_packed(path)))
     with pytest.raises(UserError, match=rf"{path.name}:1 is damaged; delete the file"):
         run.verdicts(["None", "BM25"])
     run.file("contexts", "BM25", ".meta.json").write_text("{")
@@ -280,7 +283,7 @@ def test_tasks_of_one_prompt_share_a_completion_also_where_contexts_are_hidden(c
     first, *_ = tasks = load_benchmark("humaneval")
     twin = replace(first, id="HumanEval/999")
     with_tasks(monkeypatch, "humaneval", [*tasks, twin])
-    path = committed / "contexts/humaneval/pkg-contexts/block-pkg.jsonl"
+    path = committed / "contexts/humaneval/pkg-contexts/block-pkg.jsonl.gz"
     of_first, *rows = read_rows(path)
     write_jsonl(path, [of_first, *rows, of_first | {"task_id": twin.id}])
     completions = Run(MODEL, corpus="pkg-contexts").completions("Block-PKG")
@@ -357,9 +360,10 @@ def test_stored_verdicts_are_shown_where_the_benchmark_is_missing(gone):
 def test_a_task_that_shares_its_prompt_keeps_its_completion_where_the_benchmark_is_missing(gone, committed):
     """Without retrieval all have the empty context, which does not tell whose completion it is."""
     for stage in (f"evaluations/{MODEL}", "contexts"):
-        path = committed / stage / "humaneval" / "none" / "none.jsonl"
-        (twenty,) = [line for line in path.read_text("utf8").splitlines(True) if '"HumanEval/20"' in line]
-        path.write_text(path.read_text("utf8") + twenty.replace("HumanEval/20", "HumanEval/164"), "utf8")
+        path = committed / stage / "humaneval" / "none" / "none.jsonl.gz"
+        rows = read_rows(path)
+        (twenty,) = [row for row in rows if row["task_id"] == "HumanEval/20"]
+        write_jsonl(path, [*rows, twenty | {"task_id": "HumanEval/164"}])
     completions = Run(MODEL, FIRST.benchmark, FIRST.corpus).completions("None")
     assert len(completions) == 165 and completions["HumanEval/164"] == completions["HumanEval/20"]
 
@@ -373,4 +377,5 @@ def test_without_stored_verdicts_the_missing_benchmark_is_named(gone):
 
 def test_no_committed_record_is_empty():
     """An empty file would name a column, a corpus or a choice of which nothing is known."""
-    assert [p for p in (ROOT / "results").rglob("*.jsonl") if not p.stat().st_size] == []
+    stored = (ROOT / "results").rglob("*.jsonl*")
+    assert [p for p in stored if not read_packed(p)] == []

@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Generation, UserError
-from pkg_lib.generation.cache import GenerationCache, generation_key, pack, stored
+from pkg_lib.generation.cache import GenerationCache, generation_key, pack, pack_rows, packed, stored
 
 PARAMS = {"max_new_tokens": 512, "do_sample": False}
 BASE = ("model", "rev", "prompt", PARAMS, 0)
@@ -111,6 +112,16 @@ def test_packed_answers_are_read_and_added_to(cache):
         "b": "made again",
     }
     assert path.with_name("none.jsonl.gz").read_bytes() != packed
+
+
+def test_rows_of_an_earlier_version_are_packed_unless_they_were_made_again(tmp_path):
+    old, again = (tmp_path / "evaluations/m/b/none" / f"{name}.jsonl" for name in ("none", "bm25"))
+    for path in (old, again):
+        write_jsonl(path, [{"task_id": "1"}])
+    write_jsonl(packed(again), [{"task_id": "2"}])
+    pack_rows(tmp_path)
+    assert [read_rows(packed(p)) for p in (old, again)] == [[{"task_id": "1"}], [{"task_id": "2"}]]
+    assert not old.exists() and not again.exists()
 
 
 def test_packing_again_changes_nothing(cache):

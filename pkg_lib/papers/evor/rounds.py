@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.store import read_json, read_rows, slug, write_json, write_jsonl
+from pkg_lib.core.store import ROWS, read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
 from pkg_lib.generation.cache import GenerationCache
@@ -37,7 +37,7 @@ from pkg_lib.papers.evor.unfamiliar import PROMPTS, Feedback, Unfamiliar
 if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
 
-INPUTS = "inputs.jsonl"  # beside the feedback: how many generated inputs are valid
+INPUTS = f"inputs{ROWS}"  # beside the feedback: how many generated inputs are valid
 NOTHING_WRITTEN = "the program ends where the task's does"  # and so it may well run
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
 ABSENT = re.compile(r"has no attribute '(\w+)'")

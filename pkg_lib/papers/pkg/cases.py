@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
-from pkg_lib.core.store import results_dir, slug, stem, write_text
+from pkg_lib.core.store import ROWS, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.corpora import Retrieval, redistributable, retrieval
@@ -248,7 +248,8 @@ def show(
     case = ColumnCases(run, column, public=False).case(task_id)
     if not any(side.solution is not None for side in case.sides):
         folder = run.results / "evaluations" / model / benchmark
-        stored = ", ".join(sorted(f"{p.parent.name} {p.stem}" for p in folder.glob("*/*.jsonl"))) or "nothing"
+        names = (f"{p.parent.name} {p.name.removesuffix(ROWS)}" for p in folder.glob(f"*/*{ROWS}"))
+        stored = ", ".join(sorted(names)) or "nothing"
         command = f"./run_all.sh --model {model} --benchmark {benchmark} --corpus {corpus}"
         nothing = f"no completion is stored for {task_id} without or with {column}"
         raise UserError(f"{nothing}; {command} makes them (stored: {stored})")
