@@ -36,7 +36,7 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 627,
-    "analysis": 1231,
+    "analysis": 1232,
     "chunking": 701,
     "core": 1050,
     "data": 1829,
