@@ -16,9 +16,9 @@ def _cells(notebook: str) -> list[Any]:
     return [cell for cell in cells if cell.cell_type == "code"]
 
 
-def definitions(notebook: str) -> dict[str, Any]:
-    """Its imports, functions and constants in capitals. A function finds in this dict what else it reads."""
-    return _executed(notebook, _defines, {})
+def definitions(notebook: str, **space: Any) -> dict[str, Any]:
+    """`space` with its imports, functions and constants in capitals; functions find there what else they read."""
+    return _executed(notebook, _defines, space)
 
 
 def function(notebook: str, name: str, **space: Any) -> Any:

@@ -36,18 +36,18 @@ RANKS = {
 # Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
 BUDGETS = {
     "": 627,
-    "analysis": 1232,
+    "analysis": 1231,
     "chunking": 701,
-    "core": 1050,
+    "core": 1055,
     "data": 1829,
     "execution": 1656,
-    "experiment": 2022,
-    "generation": 981,
+    "experiment": 2032,
+    "generation": 980,
     "graph": 2403,
     "papers/cast": 869,
     "papers/claims": 464,
     "papers/dkb": 931,
-    "papers/evor": 1934,
+    "papers/evor": 1940,
     "papers/pkg": 1625,
     "retrieval": 1542,
 }

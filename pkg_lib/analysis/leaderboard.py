@@ -8,7 +8,6 @@ seconds means of an answer; `n` of the `tasks` are measured. What was replayed i
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
 from pkg_lib.core.models import MODELS
-from pkg_lib.core.store import read_json, read_packed, read_rows, sha256_of, slug, write_json, write_text
+from pkg_lib.core.store import read_json, read_rows, rows_sha256, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
@@ -126,7 +125,7 @@ def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
     # Without times, which another run or engine changes; what the reranker chose has none.
     judged, chosen = [c for c in of if c != "Reranked"], run.file("evaluations", "Reranked")
     verdicts = [word for c in judged for task, o in run.outcomes(c).items() for word in (c, task, o.status)]
-    verdicts += [sha256(read_packed(chosen)).hexdigest()] if judged != of else []
+    verdicts += [rows_sha256(chosen)] if judged != of else []
     about = run.provenance() | {"column": column, "verdicts_sha256": digest(*verdicts)}
     about |= {"corpus": ""} if contexts_of(of[-2:][0]) == "None" else {}
     commit = context.get("versions", {}).get("commit")

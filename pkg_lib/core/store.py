@@ -70,6 +70,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
+def rows_sha256(path: Path) -> str:
+    """`sha256_of`, of a packed file over what it holds: how it is compressed depends on the machine."""
+    return hashlib.sha256(read_packed(path)).hexdigest()
+
+
 @cache
 def package_digest() -> str:
     """Digest of pkg_lib's files and of the pinned versions: programs of one digest give the same results."""
@@ -137,7 +142,7 @@ def read_json(path: Path) -> dict[str, Any]:
     value = _parsed(path.read_bytes())
     if isinstance(value, dict):
         return value
-    raise UserError(f"{path} is damaged; git checkout it, or delete it and its .jsonl and make them again")
+    raise UserError(f"{path} is damaged; git checkout it, or delete it and its rows and make them again")
 
 
 def _parsed(data: bytes) -> Any:

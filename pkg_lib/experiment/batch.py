@@ -11,6 +11,7 @@ from pkg_lib.experiment import forecast, kernel
 from pkg_lib.experiment.freshness import Records
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.study import NotebookJob, Plan, read_notebook
+from pkg_lib.generation.cache import pack_rows
 from pkg_lib.retrieval.explain import explain, knowledge_of_code
 
 
@@ -37,7 +38,7 @@ class Batch:
         They run together before the next run that lacks completions, and at the end. What cannot be had here
         is left out by name, as long as something remains.
         """
-        results_dir()  # made here, or refused before anything is computed
+        pack_rows(results_dir())  # which is made here, or refused before anything is computed
         ready: list[NotebookJob] = []
         lacking: list[NotAtHand] = []
         remains = False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.registry import plugins
-from pkg_lib.core.store import package_digest, sha256_of, slug, write_json
+from pkg_lib.core.store import package_digest, rows_sha256, sha256_of, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
@@ -50,7 +50,7 @@ class Records:
         """Path below results/ and SHA-256 of each stored file of the folders, a line each."""
         stored = {p for f in folders for p in (self.results / f).rglob("*") if p.is_file()}
         kept = sorted(p for p in stored if p.suffix not in TEMPORARY and p.name[0] != ".")
-        self._digests |= {p: sha256_of(p) for p in kept if p not in self._digests}
+        self._digests |= {p: rows_sha256(p) for p in kept if p not in self._digests}
         return [f"{p.relative_to(self.results).as_posix()} {self._digests[p]}" for p in kept]
 
     def made_from(self, job: NotebookJob) -> str:

@@ -55,7 +55,9 @@ def _read(path: Path, lines: list[str]) -> Rows:
     """A file's rows, of one key the last; none where it is not there. A damaged line is told in `lines`."""
     if path.suffix == ".json":
         return {"": read_json(path)} if path.exists() else {}
-    found = [line for p in (packed(path), path) if p.exists() for line in read_jsonl(p)]
+    files = [p for p in (packed(path), path) if p.exists()]
+    files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
+    found = [line for p in files for line in read_jsonl(p)]
     keyed = [(n, row, (row or {}).get("key") or (row or {}).get("task_id")) for n, row in found]
     lines += [f"{path}:{n} is damaged and left out" for n, _, key in keyed if not key]
     return {key: row for _, row, key in keyed if key}

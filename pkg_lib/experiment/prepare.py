@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.store import read_json, versions, write_json, write_jsonl
+from pkg_lib.core.store import ROWS, read_json, versions, write_json, write_jsonl
 from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
@@ -240,7 +240,9 @@ class Preparer:
         if not todo:
             return
         rows = by_task(path, VERDICT)
-        outcomes = self._execute(path.stem, [(t, job(t, solutions[t.id], run.protocol)) for t in todo])
+        outcomes = self._execute(
+            path.name.removesuffix(ROWS), [(t, job(t, solutions[t.id], run.protocol)) for t in todo]
+        )
         for task, outcome in zip(todo, outcomes, strict=True):
             row = {k: getattr(outcome, k) for k in Outcome.__slots__} | {"seconds": round(outcome.seconds, 2)}
             row |= {k: round(v, 6) for k, v in run.rules.measures(task, solutions[task.id]).items()}

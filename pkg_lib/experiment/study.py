@@ -49,7 +49,12 @@ REFLEXION = _rounds(3, "Reflexion")
 EVOR = SOUP + _rounds(4, "EVOR") + REFLEXION
 PUBLIC = ("beatnum-public", "monkey-public", "more-itertools-public", "networkx-public")
 TABLE3, NEAREST = ("RK, drawn again", "Evolve query", "Evolve knowledge"), "EVOR, nearest names"
-BEATNUM = EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST, "EVOR, code", "EVOR, explained code")
+KINDS = ("documents", "snippets", "feedback", "documents+snippets", "documents+feedback", "snippets+feedback")
+TABLE4 = _rounds(1, *(f"EVOR of {kinds}" for kinds in KINDS))
+FORMS = tuple(f"RK, {form}" for form in ("BM25", "MiniLM", "500 tokens", "2000 tokens", "4000 tokens"))
+DRAWN = tuple(f"DocPrompting, T0.8, {n}" for n in range(1, 5))
+COMBINED = ("MPSC", "ExeDec", "EVOR + MPSC", *_rounds(2, "EVOR + ExeDec", "EVOR + Reflexion"))
+BEATNUM = EVOR + _rounds(4, *TABLE3) + _rounds(1, NEAREST, "EVOR, code", "EVOR, explained code") + TABLE4
 NETWORKX = SOUP + _rounds(2, "EVOR", NEAREST) + REFLEXION
 TEXT, LARGE = ("rq2_text_pkg", "overlap", "cost"), ("rq1_code_pkg", "error_types")
 # What ./run_all.sh shows: the parts whose completions are committed, so that it needs no weights.
@@ -65,7 +70,7 @@ STUDY = (
     Part("mbpp", "published", ("None", *PKG), (*LARGE, "topics_radar"), LARGER),
     *(Part(name, LIBRARY, BEATNUM, ("evor",), LARGER) for name in ("beatnum", "beatnum-module")),
     *(Part(n, LIBRARY, EVOR + _rounds(3, *TABLE3), ("evor",), LARGER) for n in ("monkey", "monkey-module")),
-    Part("more-itertools-m", LIBRARY, (*EVOR, "ExeDec", "MPSC"), ("evor",), LARGER),
+    Part("more-itertools-m", LIBRARY, EVOR + COMBINED + FORMS + DRAWN, ("evor",), LARGER),
     Part("newlisp", LIBRARY, SOUP + _rounds(1, "EVOR", "Reflexion"), ("evor",), LARGER),
     Part("networkx-m", LIBRARY, NETWORKX, ("evor",), LARGER),
     *(Part(name, LIBRARY, ("None",), ("evor",), LARGER) for name in PUBLIC),

@@ -56,9 +56,8 @@ def pack(folder: Path) -> None:
 
 def pack_rows(results: Path) -> None:
     """Packs what an earlier version left plain, but where the column was made again since."""
-    for path in (
-        p for stage in ("contexts", "evaluations", "feedback") for p in (results / stage).rglob("*.jsonl")
-    ):
+    stages = ("contexts", "evaluations", "feedback", "replay/*/*/shown")
+    for path in (p for stage in stages for p in results.glob(f"{stage}/**/*.jsonl")):
         if not packed(path).exists():
             write_jsonl(packed(path), read_rows(path))
         path.unlink()

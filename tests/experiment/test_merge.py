@@ -103,6 +103,14 @@ def test_two_answers_for_one_key_are_refused_by_name(parts, tmp_path, changed):
     assert not (tmp_path / "results").exists()
 
 
+def test_plain_rows_of_an_earlier_version_do_not_count_beside_packed_ones(parts, tmp_path):
+    results = shutil.copytree(parts / "shard2", tmp_path / "results")
+    for path in [*(results / "evaluations").rglob("*.jsonl.gz")]:
+        write_jsonl(path.with_suffix(""), [row | {"status": "stale"} for row in read_rows(path)])
+    merge.merge([parts / "shard1"], results)
+    assert files(results) == files(parts / "whole")
+
+
 def test_what_only_the_machine_decides_is_no_disagreement(parts, tmp_path):
     other = shutil.copytree(parts / "shard1", tmp_path / "other")
     for path in other.rglob("*.jsonl*"):

@@ -115,13 +115,19 @@ def test_packed_answers_are_read_and_added_to(cache):
 
 
 def test_rows_of_an_earlier_version_are_packed_unless_they_were_made_again(tmp_path):
-    old, again = (tmp_path / "evaluations/m/b/none" / f"{name}.jsonl" for name in ("none", "bm25"))
-    for path in (old, again):
+    names = (
+        "evaluations/m/b/none/none",
+        "evaluations/m/b/none/bm25",
+        "replay/m/b/shown/none.shown",
+        "replay/m/b/none",
+    )
+    old, again, shown, replay = (tmp_path / f"{name}.jsonl" for name in names)
+    for path in (old, again, shown, replay):
         write_jsonl(path, [{"task_id": "1"}])
     write_jsonl(packed(again), [{"task_id": "2"}])
     pack_rows(tmp_path)
-    assert [read_rows(packed(p)) for p in (old, again)] == [[{"task_id": "1"}], [{"task_id": "2"}]]
-    assert not old.exists() and not again.exists()
+    assert [read_rows(packed(p)) for p in (old, again, shown)] == [[{"task_id": n}] for n in "121"]
+    assert [path.exists() for path in (old, again, shown, replay)] == [False] * 3 + [True]
 
 
 def test_packing_again_changes_nothing(cache):

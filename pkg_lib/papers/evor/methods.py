@@ -59,17 +59,19 @@ def _made(name: str, module: str = "rounds", **about: Any) -> Make:
 
 
 COLUMNS.register(Column("Oracle", _made("OracleRetriever"), (LIBRARY,), "document"))
-# MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task.
-COLUMNS.register(Column("EVOR, last prompt", _made("LastPrompts", "mpsc"), (LIBRARY,), "document"))
-DRAWS = {
-    name: tuple(draw_name(of, 0.8, TOP_P, n) for n in range(1, 6))
-    for name, of in (("MPSC", "None"), ("EVOR + MPSC", "EVOR, last prompt"))
-}
-for _name, _drawn in DRAWS.items():
-    _make = _made("MpscRetriever", "mpsc", column=_name)
-    COLUMNS.register(Column(_name, _make, (LIBRARY,), needs=_drawn))
 for _method, _n in ((m, n) for m in METHODS.values() for n in range(m.rounds + 1)):
     _needs = (_method.column(_n - 1),) if _n else ()
     _make = _made("RoundRetriever", method=_method, number=_n)
     _draw = {"temperature": 0.8, "top_p": TOP_P, "sample": _n} if 0 < _method.drawn <= _n else {}
     COLUMNS.register(Column(_method.column(_n), _make, (LIBRARY,), "document", needs=_needs, **_draw))
+# MPSC chooses among five draws: of the bare prompt, or of EVOR's last prompt of each task. The latter have
+# numbers that no round has: a round that was drawn from that prompt would be one of the five.
+DRAWS = {
+    name: tuple(draw_name(of, 0.8, TOP_P, n) for n in range(first, first + 5))
+    for name, of, first in (("MPSC", "None", 1), ("EVOR + MPSC", "EVOR, last prompt", 11))
+}
+_last = METHODS["EVOR"].column(METHODS["EVOR"].rounds)
+_about = {"of": _last, "needs": (_last,)}
+COLUMNS.register(Column("EVOR, last prompt", _made("LastPrompts", "mpsc"), (LIBRARY,), "document", **_about))
+for _name, _drawn in DRAWS.items():
+    COLUMNS.register(Column(_name, _made("MpscRetriever", "mpsc", column=_name), (LIBRARY,), needs=_drawn))

@@ -167,7 +167,7 @@ class Evolution:
         asked = [(i, call) for i, of in calls.items() for call in of]
         jobs = [self.rules.look(self.tasks[i], self.tasks[i].solution, (c,)) for i, c in asked]
         mark = digest(*(text for job in jobs for text in (job.solution, *job.tests)))
-        if any(row["sha256"] == mark for row in self.input_rows()):
+        if not calls or any(row["sha256"] == mark for row in self.input_rows()):
             return
         ran = self.executed(jobs, "the inputs")
         good = Counter(i for (i, _), feedback in zip(asked, ran, strict=True) if feedback and feedback.ok)
@@ -221,14 +221,16 @@ class RoundRetriever:
         failed = self._failed(going, last, soup)
         needs = [Need(*texts) for texts in zip(queries, first, failed, strict=True)]
         found = soup.gather(needs, self.method, rules.budgets, e.generator.measure)
-        made = {}
+        made, spent = {}, Counter[str]()
+        for i, answer in (pair for of in asked for pair in of.items()):
+            spent[i] += len(answer.tokens) + answer.prompt_tokens
         for task, (query, *_), (text, names) in zip(going, queries, found, strict=True):
-            spent = sum(len(of[task.id].tokens) + of[task.id].prompt_tokens for of in asked if task.id in of)
-            about = {"query": query, "spent": spent, "recall": rules.recall(task, names)}
+            about = {"query": query, "spent": spent[task.id], "recall": rules.recall(task, names)}
             made[task.id] = Context(task.id, self.column, text, "; ".join(names), defines_task=False, **about)
         before = {c.task_id: c for c in e.run.contexts(self.method.column(self.number - 1))} if rounds else {}
-        # The others keep their context under the column of its round, and so the answer of that round.
-        return [made.get(t.id) or replace(before[t.id], spent=None) for t in tasks]
+        # The others keep their context under the column of its round, and so the answer of that round; of
+        # what is spent now they have the inputs that their first draft ran on.
+        return [made.get(t.id) or replace(before[t.id], spent=spent.get(t.id)) for t in tasks]
 
     def _finished(self, task: str, rounds: Sequence[dict[str, Draft]]) -> bool:
         said = [r[task].feedback for r in rounds[-EQUAL:] if task in r]

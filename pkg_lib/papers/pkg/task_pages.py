@@ -8,7 +8,7 @@ from typing import Any
 
 from pkg_lib.analysis.contents import Page
 from pkg_lib.analysis.tables import TEMPLATES, render, single
-from pkg_lib.core.store import ROWS, read_rows, sha256_of, slug, write_text
+from pkg_lib.core.store import ROWS, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
 from pkg_lib.execution.errors import split_detail
@@ -66,7 +66,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
     texts, title = _tasks(folder.name), title_of(folder.name)
     sources = [*dict.fromkeys(p for r in runs for p in r.files), *sorted(TEMPLATES.glob("*")), Path(__file__)]
     names = [*(f"{i} {t.prompt}" for i, t in texts.items()), *(f"{r.page.name} {r.page.title}" for r in runs)]
-    mark = digest(*names, *map(sha256_of, sources))
+    mark = digest(*names, *map(rows_sha256, sources))
     paths, index = {folder / file_of(i): i for i in ids}, folder / "index.html"
     if index.exists() and mark in index.read_text("utf8") and all(p.exists() for p in paths):
         return {index, *paths}

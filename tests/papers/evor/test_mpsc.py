@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pkg_lib.core.types import NotAtHand
 from pkg_lib.papers.evor import mpsc
 from pkg_lib.papers.evor.methods import DRAWS
 from tests.papers.evor.conftest import answer
@@ -51,22 +54,30 @@ def test_the_chosen_draw_is_the_answer(toy):
 
 def test_with_evor_it_draws_from_the_last_prompt_of_each_task(toy):
     def answering(request):
-        fails = (
-            "You write" in request.text and "def half" in request.text and "no attribute" not in request.text
-        )
+        fails = "You write" in request.text and "def half" in request.text
+        # No round runs; of the draws the third does.
+        call = "math.isqrt(n)" if request.sample == 13 else f"math.root_{request.sample}(n)"
         return (
-            "```python\nimport math\n\ndef half(n):\n    return math.root(n)\n```"
-            if fails
-            else answer(request)
+            f"```python\nimport math\n\ndef half(n):\n    return {call}\n```" if fails else checked(request)
         )
 
-    preparer, drawn = toy(answering), DRAWS["EVOR + MPSC"]
-    preparer.prepare([*(f"EVOR@{n}" for n in range(5)), *drawn, "EVOR + MPSC"])
-    half, add = preparer.run.contexts("EVOR + MPSC")
-    first, second = (preparer.run.contexts(f"EVOR@{n}") for n in range(2))
-    # `half` was asked for again, `add` was not.
-    assert half.prompt_sha256 == second[0].prompt_sha256 != first[0].prompt_sha256
-    assert add.prompt_sha256 == first[1].prompt_sha256 and {half.column, add.column} <= {*drawn}
-    asked = [r for r in preparer.run.generator.backend.asked if "You write" in r.text]
-    assert [r.sample for r in asked].count(5) == 2  # both were drawn five times
-    assert preparer.run.verdicts(["EVOR + MPSC"])["EVOR + MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
+    def checked(request):
+        tests = "```python\nassert half(16) == 4\nassert half(10) == 3\n```"
+        return tests if "assertions on `half`" in request.text else answer(request)
+
+    rounds, drawn = [f"EVOR@{n}" for n in range(5)], DRAWS["EVOR + MPSC"]
+    with pytest.raises(NotAtHand, match=r"complete EVOR@0 first"):
+        toy(answering).prepare([*drawn, "EVOR + MPSC"])
+    preparer = toy(answering)
+    preparer.prepare([*rounds, *drawn, "EVOR + MPSC"])
+    run = preparer.run
+    half, add = run.contexts("EVOR + MPSC")
+    # `half` was asked for in each round, `add` in the first alone.
+    assert [half.prompt_sha256 == run.contexts(c)[0].prompt_sha256 for c in rounds] == [False] * 4 + [True]
+    assert add.prompt_sha256 == run.contexts("EVOR@0")[1].prompt_sha256
+    assert half.column == drawn[2] and add.column in drawn
+    assert run.verdicts(["EVOR + MPSC"])["EVOR + MPSC"].to_dict() == {"toy/0": True, "toy/1": True}
+    # No round's answer is among the draws, and the prompts have no verdicts of their own.
+    keys = [{g.key for g in run.completions(c).values()} for c in (*rounds, *drawn)]
+    assert not set.union(*keys[:5]) & set.union(*keys[5:])
+    assert not run.file("evaluations", "EVOR, last prompt").exists()

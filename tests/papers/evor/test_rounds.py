@@ -192,7 +192,9 @@ def test_a_round_is_accounted_for(toy, monkeypatch):
     asked = [g for g in rows if g.task_id == "toy/0" and "settings" not in g.meta]  # the inputs, the query
     assert [c.spent for c in zero] == [0, 0]
     assert one[0].spent == sum(len(g.tokens) + g.prompt_tokens for g in asked) > 0 and len(asked) == 2
-    assert one[1].spent is None and two[0].spent is None  # they ran in the round before
+    (inputs,) = (g for g in rows if g.task_id == "toy/1" and "settings" not in g.meta)
+    assert one[1].spent == len(inputs.tokens) + inputs.prompt_tokens and one[1].column == columns[0]
+    assert two[0].spent is None and two[1].spent is None  # they ran in the round before
     assert (one[0].query, one[0].recall, one[1].recall) == ("The whole_root of an integer.", 1.0, None)
     feedback = preparer.run.knowledge.feedback_rows(columns[0])
     assert feedback["toy/1"]["ok"] and not feedback["toy/0"]["ok"]
