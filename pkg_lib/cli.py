@@ -180,7 +180,7 @@ def report() -> None:
 
 @app.command()
 def pack() -> None:
-    """Packs the stored completions, each file to a fifth of its size; they are read as before."""
+    """Packs the stored completions to a fifth of their size, and rows that an earlier version left plain."""
     from pkg_lib.generation import cache
 
     cache.pack(results_dir() / "generations")
