@@ -23,7 +23,7 @@ from pkg_lib.experiment import forecast, study
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import SELECTED, Run
 from pkg_lib.experiment.study import MODEL, STUDY
-from pkg_lib.retrieval.columns import columns_of
+from pkg_lib.retrieval.columns import columns_of, contexts_of
 from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
 FIRST = STUDY[0]
@@ -52,7 +52,7 @@ def test_the_committed_study_lacks_nothing(committed, monkeypatch, part):
     frame = run.verdicts(list(part.columns) or None)
     asked = {c: {x.task_id for x in run.contexts(c) if not run.unpublished(c, x)} for c in run.retrievers}
     everywhere = set.intersection(*(asked[c] for c in run.candidates))
-    assert all(set(frame.index[frame[c].notna()]) == asked.get(c, everywhere) for c in frame)
+    assert all(set(frame.index[frame[c].notna()]) == asked.get(contexts_of(c), everywhere) for c in frame)
     counts = {"humaneval": 164, "mbpp": 500, "beatnum": 93, "monkey": 80}
     counts |= {"more-itertools": 30, "newlisp": 60, "networkx": 100}
     assert (
