@@ -60,7 +60,8 @@ def test_soups_are_compared_after_the_same_round():
 def test_a_form_that_is_not_whole_is_not_drawn(forms):
     of = notebook({"RK": ALL, "RK, 2000 tokens": HALF} | dict.fromkeys(forms, NONE))
     left, right = of.form_figure().axes
-    points = [[*zip(*line.get_data(), strict=True)] for axes in (left, right) for line in axes.lines]
+    bars = [container.lines[0] for axes in (left, right) for container in axes.containers]
+    points = [[*zip(*line.get_data(), strict=True)] for line in bars]
     drawn = "RK, BM25" in forms
     assert points == [
         [(0, 0), (2, 100)] if drawn else [(2, 100)],
