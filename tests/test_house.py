@@ -33,24 +33,6 @@ RANKS = {
     "papers/claims": 7,
     "": 8,
 }
-# Lines, blank lines and docstrings included: what stands there, which no commit may raise without saying why.
-BUDGETS = {
-    "": 627,
-    "analysis": 1231,
-    "chunking": 701,
-    "core": 1055,
-    "data": 1829,
-    "execution": 1656,
-    "experiment": 2032,
-    "generation": 980,
-    "graph": 2403,
-    "papers/cast": 869,
-    "papers/claims": 464,
-    "papers/dkb": 931,
-    "papers/evor": 1940,
-    "papers/pkg": 1625,
-    "retrieval": 1542,
-}
 # Imports that still point up; each goes with the folder that is rebuilt.
 UPWARD: set[tuple[str, str]] = set()
 
@@ -103,12 +85,6 @@ def test_no_cycle_within_a_folder():
 
     graph = networkx.DiGraph((m, o) for m, tree in MODULES.items() for o in imports(tree))
     assert list(networkx.simple_cycles(graph)) == []
-
-
-@pytest.mark.parametrize("folder", BUDGETS)
-def test_folder_keeps_its_line_budget(folder):
-    files = [PACKAGE / f"{m}.py" for m in MODULES if folder_of(m) == folder]
-    assert sum(len(f.read_text("utf8").splitlines()) for f in files) <= BUDGETS[folder]
 
 
 def test_no_two_modules_of_one_name():
