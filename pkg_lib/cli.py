@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pkg_lib.core import models, workers
+from pkg_lib.core import locks, models, workers
 from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.registry import joined, load_plugins, plugins
@@ -134,12 +134,13 @@ def run(
     from pkg_lib.experiment import batch, kernel
 
     work = batch.Batch(typer.echo, kernel.workers(jobs), fresh or rerun, render_notebook)
-    work.run(study.plan(choice))
-    code, errors = work.outcome()
-    for line in errors:
-        typer.echo(f"error: {line}", err=True)
-    if work.reported:
-        report()
+    with locks.writing(results_dir()):
+        work.run(study.plan(choice))
+        code, errors = work.outcome()
+        for line in errors:
+            typer.echo(f"error: {line}", err=True)
+        if work.reported:
+            report()
     raise typer.Exit(code)
 
 
@@ -166,7 +167,8 @@ def merge(folders: Annotated[list[Path], arg("What shards have written (their PK
     """Joins the results of shards into the results, or refuses where two say something else."""
     from pkg_lib.experiment import merge as merging
 
-    say(merging.merge(folders, results_dir()) or ["nothing is new"])
+    with locks.writing(results_dir()):
+        say(merging.merge(folders, results_dir()) or ["nothing is new"])
 
 
 @app.command()
@@ -183,8 +185,9 @@ def pack() -> None:
     """Packs the stored completions to a fifth of their size, and rows that an earlier version left plain."""
     from pkg_lib.generation import cache
 
-    cache.pack(results_dir() / "generations")
-    cache.pack_rows(results_dir())
+    with locks.writing(results_dir()):
+        cache.pack(results_dir() / "generations")
+        cache.pack_rows(results_dir())
 
 
 @app.command()

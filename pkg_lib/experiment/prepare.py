@@ -11,6 +11,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from pkg_lib.core.locks import writing
 from pkg_lib.core.store import ROWS, read_json, versions, write_json, write_jsonl
 from pkg_lib.core.types import (
     NOTHING,
@@ -66,10 +67,24 @@ class Preparer:
             run.generator.backend = backend
 
     def prepare(self, columns: list[str]) -> int:
-        """Makes what the columns lack, judges all that is there; returns how many completions were made."""
-        run = self.run
-        if run.tasks_absent:
+        """Make what the columns lack, and judge all their completions.
+
+        Args:
+            columns: Names of columns.
+
+        Returns:
+            How many completions were made.
+
+        Raises:
+            UserError: Something that is needed is not available, or another run is writing to the results.
+        """
+        if self.run.tasks_absent:
             return 0
+        with writing(self.run.results):
+            return self._prepare(columns)
+
+    def _prepare(self, columns: list[str]) -> int:
+        run = self.run
         count = self.generate(columns)
         for column in dict.fromkeys([*run.retrievers, *columns]):
             self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)

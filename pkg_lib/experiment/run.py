@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.registry import joined, load_plugins
 from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
@@ -300,7 +301,12 @@ class Run:
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
         text = continued if self.generator.spec.style == "plain" else str
-        return {i: self.rules.solution(tasks[i], text(g.raw)) for i, g in self.completions(column).items()}
+        solutions = {}
+        for i, generation in self.completions(column).items():
+            # Parsing a text takes many times its size in memory, and no solution is that long.
+            raw = generation.raw if len(generation.raw) <= limits.MAX_ANSWER_BYTES else ""
+            solutions[i] = self.rules.solution(tasks[i], text(raw))
+        return solutions
 
     # Verdicts
 

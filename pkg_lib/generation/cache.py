@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core import limits
 from pkg_lib.core.store import PACKED, read_packed, read_rows, write_bytes, write_jsonl
 from pkg_lib.core.types import Generation, UserError, digest
 
@@ -94,8 +95,21 @@ class GenerationCache:
         self.rows: dict[str, Generation] = {}
         self.folders: dict[str, str] = {}
         self.damaged: list[str] = []
+        self.own = own
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
-        for path in stored_files(root, own=own):
+        self._sizes: dict[Path, int] = {}  # bytes of each file when it was last read or written here
+        self._cleared = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the files again if another process has written to them; nothing once `clear` was called."""
+        paths = stored_files(self.root, own=self.own)
+        sizes = {path: path.stat().st_size for path in paths}
+        if self._cleared or sizes == self._sizes:
+            return
+        self._sizes, self._by_prompt = sizes, {}
+        self.damaged.clear()
+        for path in paths:  # all of them, since of two answers with one key the later file's counts
             self._load(path)
 
     def _load(self, path: Path) -> None:
@@ -115,7 +129,9 @@ class GenerationCache:
 
     def append(self, name: str, generation: Generation) -> None:
         """Writes one line to `root/name` and hands it to the operating system before returning."""
-        append_line(self.root / name, {k: getattr(generation, k) for k in Generation.__slots__})
+        path = self.root / name
+        append_line(path, {k: getattr(generation, k) for k in Generation.__slots__})
+        self._sizes[path] = path.stat().st_size
         self.rows[generation.key] = generation
         self.folders[generation.key] = Path(name).parts[0]
         self._by_prompt = {}
@@ -124,6 +140,7 @@ class GenerationCache:
         """Forgets what was read; the files stay."""
         self.rows.clear()
         self._by_prompt = {}
+        self._cleared = True
 
     def by_prompt(self) -> Mapping[tuple[str | None, str | None], Generation]:
         """(digest of the prompt, settings) -> answer; None for what is not stored with it."""
@@ -134,7 +151,19 @@ class GenerationCache:
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
-    """Appends one line of JSON; a torn line before it is cut off. UserError where it cannot be written."""
+    """Append one line of JSON to a file; a torn line before it is cut off.
+
+    Args:
+        path: The file, which is made where there is none.
+        row: What to write.
+
+    Raises:
+        UserError: The file cannot be written, or no reader would accept the line or the file.
+    """
+    line = json.dumps(row, sort_keys=True).encode() + b"\n"
+    if len(line) > limits.MAX_ROW_BYTES:
+        size = f"{len(line):,} bytes, and {limits.MAX_ROW_BYTES:,} is the limit"
+        raise UserError(f"{path}: the row of {row.get('task_id', 'an answer')} has {size}; it is not stored")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as f:
@@ -143,7 +172,10 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
                 if f.read(1) != b"\n":
                     f.seek(0)
                     f.truncate(f.read().rfind(b"\n") + 1)
-            f.write(json.dumps(row, sort_keys=True).encode() + b"\n")
+            if f.seek(0, os.SEEK_END) + len(line) > limits.MAX_FILE_BYTES:
+                advice = "move it elsewhere and continue with a new file"
+                raise UserError(f"{path} has reached {limits.MAX_FILE_BYTES:,} bytes: {advice}")
+            f.write(line)
     except OSError as e:
         advice = f"{e.strerror}; free or change the directory"
         raise UserError(f"cannot write the generation cache {path}: {advice}") from e

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from tqdm.auto import tqdm
 
 from pkg_lib.core.endpoints import endpoints
+from pkg_lib.core.locks import writing
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.types import Generation, Request, digest
 from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl, stored_files
@@ -105,7 +106,29 @@ class Generator:
         return AutoTokenizer.from_pretrained(self.weights())
 
     def complete(self, prompts: Iterable[Prompt], description: str) -> int:
-        """Asks what the cache does not hold, each prompt once; returns how many. A stopped run goes on."""
+        """Complete the prompts whose answers are not in the cache, each once.
+
+        Every answer is stored as it comes, so an interrupted run can be continued.
+
+        Args:
+            prompts: What to complete.
+            description: What the progress bar says.
+
+        Returns:
+            How many prompts the model was given.
+
+        Raises:
+            UserError: The model is not available, answers are missing at the end, or another run is writing
+                to the results directory.
+        """
+        prompts = list(prompts)
+        if all(self.stored(p.request.text, p.request.sample) for p in prompts):
+            return 0
+        with writing(self.results):
+            self.cache.refresh()  # another run may have ended in the meantime
+            return self._complete(prompts, description)
+
+    def _complete(self, prompts: list[Prompt], description: str) -> int:
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:
             return 0
@@ -148,5 +171,11 @@ class Generator:
 
     def _kept(self) -> tuple[int, int]:
         """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""
-        rows = [row for path in stored_files(self.cache.root) for _, row in read_jsonl(path) if row]
-        return sum(row["prompt_tokens"] for row in rows), sum(len(row["tokens"]) for row in rows)
+        prompt_tokens = new_tokens = 0
+        for path in stored_files(self.cache.root):
+            for _, row in read_jsonl(path):
+                asked, tokens = (row or {}).get("prompt_tokens"), (row or {}).get("tokens")
+                # Damaged rows count nothing, and a negative count must not make room in a budget.
+                prompt_tokens += max(asked, 0) if isinstance(asked, int) else 0
+                new_tokens += len(tokens) if isinstance(tokens, list) else 0
+        return prompt_tokens, new_tokens

@@ -1,14 +1,16 @@
-"""Generation by a model behind an endpoint: requests at once, through the provider's own client package.
+"""Generation by a model behind an endpoint: concurrent requests through the provider's own client package.
 
-What a server does wrong is asked for again (429, 5xx, a broken, late or unreadable answer), after twice the
-time at each attempt, and not before Retry-After. A wrong key, a model that is not there, a server that never
-answered, a spent budget, and GIVE_UP prompts in a row without an answer end the run; requests under way are
+A response is an answer or a fault (`generation/responses.py`). After a fault (429, 5xx, a broken, late,
+oversized or incomplete response), the request is sent again, after twice the time at each attempt and not
+before Retry-After. A run ends when the key or the model is wrong, the server never answered, a redirect leads
+to another server, the budget is spent, or GIVE_UP prompts in a row have no answer. Answers under way are
 still waited for and kept. Refusals and empty answers are answers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -18,21 +20,23 @@ from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from importlib import import_module
 from typing import Any
+from urllib.parse import quote
 
+from pkg_lib.core import limits
 from pkg_lib.core.endpoints import Endpoint
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.prompts import turns
+from pkg_lib.generation.responses import Fault, Redirected, read_answer, reported, response_bytes
 
-CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before a request is sent again; each time twice as long
 MOST_PATIENCE = 600.0  # seconds of Retry-After beyond which the run ends instead
 GIVE_UP = 3  # prompts without an answer, one after the other
 HOPELESS = (401, 402, 403, 404)  # the key, the account or the model is wrong: so would be every other request
 AGAIN = (408, 409, 425, 429)  # and 5xx
-CUT = ("length", "max_tokens", "model_context_window_exceeded")
-REFUSED = ("refusal", "content_filter")
 FILTERED = ("content_filter", "content_policy_violation")
-UNKNOWN = -1  # the id of a token: servers tell how many there are, not which
+SHORTEST_KEY = 8  # characters; a shorter text is found in answers by chance, and replaced there
+UNKNOWN = -1  # the id of a token: servers report how many there are, not which
+NEW_TOKENS = ("max_tokens", "max_completion_tokens", "max_new_tokens")  # names of the limit in requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,12 @@ class RemoteBackend:
         self, endpoint: Endpoint, chat: bool, max_new_tokens: int | None, kept: Callable[[], tuple[int, int]]
     ) -> None:
         self.endpoint, self.chat, self.max_new_tokens, self.kept = endpoint, chat, max_new_tokens, kept
-        self.key = os.environ.get(endpoint.key, "").strip()  # a line's end may stand there
+        self.key = os.environ.get(endpoint.key, "").strip()  # files often end a key with a line break
         if endpoint.key and not self.key:
             raise UserError(f"endpoint {endpoint.name}: the environment variable {endpoint.key} is not set")
+        if endpoint.key and len(self.key) < SHORTEST_KEY:
+            short = f"{endpoint.key} has fewer than {SHORTEST_KEY} characters"
+            raise UserError(f"endpoint {endpoint.name}: {short}, so it is no key; check its value")
         if not (self.key.isascii() and self.key.isprintable()):
             raise UserError(f"endpoint {endpoint.name}: {endpoint.key} holds a character that no key has")
         if endpoint.api == "anthropic" and not chat:
@@ -88,10 +95,22 @@ class RemoteBackend:
             again = "what came is kept: mend that and run the command again, without --fresh, for the rest"
             raise UserError(f"endpoint {self.endpoint.name}: {why}, {again}")
 
+    @property
+    def max_tokens(self) -> int:
+        """The most new tokens that a request allows; the project's own limit where it states none."""
+        asked = {} if "max_tokens" in self.endpoint.omit else {"max_tokens": self.max_new_tokens}
+        stated = [(asked | self.endpoint.extra).get(name) for name in NEW_TOKENS]
+        return max((n for n in stated if isinstance(n, int) and n > 0), default=limits.MAX_ANSWER_TOKENS)
+
+    @property
+    def most_bytes(self) -> int:
+        """How large the body of a response may be."""
+        return response_bytes(self.max_tokens)
+
     async def _all(self) -> None:
-        # The key is always given: else the package would send that of its own variable (OPENAI_API_KEY).
-        about = {"api_key": self.key or "none", "base_url": self.endpoint.base_url, "max_retries": 0}
-        client = getattr(self.package, CLIENTS[self.endpoint.api])(**about, timeout=self.endpoint.timeout)
+        from pkg_lib.generation.connection import open_client  # needs the packages of the extra `endpoints`
+
+        client = open_client(self.package, self.endpoint, self.key, self.most_bytes)
         async with client:
             await asyncio.gather(*(self._work(client) for _ in range(self.endpoint.concurrency)))
 
@@ -108,7 +127,7 @@ class RemoteBackend:
             self.came, self.in_a_row = self.came + 1, 0
             self.asked, self.new = self.asked + reply.prompt_tokens, self.new + len(reply.tokens)
             if self.endpoint.budget and "usage" not in reply.about:
-                self.over = "the server does not tell the tokens used, so no budget can be kept"
+                self.over = "the server does not report plausible token counts, so no budget can be kept"
             reply.about["seconds"] = round(time.perf_counter() - began, 3)
             self.done(reply, reply.raw, reply.finish)
 
@@ -132,50 +151,45 @@ class RemoteBackend:
             try:
                 async with asyncio.timeout(self.endpoint.timeout):
                     return self._read(request, await self._send(client, request))
-            # A broken body is a ValueError, an odd one whatever reading it raises.
-            except (self.package.APIError, TimeoutError, ValueError, TypeError, AttributeError) as e:
+            except (self.package.APIError, Fault, Redirected, TimeoutError, ValueError, TypeError) as e:
                 fault = self._words(e)
-                refused = [w for w in FILTERED if w in fault]
-                if refused and isinstance(e, self.package.BadRequestError):
-                    return Reply(request, [], 0, {"refusal": refused[0], "usage": {}})
+                if isinstance(e, self.package.BadRequestError):
+                    refused = [word for word in FILTERED if word in e.response.text]
+                    if refused:
+                        return Reply(request, [], 0, {"refusal": refused[0], "usage": {}})
                 self._judge(e, fault)
             if not self.over and attempt < self.endpoint.retries:
                 await asyncio.sleep(min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(1, 1.25))
         raise NoAnswer(self.over or fault)
 
-    async def _send(self, client: Any, request: Request) -> Any:
-        """The package's answer object."""
+    async def _send(self, client: Any, request: Request) -> bytes:
+        """The body of the response."""
         options = {"temperature": 0, **self.sampling, "max_tokens": self.max_new_tokens}
         options |= {"seed": request.sample} if self.endpoint.seed else {}
         body = {n: v for n, v in options.items() if n not in self.endpoint.omit} | self.endpoint.extra
         about: dict[str, Any] = {"model": self.endpoint.model, "extra_body": body}
         if not self.chat:
-            return await client.completions.create(prompt=request.text, **about)
-        about["messages"] = turns(request.text)
-        if self.endpoint.api == "anthropic":
-            return await client.messages.create(max_tokens=self.max_new_tokens, **about)
-        return await client.chat.completions.create(**about)
-
-    def _read(self, request: Request, answer: Any) -> Reply:
-        """What the answer says; whatever is raised means half an answer, or something else than one."""
-        names, refusal = ("prompt_tokens", "completion_tokens"), None
-        if self.endpoint.api == "anthropic":
-            names = ("input_tokens", "output_tokens")
-            raw, finish = "".join(b.text for b in answer.content if b.type == "text"), answer.stop_reason
+            requests = client.completions
+            about["prompt"] = request.text
         else:
-            first = (answer.choices or [None])[0]
-            raw, finish = (first.message.content if self.chat else first.text) or "", first.finish_reason
-            refusal = getattr(first.message, "refusal", None) if self.chat else None
-        told = {"server_model": "model", "fingerprint": "system_fingerprint", "id": "id"}
-        about: dict[str, Any] = {here: getattr(answer, there, None) for here, there in told.items()}
-        refusal = refusal or (finish if finish in REFUSED else None)
-        about |= {"refusal": refusal, "finish_reason": finish}
-        about = {n: self._clean(str(v)) for n, v in about.items() if v}
-        asked, new = (int(getattr(answer.usage, name, 0) or 0) for name in names)
-        if answer.usage is not None:
-            about["usage"] = {"prompt_tokens": asked, "new_tokens": new}
-        end = "length" if finish in CUT else "end"
-        return Reply(request, [UNKNOWN] * new, asked, about, self._clean(raw), end)
+            requests = client.messages if self.endpoint.api == "anthropic" else client.chat.completions
+            about["messages"] = turns(request.text)
+        if self.endpoint.api == "anthropic":
+            about["max_tokens"] = self.max_new_tokens
+        # Raw, since the packages accept responses that lack fields.
+        response = await requests.with_raw_response.create(**about)
+        return response.http_response.content
+
+    def _read(self, request: Request, body: bytes) -> Reply:
+        """The answer in a response. Raises Fault where there is none."""
+        answer = read_answer(body, self.endpoint.api, self.chat, request.text, self.max_tokens)
+        about: dict[str, Any] = {name: self._clean(value) for name, value in answer.about.items()}
+        if answer.prompt_tokens is not None and answer.new_tokens is not None:
+            about["usage"] = {"prompt_tokens": answer.prompt_tokens, "new_tokens": answer.new_tokens}
+        # `read_answer` has compared the count with the text and with what was asked for.
+        tokens = [UNKNOWN] * (answer.new_tokens or 0)
+        raw = self._clean(answer.text)
+        return Reply(request, tokens, answer.prompt_tokens or 0, about, raw, answer.finish)
 
     def _judge(self, error: Exception, fault: str) -> None:
         """Ends the run where no request can do better, and notes how long the server asks to wait.
@@ -183,7 +197,8 @@ class RemoteBackend:
         NoAnswer for a request that is wrong in itself.
         """
         status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
-        if status in HOPELESS or (not self.came and type(error.__cause__).__name__ == "ConnectError"):
+        never_connected = not self.came and type(error.__cause__).__name__ == "ConnectError"
+        if status in HOPELESS or never_connected or isinstance(error, Redirected):
             self.over = fault
         elif 400 <= status < 500 and status not in AGAIN:
             raise NoAnswer(fault) from error
@@ -193,21 +208,33 @@ class RemoteBackend:
         self.not_before = max(self.not_before, time.monotonic() + wait)
 
     def _words(self, error: Exception) -> str:
-        """An error in a line, without the key."""
+        """An error in one printable line, without the key."""
         if isinstance(error, TimeoutError):
             return f"no whole answer within {self.endpoint.timeout:g} seconds"
-        response, told = getattr(error, "response", None), f"{error} {error.__cause__ or ''}"
-        told = told if response is None else f"{response.status_code} {response.text}"
-        return self._clean(" ".join(f"{self.endpoint.base_url}: {told}".split()))[:300]
+        response = getattr(error, "response", None)
+        if response is not None:
+            told = f"{response.status_code} {reported(response.content)}"
+        elif isinstance(error, self.package.APIError):
+            told = f"{error} {error.__cause__ or ''}"
+        else:
+            told = str(error)
+        escaped = json.dumps(self.key)[1:-1]
+        for form in (escaped.replace("/", "\\/"), escaped, quote(self.key, safe="")):
+            told = told.replace(form, "***") if self.key else told
+        line = " ".join(self._clean(f"{self.endpoint.base_url}: {told}").split())[:300]
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
     def _clean(self, text: str) -> str:
-        """The text without the key, which a server may repeat. TypeError for what is no text."""
-        return "".join([text]).replace(self.key if len(self.key) > 5 else "\0", "***")
+        """The text without the key, which a server may repeat; any other text as it is."""
+        return text.replace(self.key, "***") if self.key else text
 
 
 def _seconds(retry_after: str) -> float:
     """The header's seconds, or those until its date; 0 for anything else."""
-    if retry_after.replace(".", "", 1).isdecimal():
+    if retry_after.isascii() and retry_after.replace(".", "", 1).isdecimal():
         return float(retry_after)
-    date = parsedate_tz(retry_after)
-    return max(0.0, mktime_tz(date) - time.time()) if date else 0.0
+    try:
+        date = parsedate_tz(retry_after)
+        return max(0.0, mktime_tz(date) - time.time()) if date else 0.0
+    except (ValueError, OverflowError, TypeError, IndexError):  # such as a date in the year 999999
+        return 0.0

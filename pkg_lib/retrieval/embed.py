@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from pkg_lib.core import limits
 from pkg_lib.core.embedders import BF16, DEFAULT, embedder_spec
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import slug
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.core.workers import ordered
 from pkg_lib.generation.remote import RemoteBackend, Reply
+from pkg_lib.generation.responses import Fault, read_embeddings
 
 CHUNK = 256  # texts encoded between two writes of the vector cache
 AT_ONCE = {"cpu": 16}  # texts of a batch: more do not fit a processor's own memory (by half slower at 64)
@@ -44,7 +46,7 @@ class Embedder:
         new = sorted((k for k in text_of if k not in self.cache.vectors), key=lambda k: len(text_of[k]))
         about = {"desc": f"encoding ({self.name})", "unit": "text", "disable": len(new) < CHUNK}
         parts = [new[start : start + CHUNK] for start in range(0, len(new), CHUNK)]
-        texts = [[text_of[k].encode("utf8", "replace").decode("utf8") for k in part] for part in parts]
+        texts = [[_embeddable(text_of[k]) for k in part] for part in parts]
         computed = repeat(None) if self.spec.endpoint else ordered(self._compute, texts)
         with tqdm(total=len(new), **about) as bar:
             for part, of, vectors in zip(parts, texts, computed, strict=False):
@@ -64,6 +66,7 @@ class Embedder:
 
         batches = ((i, json.dumps(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH))
         backend = EmbeddingBackend(self.spec.server, True, None, lambda: (0, 0))
+        backend.dimensions = self.cache.dimensions()
         backend.generate([Request(f"texts from {i}", text, "", i) for i, text in batches], done)
 
     def _compute(self, texts: list[str]) -> np.ndarray:
@@ -85,6 +88,11 @@ class Embedder:
         return {"spec": self.spec, "name": self.name, "revision": self.revision}
 
 
+def _embeddable(text: str) -> str:
+    """The beginning of a text, as far as a model may look at it, in characters that UTF-8 has."""
+    return text[: limits.MAX_EMBEDDED_CHARS].encode("utf8", "replace").decode("utf8")
+
+
 @cache
 def _loaded(name: str, revision: str) -> Any:
     from sentence_transformers import SentenceTransformer
@@ -98,19 +106,27 @@ def _loaded(name: str, revision: str) -> Any:
 
 
 class EmbeddingBackend(RemoteBackend):
-    """An endpoint's /embeddings, asked again after faults as for answers; a request's text is a JSON list."""
+    """An endpoint's /embeddings, asked again after faults as for answers; a request's text is a JSON list.
 
-    async def _send(self, client: Any, request: Request) -> Any:
+    `dimensions` is how many numbers each vector must have; 0: as many as those of the first response.
+    """
+
+    dimensions = 0
+    most_bytes = limits.MAX_RESPONSE_BYTES
+
+    async def _send(self, client: Any, request: Request) -> bytes:
         texts = [text[:LONGEST] or " " for text in json.loads(request.text)]  # nor do they take an empty one
         about = {"model": self.endpoint.model, "extra_body": self.endpoint.extra}
-        return await client.embeddings.create(input=texts, **about)
+        response = await client.embeddings.with_raw_response.create(input=texts, **about)
+        return response.http_response.content
 
-    def _read(self, request: Request, answer: Any) -> Reply:
-        vectors = np.array([r.embedding for r in sorted(answer.data, key=lambda r: r.index)], np.float32)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if len(vectors) != len(json.loads(request.text)) or not (np.isfinite(norms) & (norms > 0)).all():
-            raise ValueError("not one vector with a direction for each text")
-        return Reply(request, [], 0, {"vectors": vectors / norms})
+    def _read(self, request: Request, body: bytes) -> Reply:
+        vectors = read_embeddings(body, len(json.loads(request.text)))
+        found = vectors.shape[1]
+        self.dimensions = self.dimensions or found
+        if found != self.dimensions:
+            raise Fault(f"the vectors have {found} numbers, and those that are stored {self.dimensions}")
+        return Reply(request, [], 0, {"vectors": vectors})
 
 
 class VectorCache:
@@ -126,6 +142,12 @@ class VectorCache:
             for key in (k for k in keys if k not in self.vectors):
                 for (data,) in database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)):
                     self.vectors[key] = np.frombuffer(data, np.float32)
+
+    def dimensions(self) -> int:
+        """Tell how many numbers a stored vector has; 0 where none is stored."""
+        with self._opened() as database:
+            first = database.execute("SELECT length(vector) FROM vectors LIMIT 1").fetchone()
+        return first[0] // np.dtype(np.float32).itemsize if first else 0
 
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Stores one vector a key, all or none of them."""

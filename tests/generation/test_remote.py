@@ -187,7 +187,7 @@ def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
 def test_a_budget_needs_a_server_that_tells_what_it_used(describe, tmp_path):
     with Stub(rule=lambda body: openai_answer(body, "x", usage=None)) as stub:
         describe(stub.url, budget={"tokens": 10}, concurrency=1)
-        with pytest.raises(UserError, match="does not tell the tokens used"):
+        with pytest.raises(UserError, match="no budget can be kept"):
             complete(opened())
     assert len(lines(tmp_path)) == len(stub.seen) == 1
 

@@ -1,0 +1,42 @@
+"""One writer for each results directory, so that two runs never pay for the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pkg_lib.core.types import UserError
+
+LOCK = ".pkg-lib.lock"  # stays in the directory; the operating system frees it when its process ends
+
+
+@contextmanager
+def writing(results: Path) -> Iterator[None]:
+    """Keep other processes from writing to a results directory.
+
+    A process may enter the same directory several times. Commands that only read need no lock.
+
+    Args:
+        results: The directory, which is made where there is none.
+
+    Raises:
+        UserError: Another process writes to the directory, or the lock's file cannot be written.
+    """
+    from filelock import FileLock, Timeout  # here, since only writing needs it
+
+    path = results.resolve() / LOCK
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path, timeout=0, thread_local=False, is_singleton=True)
+        lock.acquire()
+    except Timeout:
+        advice = "wait until it ends, or set PKG_RESULTS to another directory"
+        raise UserError(f"another run is writing to {results}: {advice}") from None
+    except OSError as e:
+        advice = "set PKG_RESULTS to a writable directory"
+        raise UserError(f"cannot write {path}: {e.strerror or e}; {advice}") from e
+    try:
+        yield
+    finally:
+        lock.release()
