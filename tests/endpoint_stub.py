@@ -52,7 +52,7 @@ class Stub:
     def __init__(
         self,
         plan: list[str] | Callable[[int, str], str] = (),
-        rule: Callable[[dict[str, Any]], dict[str, Any]] = solve,
+        rule: Callable[[dict[str, Any]], dict[str, Any] | bytes] = solve,
         seconds: float = 0.0,
         lives: int | None = None,
     ) -> None:
@@ -131,7 +131,8 @@ class Stub:
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(HANG if fault == "hang" else self.seconds)
         self.at_once -= 1
-        answer = json.dumps(self.rule(body)).encode()
+        answer = self.rule(body)
+        answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         kind, status, more = "application/json", "200 OK", ""
         if fault.startswith("4"):
             status = f"{fault[:3]} Refused"

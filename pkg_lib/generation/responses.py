@@ -94,7 +94,7 @@ class Usage(BaseModel):
     new: Count = Field(None, validation_alias=AliasChoices("completion_tokens", "output_tokens"))
 
 
-class Part(BaseModel):
+class ContentPart(BaseModel):
     """A part of a message: text, reasoning, a picture, a refusal."""
 
     type: str | None = None
@@ -102,7 +102,7 @@ class Part(BaseModel):
     refusal: Any = None
 
 
-Content = str | list[str | Part] | None
+Content = str | list[str | ContentPart] | None
 
 
 class Response(BaseModel):
@@ -121,20 +121,20 @@ class Message(BaseModel):
     refusal: str | None = None
 
 
-class Choice(BaseModel):
+class ResponseChoice(BaseModel):
     """What both choices of OpenAI's APIs share."""
 
     finish_reason: str | None = None
     error: Any = None
 
 
-class ChatChoice(Choice):
+class ChatChoice(ResponseChoice):
     """One answer of /chat/completions."""
 
     message: Message
 
 
-class TextChoice(Choice):
+class TextChoice(ResponseChoice):
     """One answer of /completions."""
 
     text: Content
@@ -155,7 +155,7 @@ class TextResponse(Response):
 class MessageResponse(Response):
     """The response of Anthropic's /messages."""
 
-    content: str | list[str | Part]
+    content: str | list[str | ContentPart]
     stop_reason: str | None = None
 
 
@@ -280,6 +280,8 @@ def reported(body: bytes) -> str:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
+        return _beginning(body)
+    if _deeper_than(limits.MAX_DEPTH, value):
         return _beginning(body)
     return _words(value.get("error") or value if isinstance(value, dict) else value)
 

