@@ -88,6 +88,8 @@ def test_reading_needs_no_lock(stub, tmp_path, monkeypatch, capsys):
     with Other(tmp_path / "results"):
         assert len(opened().completions("None")) == 3
         assert Preparer(opened()).generate(["None"]) == 0
+        with pytest.raises(UserError, match="another run"):
+            Preparer(opened()).prepare(["None"])  # which writes verdicts
         assert command(monkeypatch, capsys, "run", "--dry-run", *RUN[1:])[0] == 0
         with writing(tmp_path / "results of another shard"):
             pass
@@ -101,11 +103,18 @@ def test_a_writer_that_was_killed_locks_nothing(tmp_path):
             assert not Records(tmp_path).contents([Path()])  # the lock's file is part of no result
         with writing(tmp_path):
             pass
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_lock_is_freed_after_an_error_and_a_place_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(ZeroDivisionError), writing(tmp_path):
         raise ZeroDivisionError
+    with writing(tmp_path):
+        with writing(tmp_path):
+            pass
+        command = [sys.executable, "-P", "-c", HOLD, str(tmp_path)]
+        second = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert second.returncode == 1 and "another run" in second.stderr  # leaving once frees nothing
     with Other(tmp_path):
         pass
     (tmp_path / "file").write_text("")
@@ -127,5 +136,7 @@ def test_what_another_run_has_completed_since_is_not_asked_again(stub, tmp_path)
 
 def test_fresh_completions_are_made_whatever_is_stored(stub):
     assert Preparer(opened()).generate(["None"]) == 3
-    assert Preparer(opened(), fresh=True).generate(["None"]) == 3
-    assert len(stub.seen) == 6
+    fresh = Preparer(opened(), fresh=True)
+    assert Preparer(Run("endpoint:stub", limit=4)).generate(["None"]) == 1
+    assert fresh.generate(["None"]) == 3
+    assert len(stub.seen) == 7

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pkg_lib.core.types import UserError
 
-LOCK = ".pkg-lib.lock"  # stays in the directory; the operating system frees it when its process ends
+LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends, however that happens
 
 
 @contextmanager
@@ -39,4 +39,7 @@ def writing(results: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        if lock.lock_counter == 1:
+            # Removed while it is held: whoever has opened it meanwhile notices that, and opens a new one.
+            path.unlink(missing_ok=True)
         lock.release()
