@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pkg_lib.core.source_tree import Skipped
 from pkg_lib.core.store import LARGE, LARGER, first_few
 
 # A leaf (a long string, a comment) has no parts in the published algorithm; layout written anew from columns
@@ -58,5 +59,5 @@ class Accounts:
         rows = [f"{len(self.files):,} files, {total:,} bytes = {balance}"]
         rows += [f"  {n:,} bytes: {reason}" for reason, n in lost.most_common() if n]
         rows += [f"  {len(n):,} files {what} ({first_few(n)})" for what, n in remarks.items() if n]
-        rows += [f"  skipped {len(n):,}: {reason} ({first_few(n)})" for reason, n in self.skipped.items()]
+        rows += [f"  {line}" for line in Skipped(self.skipped).summary()]
         return "\n".join(rows if all(a.balanced for a in self.files) else [*rows, "does not add up"])

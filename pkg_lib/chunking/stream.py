@@ -1,8 +1,6 @@
 """A tree's source files and their chunks, as JSON lines and back; what is not UTF-8 is escaped (PEP 383)."""
 
 import json
-import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -13,42 +11,54 @@ from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunked, Chunker
 from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.source import encode
-from pkg_lib.core.store import LINK
+from pkg_lib.core.source_tree import (
+    MAX_CHUNKED_BYTES,
+    Skipped,
+    SourceFile,
+    Unreadable,
+    find,
+    read_each,
+    read_file,
+)
+from pkg_lib.core.store import shown
 from pkg_lib.core.types import UserError
 from pkg_lib.core.workers import in_processes
 
-SPECIAL, SKIP = "not a regular file", {".git", "__pycache__", "node_modules"}
+IGNORED = {".git", "__pycache__", "node_modules"}
 File = tuple[str, bytes]
 
 
 def walk(root: Path, accounts: Accounts, languages: set[str] | None = None) -> Iterator[File]:
-    """(path below `root`, bytes) of source files, sorted; UserError: no tree. What is unread: `accounts`."""
+    """Read the source files of a tree.
+
+    Args:
+        root: A directory.
+        accounts: Where files that are left out are recorded.
+        languages: Only these; every known language by default.
+
+    Yields:
+        Each file's printable path below the root and its bytes; a directory's files before its directories.
+
+    Raises:
+        UserError: `root` is no directory, or cannot be read.
+    """
     if not root.is_dir():
         raise UserError(f"{root}: no such directory; give an existing tree of source files")
 
-    def skip(reason: str, path: str | Path) -> None:
-        accounts.skipped.setdefault(reason, []).append(Path(path).relative_to(root).as_posix())
+    def wanted(name: str) -> bool:
+        language = language_of(name)
+        return language is not None and (languages is None or language in languages)
 
-    def unreadable(error: OSError) -> None:
-        skip(f"unreadable ({error.strerror})", error.filename)
+    tree = find(root, wanted, IGNORED, MAX_CHUNKED_BYTES, max_tree=None)
+    tree.files.sort(key=_files_first)
+    accounts.skipped = tree.skipped.by_reason
+    for file, data in read_each(tree, MAX_CHUNKED_BYTES):
+        yield file.name, data
 
-    for folder, folders, names in os.walk(root, onerror=unreadable):
-        for name in sorted(folders):
-            if (Path(folder) / name).is_symlink():
-                skip(LINK, Path(folder) / name)
-        folders[:] = sorted(set(folders) - SKIP)
-        for name in sorted(names):
-            path, language = Path(folder) / name, language_of(name)
-            if language is None or (languages is not None and language not in languages):
-                continue
-            try:
-                mode = path.lstat().st_mode
-                if stat.S_ISREG(mode):
-                    yield path.relative_to(root).as_posix(), path.read_bytes()
-                else:
-                    skip(LINK if stat.S_ISLNK(mode) else SPECIAL, path)
-            except OSError as e:
-                skip(f"unreadable ({e.strerror})", path)
+
+def _files_first(file: SourceFile) -> list[tuple[bool, str]]:
+    *folders, name = file.place.split("/")
+    return [*((True, folder) for folder in folders), (False, name)]
 
 
 def chunk_files(files: Iterable[File], chunker: Chunker, processes: int = 1) -> Iterator[Chunked]:
@@ -70,15 +80,18 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
         files = chunk_files(walk(path, accounts), chunker, processes)
     else:
         try:
-            files = [chunker.chunk(path.read_bytes(), path.name, language)]
-        except OSError as e:
-            raise UserError(f"cannot read {path}: {e.strerror}; give a source file or a tree of them") from e
+            data = read_file(path.resolve(), MAX_CHUNKED_BYTES)
+        except (OSError, RuntimeError, Unreadable) as e:  # RuntimeError: a loop of links
+            name = shown(str(path))
+            raise UserError(f"{name}: {e}; give a source file or a tree of them") from e
+        files = [chunker.chunk(data, shown(path.name), language)]
     for chunked in files:
         accounts.files.append(chunked.account)
         out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
     out.flush()
     if not accounts.files:
-        raise UserError(f"{path}: no source file of a known language; give a tree that holds some")
+        skipped = "".join(f"; {line}" for line in Skipped(accounts.skipped).summary())
+        raise UserError(f"{path}: no source file of a known language; give a tree that holds some{skipped}")
     return str(accounts)
 
 

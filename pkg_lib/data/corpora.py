@@ -18,10 +18,11 @@ from typing import Any, Literal, NamedTuple
 from pkg_lib.core.embedders import DEFAULT as MINILM
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry, load_plugins
-from pkg_lib.core.store import read_json, read_rows, results_path
+from pkg_lib.core.source_tree import find_python, python_texts
+from pkg_lib.core.store import read_json, read_rows, results_path, shown
 from pkg_lib.core.types import Document, UserError, digest
 from pkg_lib.data import published, text_corpora
-from pkg_lib.data.text_corpora import docstrings, package_files
+from pkg_lib.data.text_corpora import docstrings, package_place
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
@@ -56,12 +57,17 @@ class Corpus:
         return self.name.partition(":")[0] if ":" in self.name else ""
 
 
-def _tree(root: Path, prefix: str, skip: Iterable[str] = ()) -> Iterator[Document]:
-    """Every .py file below `root`, sorted; bytes that are no UTF-8 become surrogates and fail to parse."""
-    for path in sorted(root.rglob("*.py")):
-        relative = path.relative_to(root)
-        if path.is_file() and not {"__pycache__", *skip} & set(relative.parts):
-            yield Document(f"{prefix}/{relative.as_posix()}", text_corpora.read(path, "surrogateescape"))
+def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Document]:
+    """Every Python file below a directory, sorted; logs what was left out. UserError where none is left."""
+    tree = find_python(root, ("__pycache__", *ignored))
+    count = 0
+    for name, text in python_texts(tree):
+        count += 1
+        yield Document(f"{prefix}/{name}", text)
+    if not count:
+        why = "; ".join(tree.skipped.summary()) or "there is no .py file in it"
+        raise UserError(f"corpus {prefix}: {shown(str(root))} holds no Python file that can be read: {why}")
+    tree.skipped.warn(f"corpus {prefix}:{root}")
 
 
 def _textbook() -> Iterator[Document]:
@@ -124,7 +130,7 @@ _ROWS = (
     Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
     *(Corpus(kind, _no_documents, "what each benchmark brings", kind) for kind in OF_TASKS),
     Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
-    Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_files),
+    Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_place),
     Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
 )
 CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)

@@ -13,9 +13,9 @@ from urllib.parse import urljoin
 
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry
+from pkg_lib.core.source_tree import read_python
 from pkg_lib.core.store import sha256_of, write_bytes
 from pkg_lib.core.types import UserError
-from pkg_lib.data.records import read_tree
 
 PINNED = tomllib.loads(Path(__file__).with_name("archives.toml").read_text("utf8"))
 INDEX, NPM = "https://pypi.org/simple", "https://registry.npmjs.org"
@@ -53,7 +53,7 @@ class Package:
 
     def files(self) -> dict[str, str]:
         """path -> text of every Python file, tests among them."""
-        return read_tree(self.tree)
+        return read_python(self.tree)
 
 
 _ROWS = ({k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in PINNED["python"])

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pkg_lib.core import hub
+from pkg_lib.core.source_tree import read_python
 from pkg_lib.core.types import BenchmarkMissing, UserError
 
 T = TypeVar("T")
@@ -61,10 +61,24 @@ class DataSet:
         return [make(row) for split in splits.values() for row in split]
 
     def repository(self, name: str) -> dict[str, str]:
-        """`read_tree` of repositories/NAME, or NAME.zip, below the variable's directory."""
+        """Read the Python files of a repository that the data set names.
+
+        Args:
+            name: Name of a directory below ``repositories``, or of a zip archive there without its suffix.
+
+        Returns:
+            Path -> text, as `read_python` returns it.
+
+        Raises:
+            UserError: There is no such repository, or it holds no Python file that can be read.
+        """
+        if name in ("", ".", "..") or "/" in name:
+            raise UserError(
+                f"{self.title} names the repository {name!r}, which is not the name of a directory"
+            )
         place = Path(os.environ[self.variable], "repositories", name)
         for path in (place, place.with_name(f"{name}.zip")):
-            if path.exists() and (files := read_tree(path)):
+            if path.exists() and (files := read_python(path)):
                 return files
         raise UserError(f"{place} (or .zip) with Python files is not there; put it there ({self.variable})")
 
@@ -84,22 +98,3 @@ def read_records(path: Path, title: str, make: Callable[[Any], T]) -> list[T]:
             reason = f"field {e} is missing" if isinstance(e, KeyError) else e
             raise UserError(f"{path}:{number} is no record of {title}: {reason}") from e
     return records
-
-
-def read_tree(root: Path) -> dict[str, str]:
-    """path -> text of the UTF-8 Python files of a directory or zip, in order; UserError for neither."""
-    if root.is_dir():
-        files = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.py")}
-    else:
-        try:
-            with zipfile.ZipFile(root) as archive:
-                files = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
-        except (OSError, zipfile.BadZipFile) as e:
-            raise UserError(f"{root} is neither a directory of Python files nor a zip of them ({e})") from e
-    texts = {}
-    for path in sorted(files, key=lambda p: p.split("/")):
-        try:
-            texts[path] = files[path].decode("utf8").replace("\r\n", "\n").replace("\r", "\n")
-        except UnicodeDecodeError:
-            continue
-    return texts

@@ -6,19 +6,25 @@ thirty times as long are cut into sections.
 
 import ast
 import importlib.util
-import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pkg_lib.core import hub
+from pkg_lib.core.source_tree import (
+    Skipped,
+    SourceFile,
+    SourceTree,
+    find,
+    find_python,
+    python_texts,
+    read_each,
+)
 from pkg_lib.core.types import Document, NotAtHand, UserError
 from pkg_lib.graph.code import UNPARSABLE, syntax_tree
-
-log = logging.getLogger(__name__)
 
 TUTORIALS = "code-rag-bench/online-tutorials"
 DEBIAN_DOCS = Path("/usr/share/doc/python3.11/html")
@@ -27,14 +33,6 @@ ROW_CHARS = 4000
 _PARTS = ("tutorial", "howto")
 _SUFFIXES = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html", ".htm": "html"}
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
-
-
-def read(path: Path, errors: str = "replace") -> str:
-    """A file's text without its byte order mark. UserError where it cannot be read."""
-    try:
-        return path.read_text("utf-8-sig", errors)
-    except OSError as e:
-        raise UserError(f"cannot read {path}: {e.strerror}; make it readable or name another") from e
 
 
 def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
@@ -59,10 +57,24 @@ def python_docs() -> Iterator[Document]:
         raise NotAtHand(f"corpus python-docs: {why}; apt-get install python3.11-doc, or unpack {archive}")
     parts = _parts(folder)
     root = parts[0].parent if parts else folder
-    for path in (p for part in parts or [folder] for p in sorted(part.rglob("*")) if p.is_file()):
-        if kind := next((k for s, k in _SUFFIXES.items() if path.name.lower().endswith(s)), ""):
-            name = path.relative_to(root).as_posix().partition(".")[0]
-            yield from rows(f"python-docs/{name}", read(path), kind)
+    count = 0
+    for part in parts or [folder]:
+        tree = find(part, lambda name: bool(_kind(name)))
+        below = "" if part == root else f"{part.relative_to(root).as_posix()}/"
+        for file, data in read_each(tree):
+            count += 1
+            page = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+            name = f"{below}{file.name}".partition(".")[0]
+            yield from rows(f"python-docs/{name}", page, _kind(file.name))
+        tree.skipped.warn(f"corpus python-docs:{part}")
+    if not count:
+        suffixes = ", ".join(_SUFFIXES)
+        raise UserError(f"corpus python-docs: {folder} holds no page that can be read ({suffixes})")
+
+
+def _kind(name: str) -> str:
+    """How a page is written, by the suffix of its name; "" where it is no page."""
+    return next((kind for suffix, kind in _SUFFIXES.items() if name.lower().endswith(suffix)), "")
 
 
 def is_another_manual() -> bool:
@@ -99,35 +111,54 @@ def _unique(name: str, used: set[str]) -> str:
     return free
 
 
-def package_files(package: str) -> tuple[Path, list[Path]]:
-    """(directory that module names start in, source files) of an installed package. UserError without any."""
+def package_place(package: str) -> tuple[Path, Path]:
+    """Find an installed package.
+
+    Args:
+        package: A dotted name.
+
+    Returns:
+        The directory that module names start in, and the package's directory or file.
+
+    Raises:
+        UserError: No such package is installed as source.
+    """
     top, *inner = package.split(".")
     spec = importlib.util.find_spec(top) if re.fullmatch(r"\w+(\.\w+)*", package) else None
     origin = Path((spec and spec.origin) or "")
     base = origin.parents[1] if origin.name == "__init__.py" else origin.parent
     place = base.joinpath(top, *inner)
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    if origin.suffix != ".py" or not files[0].exists():
+    place = place if place.is_dir() else place.with_suffix(".py")
+    if origin.suffix != ".py" or not place.exists():
         raise UserError(f"corpus docstrings:{package}: no such package; pip install it or name another")
-    return base, files
+    return base, place
 
 
 def docstrings(package: str) -> Iterator[Document]:
-    """One document a documented public function or class; warns of what does not parse."""
-    base, files = package_files(package)
+    """Yield one document for each documented public function or class; name the files that are left out."""
+    base, place = package_place(package)
+    if place.is_dir():
+        tree = find_python(place, _SKIP)
+        below = place.relative_to(base).parts
+    else:
+        tree = SourceTree(place.parent, [SourceFile(place.name, place.name, 0)], Skipped())
+        below = place.parent.relative_to(base).parts
     used: set[str] = set()
-    for path in (p for p in files if not _SKIP & set(p.relative_to(base).parts)):
-        relative = path.relative_to(base)
-        module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
+    for name, source in python_texts(tree):
+        parts = [*below, *PurePosixPath(name).with_suffix("").parts]
+        if _SKIP & set(parts):
+            continue
+        module = ".".join(parts).removesuffix(".__init__")
         try:
-            for name, signature, text in definitions(path.read_bytes()):
-                place = _unique(f"docstrings/{module}.{name}", used)
-                yield Document(place, f"{signature}\n\n{text}\n", "docstring")
-        except (OSError, *UNPARSABLE) as e:
-            log.warning("corpus docstrings:%s: %s left out (%s: %s)", package, relative, type(e).__name__, e)
+            for qualified, signature, text in definitions(source):
+                unique = _unique(f"docstrings/{module}.{qualified}", used)
+                yield Document(unique, f"{signature}\n\n{text}\n", "docstring")
+        except UNPARSABLE as e:
+            tree.skipped.add(name, f"does not parse ({type(e).__name__})")
+    tree.skipped.warn(f"corpus docstrings:{package}")
 
 
-def definitions(source: bytes) -> Iterator[tuple[str, str, str]]:
+def definitions(source: str) -> Iterator[tuple[str, str, str]]:
     """(qualified name, signature, docstring) of documented functions and classes that no underscore hides.
 
     At the top level only of those that a literal `__all__` lists, where there is one.

@@ -16,6 +16,7 @@ from pkg_lib.chunking import stream
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunker
 from pkg_lib.chunking.source import encode
+from pkg_lib.core.source_tree import NOT_REGULAR
 from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 
@@ -40,7 +41,7 @@ def test_the_pipe_gives_the_file_back(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["nosuch.py"], "cannot read"),
+        (["nosuch.py"], "nosuch.py"),
         (["a.py", "--mode", "half"], "unknown mode"),
         (["a.py", "--language", "cobol"], "unknown language"),
         (["a.txt"], "--language"),
@@ -88,7 +89,7 @@ def chunk_tree(root, chunker: Chunker, languages=None, processes: int = 1):
 def test_a_tree_with_every_kind_of_bad_file(tree):
     chunks, accounts = chunk_tree(tree, Chunker())
     assert [a.document for a in accounts.files] == ["broken.py", "empty.py", "a/Two.java", "a/one.py"]
-    assert accounts.skipped == {LINK: ["loop", "itself.py"], stream.SPECIAL: ["pipe.py"]}
+    assert accounts.skipped == {LINK: ["itself.py", "loop/"], NOT_REGULAR: ["pipe.py"]}
     one = b"".join(encode(c.text) for c in chunks if c.document == "a/one.py")
     assert one == (tree / "a/one.py").read_bytes()
     named = [("do not parse", "broken.py"), ("UTF-8", "a/one.py"), ("empty", "empty.py"), ("LF", "a/one.py")]
@@ -100,27 +101,28 @@ def test_many_bad_files_are_named_up_to_five_and_in_print(tmp_path):
     for number in range(7):
         (tmp_path / f"{number}\nb\udcff.py").write_text("def f(:\n")
     line = str(chunk_tree(tmp_path, Chunker())[1]).splitlines()[-1]
-    assert "7 files" in line and r"(0\nb\\xff.py, " in line and line.endswith(", ...)") and "5" not in line
+    assert "7 files" in line and r"0\nb\\xff.py, " in line and line.endswith(", ...)") and "5" not in line
 
 
 def test_unreadable_files_and_directories_are_named(tree, monkeypatch):
-    scandir, read_bytes = os.scandir, stream.Path.read_bytes
+    scandir, opened = os.scandir, os.open
 
     def closed(path):
         if str(path).endswith("/a"):
             raise PermissionError(13, "Permission denied", str(path))
         return scandir(path)
 
-    def unreadable(path):
-        if path.name == "broken.py":
+    def unreadable(path, *how):
+        if str(path).endswith("broken.py"):
             raise PermissionError(13, "Permission denied")
-        return read_bytes(path)
+        return opened(path, *how)
 
     monkeypatch.setattr(os, "scandir", closed)
-    monkeypatch.setattr(stream.Path, "read_bytes", unreadable)
+    monkeypatch.setattr(os, "open", unreadable)
     _, accounts = chunk_tree(tree, Chunker())
     assert [a.document for a in accounts.files] == ["empty.py"]
-    assert accounts.skipped["unreadable (Permission denied)"] == ["broken.py", "a"]
+    assert accounts.skipped["cannot be read: Permission denied"] == ["broken.py"]
+    assert accounts.skipped["directory cannot be read: Permission denied"] == ["a"]
 
 
 def test_languages_are_chosen_and_workers_change_nothing(tree):

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pkg_lib.core import source_tree
+from pkg_lib.core.source_tree import BINARY, NOT_REGULAR
+from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import build as module
-from pkg_lib.graph.types import scan as scanning
 from pkg_lib.graph.types.build import build, in_mode, lines
 from pkg_lib.graph.types.typegraph import MODES
 
@@ -28,7 +30,7 @@ def tree(tmp_path):
 
 BAD = {
     "Empty.java": (b"", "empty"),
-    "Bytes.java": (b"\0\1\2 class", "binary"),
+    "Bytes.java": (b"\0\1\2 class", BINARY),
     "Broken.java": (b"class {{{ ;;", "does not parse: no type found"),
     "package-info.java": (b"package a;", "declares no type"),
 }
@@ -48,7 +50,7 @@ def test_bad_files_are_named_and_the_rest_goes_on(tree):
     built = build(tree)
     assert set(built.graph.nodes) == {"a.Good", "a.Other", "Crlf", "Large"}
     assert ("Large", "Crlf") in built.graph.edges  # five megabytes, read to the end
-    skipped = {name: reason for name, (_, reason) in BAD.items()} | {"Pipe.java": "no regular file"}
+    skipped = {name: reason for name, (_, reason) in BAD.items()} | {"Pipe.java": NOT_REGULAR}
     assert dict(built.skipped) == skipped and len(built.files) == 8
     assert dict(built.remarks) == {name: remark for name, (_, remark) in ODD.items()}
     assert "skipped, empty: 1 (Empty.java)" in lines(built)
@@ -61,7 +63,7 @@ def test_links_are_named_and_not_followed(tree):
         (tree / name).symlink_to(target)
     for mode in MODES:
         built = build(tree, mode)
-        assert dict(built.skipped) == dict.fromkeys(["A.java", "Dangling.java", "a/up/"], scanning.LINK)
+        assert dict(built.skipped) == dict.fromkeys(["A.java", "Dangling.java", "a/up/"], LINK)
         assert {n.path for n in built.graph.nodes.values()} == {"a/Good.java"} and not built.resolution.again
 
 
@@ -79,21 +81,22 @@ def test_what_may_not_be_read_is_named(tree, monkeypatch):
         return call
 
     monkeypatch.setattr(os, "scandir", unless_locked(os.scandir))
-    monkeypatch.setattr(Path, "read_bytes", unless_locked(Path.read_bytes))
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, *how: unless_locked(lambda p: opened(p, *how))(path))
     built, why = build(tree), "cannot be read: Permission denied"
     assert dict(built.skipped) == {"locked": f"directory {why}", "Locked.java": why}
     assert len(built.graph.nodes) == 2
 
 
 def test_a_file_beyond_all_measure_is_skipped_and_names_that_are_no_text_are_read(tree, monkeypatch):
-    monkeypatch.setattr(scanning, "MOST", 100)
-    (tree / "Huge.java").write_text("class Huge {}" + " " * 100)
+    with (tree / "Huge.java").open("wb") as file:
+        file.truncate(source_tree.MAX_FILE_BYTES + 1)
     Path(os.fsdecode(os.fsencode(tree) + b"/\xff.java")).write_text("class Odd {}")
     (tree / "line\nbreak.java").write_text("")
     built = build(tree)
     assert "Odd" in built.graph.nodes and [path for path, _ in built.skipped] == [
         "Huge.java",
-        "line\nbreak.java",
+        r"line\nbreak.java",
     ]
     "\n".join(lines(built)).encode()
 
@@ -117,13 +120,15 @@ def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
     data[45 if damage == "member" else data.find(b"PK\1\2") + 8] ^= 0xFF if damage == "member" else 1
     archive.write_bytes(data)
     built = build(archive)
-    assert list(built.graph.nodes) == ["B"] and built.skipped[0][1].startswith("cannot be read: ")
+    assert list(built.graph.nodes) == ["B"] and built.skipped[0][1].startswith(
+        source_tree.DAMAGED if damage == "member" else source_tree.ENCRYPTED
+    )
 
 
 @pytest.mark.parametrize(
     ("root", "options", "says"),
     [
-        ("no", {}, "no directory"),
+        ("no", {}, "no such directory"),
         ("file.txt", {}, "no zip archive"),
         ("", {}, r"holds no \.java file"),
         ("", {"mode": "x"}, "unknown mode 'x'; choose from: resolved, as-published"),

@@ -16,11 +16,12 @@ from pydantic import TypeAdapter
 
 from pkg_lib.core import workers
 from pkg_lib.core.registry import unknown
+from pkg_lib.core.source_tree import EMPTY, NAMED, Unreadable, reader
 from pkg_lib.core.store import first_few, shown, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import resolve
 from pkg_lib.graph.types.java import VERSION, Facts, facts_of
-from pkg_lib.graph.types.scan import SUFFIX, JavaTree, reader, scan
+from pkg_lib.graph.types.scan import SUFFIX, JavaTree, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
 FACTS = TypeAdapter(Facts)
@@ -103,28 +104,41 @@ def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltG
 
 
 def _read(tree: JavaTree, known: Known, processes: int) -> Known:
-    size = max(PART, len(tree.paths) // (8 * processes))
-    parts = [tree.paths[i : i + size] for i in range(0, len(tree.paths), size)]
-    work = [(tree.root, part, {p: known[p][0] for p in part if p in known}) for part in parts]
-    many = processes > 1 and len(tree.paths) - len(known) >= WORTH_A_PROCESS
+    files = [(place, known[path][0] if path in known else "") for path, place in tree.places.items()]
+    size = max(PART, len(files) // (8 * processes))
+    parts = [files[i : i + size] for i in range(0, len(files), size)]
+    work = [(tree.root, part) for part in parts]
+    many = processes > 1 and len(files) - len(known) >= WORTH_A_PROCESS
     count = min(processes, len(parts))
     answers = workers.in_processes(parse_part, work, count) if many else map(parse_part, work)
     rows = zip(tree.paths, chain.from_iterable(answers), strict=True)
     return {path: (sha, facts or known[path][1]) for path, (sha, facts) in rows}
 
 
-def parse_part(work: tuple[Path, list[str], dict[str, str]]) -> list[tuple[str, Facts | None]]:
-    """(root, paths, known SHA-256) -> of each path its SHA-256, and what it says unless that is known."""
-    root, paths, known = work
+def parse_part(work: tuple[Path, list[tuple[str, str]]]) -> list[tuple[str, Facts | None]]:
+    """Parse some files of a tree, in a worker.
+
+    Args:
+        work: The root, and of each file its place and the SHA-256 of what is known of it, if any.
+
+    Returns:
+        Of each file its SHA-256 ("": it cannot be read), and its facts (None: they are known).
+    """
+    root, files = work
+    parsed: list[tuple[str, Facts | None]] = []
     with reader(root) as read:
-        return [_parsed(read(path), known.get(path)) for path in paths]
-
-
-def _parsed(data: bytes | str, known: str | None) -> tuple[str, Facts | None]:
-    if isinstance(data, str):
-        return "", Facts(reason=data)
-    sha = hashlib.sha256(data).hexdigest()
-    return sha, None if sha == known else facts_of(data)
+        for place, known in files:
+            try:
+                data = read(place)
+            except Unreadable as e:
+                parsed.append(("", Facts(reason=str(e))))
+                continue
+            if not data:
+                parsed.append(("", Facts(reason=EMPTY)))
+                continue
+            sha = hashlib.sha256(data).hexdigest()
+            parsed.append((sha, None if sha == known else facts_of(data)))
+    return parsed
 
 
 def _save(store: Path, entries: Known) -> None:
@@ -169,6 +183,6 @@ def lines(built: BuiltGraph) -> list[str]:
         text += [] if rows else [f"{word}: none"]
         for path, reason in rows:
             odd.setdefault(f"{word}, {reason}", []).append(path)
-    text += [f"{word}: {len(names):,} ({first_few(names)})" for word, names in odd.items() if names]
+    text += [f"{word}: {len(names):,} ({first_few(names, NAMED)})" for word, names in odd.items() if names]
     times = ", ".join(f"{step} {s:.2f}" for step, s in built.seconds.items() if step != "total")
     return [*text, f"{built.seconds['total']:.2f} s ({times}); {built.parsed:,} files parsed"]

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 from tree_sitter_java import language
 
+from pkg_lib.core.source_tree import BINARY
 from pkg_lib.graph.types.scan import text_of
 
-VERSION = 3  # of what is kept of a file; raise it when that changes
+VERSION = 4  # of what is kept of a file; raise it when that changes
 PIECE = 2**12  # bytes that the parser is handed at a time
 # Reports of progress after which a file is given up: text that is no Java takes quadratic time, source up to
 # 41 a kilobyte. Counted, not timed: every machine gives the same graph.
@@ -25,7 +26,7 @@ STEPS, STEPS_A_KILOBYTE = 100_000, 100
 Span = tuple[int, int]
 Captures = Mapping[str, list[Node]]
 KINDS = ("class", "interface", "enum", "record", "annotation")
-BINARY, NO_TYPE = "binary", "declares no type"
+NO_TYPE = "declares no type"
 NO_TYPE_FOUND, TOO_LONG = "does not parse: no type found", "does not parse within the limit"
 ERRORS, TWICE = "syntax errors, read in part", "declares a type twice"
 
@@ -56,6 +57,17 @@ _DECLARES = re.compile(r"\b(?:class|interface|enum|record)\b")
 _NAME = re.compile(r"[^\W\d][\w$]*")
 # A long row of literals says nothing of types, and tree-sitter's queries take quadratic time over one.
 _ROW = re.compile(rb"""(?<=\{)(?:\s*[-+]?(?:\d[\w.]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*,){256,}+""")
+# What matters to an annotation: comments, literals, annotations' names, parentheses, and anything else.
+_TOKEN = re.compile(
+    rb"//[^\n]*"
+    rb"|/\*(?:.*?\*/|.*)"
+    rb'|"""(?:[^\\]|\\.)*?(?:"""|\Z)'
+    rb'|"(?:[^"\\\n]|\\.)*"?'
+    rb"|'(?:[^'\\\n]|\\.)*'?"
+    rb"|@\s*[\w$\x80-\xff]+(?:\s*\.\s*[\w$\x80-\xff]+)*"
+    rb"|\.\.\.|\s+|[^\s@.()\"'/]+|.",
+    re.S,
+)
 _NOISE = re.compile(r"<[^<>]*>|@\s*[\w.$]+(?:\s*\([^()]*\))?|/\*.*?\*/|//[^\n]*", re.S)
 
 
@@ -116,6 +128,11 @@ def facts_of(data: bytes) -> Facts:
         return Facts(reason=NO_TYPE, remarks=remarks)
     source = _Source(_ROW.sub(lambda row: re.sub(rb"[^\n]", b" ", row[0]), text.encode()))
     root = source.parse()
+    if root is not None and root.has_error:
+        plain = without_vararg_annotations(source.data)
+        if plain != source.data:
+            source = _Source(plain)
+            root = source.parse()
     if root is None:
         return Facts(reason=TOO_LONG, remarks=remarks)
     captures = QueryCursor(_grammar()[1]).captures(root)
@@ -128,6 +145,44 @@ def facts_of(data: bytes) -> Facts:
     # A query's captures come in no order.
     imports = map(source.imported, sorted(captures.get("import", ()), key=lambda n: n.start_byte))
     return Facts(package, tuple(imports), types, tuple(source.references(captures, spans)), "", remarks)
+
+
+def without_vararg_annotations(data: bytes) -> bytes:
+    """Blank the annotations of a variable-arity parameter's last dimension, which the grammar lacks.
+
+    In ``int @Mark [] @Mark ... values`` (JLS 8.4.1) tree-sitter-java 0.23.5 fails at the second annotation,
+    and takes the rest of the class for an error. The graph has no edges from annotations, and spaces in their
+    place keep every position.
+
+    Args:
+        data: Java source as UTF-8.
+
+    Returns:
+        The source, as long as before.
+    """
+    blanked = bytearray(data)
+    around: list[int | None] = []  # for each open parenthesis: where the annotations that it belongs to start
+    start: int | None = None  # where the annotations directly before this token start
+    named = False  # the token before was an annotation's name
+    for match in _TOKEN.finditer(data):
+        token = match[0]
+        if token.startswith((b"//", b"/*")) or token.isspace():
+            continue
+        if token.startswith(b"@"):
+            start = match.start() if start is None else start
+            named = True
+            continue
+        if token == b"(":
+            around.append(start if named else None)
+            start = None
+        elif token == b")":
+            start = around.pop() if around else None
+        else:
+            if token == b"..." and start is not None:
+                blanked[start : match.start()] = re.sub(rb"[^\n]", b" ", data[start : match.start()])
+            start = None
+        named = False
+    return bytes(blanked)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ Another repository of the name is kept as NAME-DIGEST, other questions as rankin
 """
 
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
-from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_json
+from pkg_lib.core.source_tree import ends_with, find, read_each
+from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_bytes, write_json
 from pkg_lib.core.types import Generation, Request, UserError, digest
 from pkg_lib.data.questions import Question, gold, read_questions
 from pkg_lib.generation.cache import GenerationCache
@@ -49,10 +49,11 @@ def place(repository: str) -> Path:
     if source.is_dir() or not module:
         return source / module
     folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
-    with zipfile.ZipFile(source) as archive:
-        members = [m for m in archive.namelist() if m.startswith(f"{module}/") and m.endswith(SUFFIX)]
-        archive.extractall(folder, [m for m in members if not (folder / m).exists()])
-    if not members:
+    tree = find(source, ends_with(SUFFIX))
+    tree.files = [file for file in tree.files if file.name.startswith(f"{module}/")]
+    for file, data in read_each(tree):
+        write_bytes(folder / file.name, data)
+    if not tree.files:
         raise UserError(f"{source} has no module {module}; name one that it has")
     return folder / module
 

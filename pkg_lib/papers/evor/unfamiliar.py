@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pkg_lib.core.source_tree import ends_with, find, read_each
 from pkg_lib.core.types import NotAtHand, Outcome, Task
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import DECODING, Benchmark
@@ -118,7 +119,10 @@ class Unfamiliar(Benchmark):
             raise NotAtHand(
                 f"no web pages for {self.name}: set {WEB} to a directory with a folder {self.name}"
             )
-        return [p.read_text("utf8") for p in sorted(folder.glob("*")) if p.suffix in (".md", ".txt")]
+        tree = find(folder, ends_with(".md", ".txt"))
+        pages = [data.decode("utf-8-sig", "replace") for _, data in read_each(tree)]
+        tree.skipped.warn(f"web pages for {self.name}")
+        return pages
 
     def knowledge(self, generator: Generator) -> Any:
         return import_module("pkg_lib.papers.evor.rounds").Evolution(self, generator)
