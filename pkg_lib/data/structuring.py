@@ -212,9 +212,9 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     """What `structure` wrote, for these documents; UserError where a text has changed since."""
     current = {d.id: digest(d.text) for d in documents}
     values = []
-    for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
+    for row in read_rows(path, FIELDS):
         name, text = row["document"], row.pop("text_sha256")
         if current.get(name, text) != text:
             raise UserError(f"{path}: {name} has changed since it was structured; structure the corpus again")
-        values.append(Structured(**row))
+        values.append(Structured(**{name: row[name] for name in Structured.__slots__}))
     return values

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.types import Generation, Request, digest
-from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl, stored_files
+from pkg_lib.generation.cache import GenerationCache, generation_key, read_generations, stored_files
 from pkg_lib.generation.extraction import continued
 
 
@@ -109,6 +109,8 @@ class Generator:
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:
             return 0
+        for file in {prompt.file for prompt in todo}:
+            self.cache.require(self.cache.root / file)  # it may hold these very answers
         backend = self.loaded()  # from here on the revision is known, and so are the keys
         asked = {self.key(p.request.text, p.request.sample): p for p in todo}
         last = time.perf_counter()
@@ -148,5 +150,10 @@ class Generator:
 
     def _kept(self) -> tuple[int, int]:
         """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""
-        rows = [row for path in stored_files(self.cache.root) for _, row in read_jsonl(path) if row]
-        return sum(row["prompt_tokens"] for row in rows), sum(len(row["tokens"]) for row in rows)
+        asked = written = 0
+        for path in stored_files(self.cache.root):
+            for _, generation in read_generations(path):
+                if generation is not None:
+                    asked += generation.prompt_tokens
+                    written += len(generation.tokens)
+        return asked, written
