@@ -336,7 +336,8 @@ def replay(
         typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
     if not replayed.table[["passed", "failed"]].to_numpy().any():
-        raise UserError(f"nothing of {folder} could be measured; the problems above say why", *replayed.damaged)
+        nothing = f"nothing of {folder} could be measured; the problems above say why"
+        raise UserError(nothing, *replayed.damaged)
     if replayed.damaged:
         raise UserError(*replayed.damaged)
 

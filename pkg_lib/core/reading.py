@@ -34,8 +34,9 @@ PACKED_CHUNK, CHUNK = 2**16, MEGABYTE  # bytes read or unpacked at a time
 LONGEST_SHOWN = 60  # characters of a value in a message
 CORRECT = "correct the file, or give another"
 
-# What an error tells its reader to do, and what a field must be: a type, several types, or the texts that are allowed.
-Advice = str | Callable[[Path], str]  # a function is asked only where there is an error
+# What an error tells its reader to do. A function is called only where there is an error.
+Advice = str | Callable[[Path], str]
+# What a field must be: a type, several types, or the texts that are allowed.
 Kind = type | tuple[type, ...] | frozenset[str]
 Kinds = dict[str, Kind]
 Fields = Kinds | Collection[str]
@@ -62,6 +63,13 @@ class Damaged(UserError):
             advice = advice(path)
         place = shown(str(path)) if line is None else f"{shown(str(path))}, line {line}"
         return cls(f"{place} is damaged: {why}; {advice}" if advice else f"{place} is damaged: {why}")
+
+    @classmethod
+    def unreadable(cls, path: Path, error: OSError, advice: Advice = CORRECT) -> Self:
+        """Build the error for a file that is not there, or that the system refuses to read."""
+        advice = advice if isinstance(advice, str) else advice(path)
+        told = f"{shown(str(path))} cannot be read: {error.strerror or error}"
+        return cls(f"{told}; {advice}" if advice else told)
 
 
 class Line(NamedTuple):
@@ -136,7 +144,7 @@ def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> 
                     raise ValueError(f"it holds more than {most // MEGABYTE} MB")
                 yield part
     except OSError as e:
-        raise Damaged.of(path, f"it cannot be read ({e.strerror or e})", None, advice) from e
+        raise Damaged.unreadable(path, e, advice) from e
     except zlib.error as e:
         reason = str(e).rpartition(": ")[2]
         raise Damaged.of(path, f"it is not sound gzip ({reason})", None, advice) from e

@@ -115,6 +115,14 @@ def read_packed(path: Path) -> bytes:
     return reading.contents(path, advice_for)
 
 
+def page_text(path: Path) -> str:
+    """The text of a file that can be made again; "" if it is not there or cannot be read."""
+    try:
+        return reading.read_text(path)
+    except reading.Damaged:
+        return ""
+
+
 def advice_for(path: Path) -> str:
     """What can be done about a damaged file, depending on who made it."""
     place = path.absolute()
@@ -140,9 +148,7 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_rows(
-    path: Path, fields: Fields = (), optional: Kinds | None = None
-) -> list[dict[str, Any]]:
+def read_rows(path: Path, fields: Fields = (), optional: Kinds | None = None) -> list[dict[str, Any]]:
     """Read all rows of a JSONL file of this project.
 
     Args:
@@ -156,9 +162,7 @@ def read_rows(
     return [row for _, row in reading.rows(path, fields, optional, advice_for)]
 
 
-def read_json(
-    path: Path, fields: Fields = (), optional: Kinds | None = None
-) -> dict[str, Any]:
+def read_json(path: Path, fields: Fields = (), optional: Kinds | None = None) -> dict[str, Any]:
     """Read a JSON object that this project wrote; arguments and errors are those of `read_rows`."""
     return reading.read_object(path, fields, optional, advice_for)
 

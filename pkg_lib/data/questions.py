@@ -37,7 +37,7 @@ class Question:
 def read_questions(path: Path) -> list[Question]:
     """The questions of a file in its order; UserError names the file and what is wrong with it."""
     try:
-        content = yaml.safe_load(read_text(path))
+        content = yaml.safe_load(read_text(path, "give a YAML file of questions"))
         rows = content.get("questions") if isinstance(content, dict) else None
         questions = TypeAdapter(Annotated[list[Question], Field(min_length=1)]).validate_python(rows)
     except ValidationError as e:

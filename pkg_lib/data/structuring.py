@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.models import cache_dir, model_spec
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Document, Generation, Request, UserError, digest
@@ -27,6 +28,11 @@ from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, structured
 
+FIELDS: Kinds = {
+    **dict.fromkeys(("document", "reason", "text_sha256"), str),
+    "value": (dict, type(None)),
+    "attempts": int,
+}
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
 CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high

@@ -20,9 +20,9 @@ from pkg_lib.retrieval.explain import explain, knowledge_of_code
 class Batch:
     """Executes notebooks, `at_once` at a time; those that are unchanged only where `again` says so.
 
-    `page_of` renders those with parameters of the user's own. `failed` and `skipped` are errors of notebooks by
-    label, `damaged` those of runs that need a damaged file; `executed` counts the other notebooks, `reported`
-    says whether the report changes.
+    `page_of` renders those with parameters of the user's own. `failed` and `skipped` are errors of notebooks
+    by label, `damaged` those of runs that need a damaged file; `executed` counts the other notebooks,
+    `reported` says whether the report changes.
     """
 
     say: Callable[[str], None]

@@ -205,7 +205,8 @@ def judge_unshown(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pat
 
 def read_unshown(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:
     """task id -> stored verdict of these very jobs; all verdicts where None are known."""
-    rows, marks = by_task(file, {"sha256": str, "passed": bool}), {i: _mark([job]) for i, job in (jobs or {}).items()}
+    rows = by_task(file, {"sha256": str, "passed": bool})
+    marks = {i: _mark([job]) for i, job in (jobs or {}).items()}
     return {i: r["passed"] for i, r in rows.items() if jobs is None or marks.get(i) == r["sha256"]}
 
 

@@ -12,7 +12,6 @@ model's tokens stand one folder deeper, in MODEL. `Preparer` makes what is missi
 """
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any, get_args
 import pandas as pd
 
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.registry import joined, load_plugins
 from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds
+from pkg_lib.core.registry import joined, load_plugins
 from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,

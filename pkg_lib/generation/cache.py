@@ -1,8 +1,8 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
-A torn last line (a kill, a full disk) is cut off before the next append. A damaged line is reported, and its
-prompt is completed again. A file that cannot be read at all is reported by the runs that need it, and is never
-replaced. `pack` folds NAME.jsonl into NAME.jsonl.gz; later answers are appended to a new NAME.jsonl.
+A torn last line (a kill, a full disk) is cut off before the next append. A damaged line is reported, and
+its prompt is completed again. A file that cannot be read at all is reported by the runs that need it, and is
+never replaced. `pack` folds NAME.jsonl into NAME.jsonl.gz; later answers are appended to a new NAME.jsonl.
 """
 
 import gzip
@@ -194,8 +194,9 @@ def _checked() -> Callable[[Any], Generation]:
 class GenerationCache:
     """All completions below one directory; `folders`: key -> its file's first folder (the benchmark's).
 
-    Of two answers to one prompt the one in the benchmark's `own` folder counts. `damaged` names damaged lines,
-    as FILE:LINE; `unreadable` has the files that cannot be read, with the error. UserError: not writable.
+    Of two answers to one prompt the one in the benchmark's `own` folder counts. `damaged` names damaged
+    lines as FILE:LINE; `unreadable` has the files that cannot be read, with the error. UserError: not
+    writable.
     """
 
     def __init__(self, root: Path, own: str = "") -> None:

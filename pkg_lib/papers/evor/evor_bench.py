@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pkg_lib.core import hub
+from pkg_lib.core.reading import contents, read_object, read_text
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pkg_lib.core.reading import read_text
 from pkg_lib.core.types import NotAtHand, Outcome, Task
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import DECODING, Benchmark
@@ -118,7 +119,7 @@ class Unfamiliar(Benchmark):
             raise NotAtHand(
                 f"no web pages for {self.name}: set {WEB} to a directory with a folder {self.name}"
             )
-        return [p.read_text("utf8") for p in sorted(folder.glob("*")) if p.suffix in (".md", ".txt")]
+        return [read_text(p) for p in sorted(folder.glob("*")) if p.suffix in (".md", ".txt")]
 
     def knowledge(self, generator: Generator) -> Any:
         return import_module("pkg_lib.papers.evor.rounds").Evolution(self, generator)

@@ -78,7 +78,8 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
     sampled = {task for task, *_ in rows}
     if without := [t.id for t in tasks if t.id not in sampled]:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
-        problems.append(f"{shown(str(path))}: {len(without)} of {len(tasks)} tasks have no completion: {named}")
+        missing = f"{len(without)} of {len(tasks)} tasks have no completion"
+        problems.append(f"{shown(str(path))}: {missing}: {named}")
     rows += [(task, None, None) for task in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
     frame = frame.assign(sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places))
