@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
+from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.models import MODELS
 from pkg_lib.core.store import read_json, read_rows, rows_sha256, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
@@ -45,7 +46,7 @@ def write(results: Path) -> None:
     found = [*_experiments(results, absent, left_out), *_replays(results / "replay", left_out)]
     if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in found]:
         write_json(paths[0], rows)
-        write_text(paths[1], pd.DataFrame(rows, columns=FIELDS).to_csv(index=False, lineterminator="\n"))
+        write_text(paths[1], csv_text(pd.DataFrame(rows, columns=FIELDS), index=False))
         outputs = {p.name: sha256_of(p) for p in paths}
         # What is left out may be mended where no record tells.
         write_json(made, {"from": "" if left_out else now, "outputs": outputs, "absent": sorted(absent)})

@@ -30,7 +30,7 @@ PACKED = ".gz"
 WHITE_SPACE = " \t\r\n"  # of JSON
 BOM = b"\xef\xbb\xbf"
 MEGABYTE = 2**20
-PACKED_CHUNK, CHUNK = 2**16, MEGABYTE  # bytes read or unpacked at a time
+PACKED_CHUNK, CHUNK = 2**14, MEGABYTE  # bytes read or unpacked at a time
 LONGEST_SHOWN = 60  # characters of a value in a message
 CORRECT = "correct the file, or give another"
 
@@ -82,6 +82,11 @@ class Line(NamedTuple):
     text: bytes | None
     ended: bool
 
+    @property
+    def blank(self) -> bool:
+        """Whether the line holds nothing but white space."""
+        return self.text is not None and (not self.text or self.text.isspace())
+
 
 class ScannedRow(NamedTuple):
     """A line of a JSONL file: its object, or None and `why` it has none."""
@@ -94,11 +99,6 @@ class ScannedRow(NamedTuple):
     def number(self) -> int:
         """The number of the line, counted from 1."""
         return self.line.number
-
-    @property
-    def blank(self) -> bool:
-        """Whether the line holds nothing but white space."""
-        return self.line.text is not None and not self.line.text.strip()
 
 
 def shown(path: str) -> str:
@@ -288,7 +288,7 @@ def parse(text: bytes) -> Any:
 
 def _deeper_than(value: Any, depth: int) -> bool:
     level = [value]
-    while level and depth >= 0:
+    while level and depth > 0:
         values = (v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list))
         level = [child for of in values for child in of if isinstance(child, dict | list)]
         depth -= 1
@@ -343,7 +343,11 @@ def _name_of(kind: Kind) -> str:
 
 
 def scan(
-    path: Path, fields: Fields = (), optional: Kinds | None = None, advice: Advice = CORRECT
+    path: Path,
+    fields: Fields = (),
+    optional: Kinds | None = None,
+    advice: Advice = CORRECT,
+    blank: bool = False,
 ) -> Iterator[ScannedRow]:
     """Yield every line of a JSONL file, the damaged ones with the reason.
 
@@ -352,15 +356,17 @@ def scan(
         fields: As for `fault_of`.
         optional: As for `fault_of`.
         advice: What an error about the whole file tells the reader to do.
+        blank: Whether blank lines are passed over; otherwise they are damage.
 
     Raises:
         Damaged: The file cannot be read, or has more than MAX_DAMAGED_ROWS damaged lines.
     """
     damaged = 0
     for line in lines(path, advice):
+        if blank and line.blank:
+            continue
         row = _row(line, fields, optional)
-        if row.value is None and not row.blank:
-            damaged += 1
+        damaged += row.value is None
         if damaged > MAX_DAMAGED_ROWS:
             raise Damaged.of(path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({row.why})", None, advice)
         yield row
@@ -377,7 +383,7 @@ def _value(line: Line, fields: Fields, optional: Kinds | None) -> dict[str, Any]
     """The object of a line; ValueError says why it has none."""
     if line.text is None:
         raise ValueError(f"it is longer than {MAX_ROW_BYTES // MEGABYTE} MB")
-    if not line.text or line.text.isspace():
+    if line.blank:
         raise ValueError("it is blank")
     value = parse(line.text)
     if why := fault_of(value, fields, optional):
@@ -405,7 +411,7 @@ def rows(
         Damaged: A line is not such an object, or the file cannot be read.
     """
     for line in lines(path, advice):
-        if blank and line.text is not None and not line.text.strip():
+        if blank and line.blank:
             continue
         try:
             value = _value(line, fields, optional)

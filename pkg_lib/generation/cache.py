@@ -103,7 +103,7 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
     Raises:
         UserError: They cannot be written.
     """
-    texts = [row.line.text + b"\n" for row in damaged if row.line.text and not row.blank]
+    texts = [row.line.text + b"\n" for row in damaged if row.line.text and not row.line.blank]
     if not texts:
         return
     aside = path.with_name(f"{path.name}.damaged")

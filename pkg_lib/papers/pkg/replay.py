@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pkg_lib.analysis.stats import KS, ORACLE, pass_at_1, pass_at_k
+from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core import reading
 from pkg_lib.core.reading import Damaged, Kinds, shown
 from pkg_lib.core.registry import unknown
@@ -66,9 +67,7 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
         Damaged: The file cannot be read.
     """
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
-    for row in reading.scan(path, SAMPLE):
-        if row.blank:
-            continue
+    for row in reading.scan(path, SAMPLE, blank=True):
         try:
             if row.value is None:
                 raise ValueError(row.why)
@@ -141,7 +140,7 @@ def replay(
     disagreements = known[(known.status == "passed") != known.published.astype(bool)]
     table = tabulate(outcomes)
     for name, frame in (("table", table), ("disagreements", disagreements)):
-        write_text(results / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+        write_text(results / f"{name}.csv", csv_text(frame, index=False))
     return Replay(table, outcomes, disagreements, problems, damaged)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
-from pkg_lib.analysis.tables import HERE
+from pkg_lib.analysis.tables import HERE, csv_text
 from pkg_lib.core.reading import Damaged, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
 from pkg_lib.core.types import BenchmarkMissing, Task, digest
@@ -77,7 +77,7 @@ def kept(
         raise
     mark = f"# made from {made_from(tasks, DEFAULT)}"
     if page_text(path).partition("\n")[0] != mark:
-        write_text(path, f"{mark}\n{make(tasks).to_csv(lineterminator=chr(10))}")
+        write_text(path, f"{mark}\n{csv_text(make(tasks))}")
     return read_task_file(path)
 
 
