@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
                 read(path)
             (message,) = error.value.args
             assert (
-                message.startswith(str(path)) and "damaged: " in message or "cannot be read: " in message
+                (message.startswith(str(path)) and "damaged: " in message) or "cannot be read: " in message
             ), name
         assert len(rows_sha256(path)) == 64
 

@@ -90,8 +90,9 @@ def csv_text(frame: pd.DataFrame, index: bool = True, **options: Any) -> str:
     """A frame as CSV in which no text is a formula.
 
     Spreadsheets run text cells that begin with = + - @, a tab or a line end. Such a cell, or a heading, gets
-    an apostrophe before it, which spreadsheets do not show; "\\r" becomes "\\n". Numbers stay as they are, whether they are stored as
-    numbers or as text, with or without an interval: -2.4, +1.2, -3%, "-2.4 (-5.0 to +0.2)".
+    an apostrophe before it, which spreadsheets do not show. Carriage returns become newlines. Numbers stay as
+    they are, whether they are stored as numbers or as text, with or without an interval: -2.4, +1.2, -3%,
+    "-2.4 (-5.0 to +0.2)".
 
     Args:
         frame: The table.
