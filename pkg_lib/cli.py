@@ -167,8 +167,12 @@ def merge(folders: Annotated[list[Path], arg("What shards have written (their PK
     """Joins the results of shards into the results, or refuses where two say something else."""
     from pkg_lib.experiment import merge as merging
 
-    with locks.writing(results_dir()):
-        say(merging.merge(folders, results_dir()) or ["nothing is new"])
+    try:
+        with locks.writing(results_dir()):
+            say(merging.merge(folders, results_dir()) or ["nothing is new"])
+    except merging.PartlyMerged as e:
+        say(e.lines)
+        raise
 
 
 @app.command()
@@ -186,8 +190,13 @@ def pack() -> None:
     from pkg_lib.generation import cache
 
     with locks.writing(results_dir()):
-        cache.pack(results_dir() / "generations")
-        cache.pack_rows(results_dir())
+        left = cache.pack_rows(results_dir())
+        try:
+            cache.pack(results_dir() / "generations")
+        except UserError as e:
+            left += e.args
+    if left:
+        raise UserError(*left)
 
 
 @app.command()
@@ -330,7 +339,10 @@ def replay(
         typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
     if not replayed.table[["passed", "failed"]].to_numpy().any():
-        raise UserError(f"nothing of {folder} could be measured; the problems above say why")
+        nothing = f"nothing of {folder} could be measured; the problems above say why"
+        raise UserError(nothing, *replayed.damaged)
+    if replayed.damaged:
+        raise UserError(*replayed.damaged)
 
 
 @app.command()

@@ -46,6 +46,7 @@ SLOW = {
     "test_engine.py",
     "test_front_door.py",
     "test_golden.py",
+    "test_hostile_results.py",
     "test_jupyter.py",
     "test_kernel.py",
     "test_notebooks.py",

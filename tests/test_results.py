@@ -106,7 +106,7 @@ def test_damaged_packed_rows_are_named_and_replaced(tmp_path, damage):
 def test_a_damaged_row_is_named(tmp_path, damage):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 1}\n' + damage + b'\n{"a": 2}\n')
-    with pytest.raises(UserError, match=r"x\.jsonl:2 is damaged; delete the file"):
+    with pytest.raises(UserError, match=r"x\.jsonl, line 2 is damaged: "):
         read_rows(path)
 
 

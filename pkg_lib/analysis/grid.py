@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from pkg_lib.analysis.tables import DASH, MINUS, render, tex
+from pkg_lib.analysis.tables import DASH, MINUS, csv_text, render, tex
 from pkg_lib.core.store import write_text
 
 NARROW = 24  # characters of a cell up to which it stays on one line
@@ -58,7 +58,7 @@ class Grid:
     def csv(self) -> str:
         """Cells as they are shown; a dash is an empty value, a typographic minus a plain one."""
         plain = self._flat().map(lambda c: "" if c == DASH else str(c).replace(MINUS, "-"))
-        return plain.to_csv(lineterminator="\n")
+        return csv_text(plain)
 
     def markdown(self) -> str:
         """A pipe table between title and notes."""

@@ -14,13 +14,14 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
+from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.models import MODELS
 from pkg_lib.core.store import read_json, read_rows, rows_sha256, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.experiment.freshness import Records, program
-from pkg_lib.experiment.run import SELECTED, Run, passes, verdict_series
+from pkg_lib.experiment.run import OTHERS, OUTCOME, SELECTED, Run, passes, read_provenance, verdict_series
 from pkg_lib.retrieval.columns import DRAW, contexts_of
 
 FOLDERS = ("contexts", "evaluations", "generations", "replay")
@@ -37,7 +38,7 @@ def write(results: Path) -> None:
     )
     now = digest(program(), *Records(results).contents(map(Path, FOLDERS)))
     with suppress(OSError, UserError):  # never written, or damaged
-        known = read_json(made)
+        known = read_json(made, {"absent": list})
         same = {"from": now, "outputs": {p.name: sha256_of(p) for p in paths}}
         if known == same | {"absent": known.get("absent")} and all(map(_absent, known["absent"])):
             return
@@ -45,7 +46,7 @@ def write(results: Path) -> None:
     found = [*_experiments(results, absent, left_out), *_replays(results / "replay", left_out)]
     if rows := [{f: row[f] for f in FIELDS if row.get(f) not in (None, "")} for row in found]:
         write_json(paths[0], rows)
-        write_text(paths[1], pd.DataFrame(rows, columns=FIELDS).to_csv(index=False, lineterminator="\n"))
+        write_text(paths[1], csv_text(pd.DataFrame(rows, columns=FIELDS), index=False))
         outputs = {p.name: sha256_of(p) for p in paths}
         # What is left out may be mended where no record tells.
         write_json(made, {"from": "" if left_out else now, "outputs": outputs, "absent": sorted(absent)})
@@ -63,8 +64,8 @@ def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     for path in sorted(p for p in folder.glob("*/*/*.jsonl") if p.with_suffix(".done.json").exists()):
         model, benchmark, file = path.relative_to(folder).with_suffix("").parts
         try:
-            rows = read_rows(path, ("task_id", *Outcome.__slots__))
-            protocol = read_json(path.with_suffix(".done.json"))["protocol"]
+            rows = read_rows(path, OUTCOME, OTHERS | {"sample": int})
+            protocol = read_json(path.with_suffix(".done.json"), {"protocol": str})["protocol"]
         except UserError as e:
             left_out.append(_without(path.relative_to(folder), e))
             continue
@@ -78,13 +79,20 @@ def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
 
 def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of the columns; verdicts of `absent` benchmarks stand unchecked; who is `left_out` is told."""
-    records = map(read_json, sorted((results / "generations").glob("*/revision.json")))
-    models = {slug(name): name for name in (*MODELS, *(r.get("name", "") for r in records))}
+    models = {slug(name): name for name in MODELS}
+    for path in sorted((results / "generations").glob("*/revision.json")):
+        try:
+            name = read_json(path, (), {"name": str}).get("name", "")
+        except UserError as e:
+            left_out.append(_without(path.relative_to(results), e))
+        else:
+            models[slug(name)] = name
     generators: dict[tuple[str, str], Any] = {}
     for folder in filter(Path.is_dir, sorted((results / "evaluations").glob("*/*/*"))):
         model, benchmark, corpus = folder.parts[-3:]
         try:
-            metas = map(read_json, sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json")))
+            paths = sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json"))
+            metas = map(read_provenance, paths)
             name = next((m["corpus"] for m in metas if "corpus" in m), "" if corpus == "none" else corpus)
             run = Run(models.get(model, model), benchmark, name, results=results)
             if (model, benchmark) not in generators:  # its cache is read once for all corpora
@@ -121,7 +129,7 @@ def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
 def _about(run: Run, column: str, of: list[str]) -> dict[str, Any]:
     """What the verdicts of the columns `of` were made from, a choice with its last candidate's contexts."""
     meta = run.file("contexts", of[-2:][0], ".meta.json")
-    context = read_json(meta) if meta.exists() else {}
+    context = read_provenance(meta)
     # Without times, which another run or engine changes; what the reranker chose has none.
     judged, chosen = [c for c in of if c != "Reranked"], run.file("evaluations", "Reranked")
     verdicts = [word for c in judged for task, o in run.outcomes(c).items() for word in (c, task, o.status)]

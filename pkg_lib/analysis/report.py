@@ -4,6 +4,7 @@ Built from stored sections and rows alone; opens from disk without a network. Sa
 """
 
 import base64
+import io
 import json
 import struct
 from collections.abc import Callable, Sequence
@@ -18,7 +19,9 @@ from pydantic import TypeAdapter
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.contents import Page, Section, items, pages
 from pkg_lib.analysis.tables import TEMPLATES, render, single
-from pkg_lib.core.store import write_json, write_text
+from pkg_lib.core.limits import MAX_TEXT_BYTES
+from pkg_lib.core.reading import Damaged, contents, parse, read_text
+from pkg_lib.core.store import advice_for, page_text, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
@@ -49,7 +52,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     site, back = pages(sections), {s.stem: (s.page, s.notebook) for s in sections}
     notebooks = sorted(results.glob("notebooks/*.ipynb"))
     rendered = _sound(lambda p: render_notebook(p, back.get(p.stem)), notebooks, damaged)
-    failed = {p.stem for p, html in rendered.items() if FAILED in html.read_text("utf8")}
+    failed = {p.stem for p, html in rendered.items() if FAILED in page_text(html)}
     # A damaged row leaves the pages of tasks as they are.
     written = _sound(lambda p: tasks(p, site), [results], damaged) if tasks else {}
     grids, files = written.get(results, ({}, set((results / "site" / "tasks").rglob("*.html"))))
@@ -67,7 +70,7 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
         write_text(results / "site" / name, (TEMPLATES / name).read_text("utf8"))
     for stale in set((results / "site").rglob("*.html")) - files:
         stale.unlink()
-    against = [(p, row) for p in site if p.about and (row := _differences(results, p))]
+    against = [(p, row) for p in site if p.about and (row := _differences(results, p, damaged))]
     rates = [(p, s) for p in site for s in p.sections if s.summary]
     first = {
         "root": "",
@@ -87,15 +90,23 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
     return index
 
 
-def _differences(results: Path, page: Page) -> dict[str, float]:
+def _differences(results: Path, page: Page, damaged: list[str]) -> dict[str, float]:
     """retrieval column -> points against None where measured, of the page's stored table of rates."""
     differences: dict[str, float] = {}
     paths = [results / "tables" / f"{s.stem}.csv" for s in page.sections if s.summary]
-    for path in (p for p in paths if p.exists()):
-        rows = pd.read_csv(path).dropna(subset="difference_points")
-        ours = rows[rows["source"].str.startswith("This study") & rows["method"].isin(single(COLUMNS))]
-        differences |= dict(zip(ours["method"], ours["difference_points"], strict=True))
+    for table in _sound(_rates, [p for p in paths if p.exists()], damaged).values():
+        differences |= table
     return differences
+
+
+def _rates(path: Path) -> dict[str, float]:
+    """method -> percentage points against None, as a notebook wrote them."""
+    try:
+        rows = pd.read_csv(io.StringIO(read_text(path, advice_for))).dropna(subset="difference_points")
+        ours = rows[rows["source"].str.startswith("This study") & rows["method"].isin(single(COLUMNS))]
+        return dict(zip(ours["method"], ours["difference_points"].astype(float), strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise Damaged.of(path, "it is no table of rates", None, advice_for) from e
 
 
 def _sound(read: Callable[[Path], T], paths: Sequence[Path], damaged: list[str]) -> dict[Path, T]:
@@ -112,11 +123,11 @@ def _sound(read: Callable[[Path], T], paths: Sequence[Path], damaged: list[str])
 def _section(path: Path) -> Section:
     """The section with those of its figures that are there."""
     try:
-        section = TypeAdapter(Section).validate_json(path.read_bytes())
-    except (OSError, ValueError, TypeError) as e:
-        raise UserError(f"{path} is damaged or too old; delete it and run its notebook again") from e
+        section = TypeAdapter(Section).validate_json(contents(path, advice_for, MAX_TEXT_BYTES))
+    except (ValueError, TypeError) as e:
+        raise Damaged.of(path, "it is no section of the report, or too old", None, advice_for) from e
     stem = path.parents[1] / "figures" / section.stem
-    there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").exists() for s in ("pdf", "png"))}
+    there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").is_file() for s in ("pdf", "png"))}
     return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
 
 
@@ -146,21 +157,23 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
     """
     target = ipynb.with_suffix(".html")
     pictures = sorted((ipynb.parents[1] / "figures").glob(f"{ipynb.stem}.*.png"))
+    pictures = [p for p in pictures if p.is_file()]
     figures = {base64.b64encode(p.read_bytes()).decode(): p.name for p in pictures}
-    sources = (p.read_text("utf8") for p in [ipynb, *sorted(TEMPLATES.glob("*"))])
-    mark = f"rendered from {digest(*sources, *figures, *(back or ()))}"
-    if target.exists() and mark in target.read_text("utf8"):
+    source = read_text(ipynb, advice_for)
+    templates = (p.read_text("utf8") for p in sorted(TEMPLATES.glob("*")))
+    mark = f"rendered from {digest(source, *templates, *figures, *(back or ()))}"
+    if mark in page_text(target):
         return target
     import nbformat  # here, since its and nbconvert's imports take longer than all that is unchanged
     from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
 
     try:
-        notebook = nbformat.read(ipynb, as_version=4)
+        parse(source.encode())
+        notebook = nbformat.reads(source, as_version=4)
         nbformat.validate(notebook)
-    except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as e:
-        problem = "is not a notebook (a run was cut off while it was written?)"
-        raise UserError(f"{ipynb} {problem}; delete it and run again") from e
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, nbformat.ValidationError) as e:
+        raise Damaged.of(ipynb, "it is not a notebook", None, advice_for) from e
     failed = any(o.output_type == "error" for c in notebook.cells for o in c.get("outputs", []))
     looks = {"template_name": "basic", "template_file": str(TEMPLATES / "executed.html.j2")}
     exporter = HTMLExporter(**looks, exclude_anchor_links=True)

@@ -2,9 +2,11 @@
 
 import html
 import math
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -16,6 +18,10 @@ from pkg_lib.retrieval.columns import COLUMNS
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet runs
+_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?: ?%)?"
+# One number, or several with their intervals: "+1.2 (-0.6 to +3.0); 0.0".
+NUMBERS = re.compile(rf"{_NUMBER}(?:\)?;? (?:to )?\(?{_NUMBER})*\)?")
 TEX = {c: "\\" + c for c in "&%_#${}"}
 TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 TEX |= {DASH: "--", MINUS: "$-$"}
@@ -78,6 +84,49 @@ def _environment() -> jinja2.Environment:
     # For text between tags: quotes stay, which halves the pages of docstrings.
     environment.filters["between_tags"] = lambda text: Markup(html.escape(text, quote=False))
     return environment
+
+
+def csv_text(frame: pd.DataFrame, index: bool = True, **options: Any) -> str:
+    """A frame as CSV in which no text is a formula.
+
+    Spreadsheets run text cells that begin with = + - @, a tab or a line end. Such a cell, or a heading, gets
+    an apostrophe before it, which spreadsheets do not show. Carriage returns become newlines. Numbers stay as
+    they are, whether they are stored as numbers or as text, with or without an interval: -2.4, +1.2, -3%,
+    "-2.4 (-5.0 to +0.2)".
+
+    Args:
+        frame: The table.
+        index: Whether the names of the rows are written.
+        **options: Others of `pandas.DataFrame.to_csv`.
+
+    Returns:
+        The text, with "\\n" as line end.
+    """
+    safe = frame.copy()
+    for place, dtype in enumerate(frame.dtypes):
+        if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)):
+            safe.isetitem(place, frame.iloc[:, place].astype(object).map(_no_formula))
+    safe.columns = _safe_names(frame.columns)
+    safe.index = _safe_names(frame.index)
+    return safe.to_csv(index=index, lineterminator="\n", **options)
+
+
+def _safe_names(names: pd.Index) -> pd.Index:
+    safe = [tuple(map(_no_formula, n)) if isinstance(n, tuple) else _no_formula(n) for n in names]
+    if safe == list(names):
+        return names
+    if names.nlevels > 1:
+        return pd.MultiIndex.from_tuples(safe, names=names.names)
+    return pd.Index(safe, name=names.name)
+
+
+def _no_formula(cell: Any) -> Any:
+    if isinstance(
+        cell, str
+    ):  # a bare carriage return would begin a row, since the csv module does not quote it
+        cell = cell.replace("\r\n", "\n").replace("\r", "\n")
+    formula = isinstance(cell, str) and cell[:1] in FORMULA and not NUMBERS.fullmatch(cell)
+    return f"'{cell}" if formula else cell
 
 
 def kind(columns: Iterable[str]) -> str:

@@ -11,6 +11,8 @@ from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import Chunked, Chunker
 from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.source import encode
+from pkg_lib.core.limits import MAX_ROW_BYTES
+from pkg_lib.core.reading import parse
 from pkg_lib.core.source_tree import (
     MAX_CHUNKED_BYTES,
     Skipped,
@@ -97,9 +99,13 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
 
 def join(lines: BinaryIO, out: BinaryIO) -> None:
     """Writes the texts of JSON lines one after another; UserError for a line that is no chunk."""
-    for number, text in enumerate(lines, 1):
+    number = 0
+    while text := lines.readline(MAX_ROW_BYTES + 1):
+        number += 1
         try:
-            out.write(encode(json.loads(text)["text"]))
+            if len(text) > MAX_ROW_BYTES:
+                raise ValueError("it is too long")
+            out.write(encode(parse(text)["text"]))
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise UserError(f"line {number} of standard input is no chunk, as `chunk FILE` writes it") from e
     out.flush()

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, MinLen
 
+from pkg_lib.core.reading import Damaged, read_text
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
@@ -58,9 +59,11 @@ def endpoints() -> Registry[Endpoint]:
     """All that the file describes; none where it is not there. UserError for a mistake in it."""
     path = Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
     try:
-        tables = tomllib.loads(path.read_text("utf8")) if path.exists() else {}
-    except (OSError, ValueError) as e:
-        raise UserError(f"{path} cannot be read: {e}") from e
+        tables = tomllib.loads(read_text(path)) if path.exists() else {}
+    except tomllib.TOMLDecodeError as e:
+        raise Damaged.of(path, f"it is not TOML ({e})") from e
+    except (RecursionError, ValueError) as e:  # Python's parser lets these through
+        raise Damaged.of(path, "it is nested too deep or holds a number that is too large") from e
     described = (_endpoint(f"{path}: endpoint {name}", name, table) for name, table in tables.items())
     there = "" if path.exists() else ", which is not there:"
     return Registry(f"endpoint of {path}{there}", described)

@@ -6,7 +6,7 @@ MAX_ROW_BYTES = 16 * 2**20  # one line of a JSONL file; the longest committed on
 MAX_DEPTH = 300  # levels of objects and arrays in a JSON value
 MAX_DAMAGED_ROWS = 1000  # damaged lines in one file, after which it is given up
 MAX_RATIO = 200  # how many times its packed size a file may have; the committed ones have up to 63
-RATIO_FROM = 16 * 2**20  # unpacked bytes up to which the ratio does not matter
+RATIO_FROM = 4 * 2**20  # unpacked bytes up to which the ratio does not matter
 
 # Responses of servers. What is stored of an answer stays below MAX_ROW_BYTES: JSON takes up to six bytes for
 # a byte of text, and four for a token.

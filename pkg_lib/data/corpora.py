@@ -108,9 +108,9 @@ def structured_file(name: str) -> Path:
 
 def _structured(name: str) -> Iterator[Document]:
     """The corpus' documents that were given to the structurer."""
-    wanted = {row["document"] for row in read_rows(structured_file(name), ("document",))}
-    log = read_json(results_path() / "structured" / f"{name}.log.json")
-    return (d for d in load_corpus(str(log["corpus"])) if d.id in wanted)
+    wanted = {row["document"] for row in read_rows(structured_file(name), {"document": str})}
+    log = read_json(results_path() / "structured" / f"{name}.log.json", {"corpus": str})
+    return (d for d in load_corpus(log["corpus"]) if d.id in wanted)
 
 
 def _no_documents() -> Iterator[Document]:

@@ -8,6 +8,7 @@ answer), so that MBPP's own prompt asks for what MBPP+ refuses: they are left ou
 from dataclasses import replace
 from typing import Any
 
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.types import Outcome, Task
 from pkg_lib.data.benchmark import Benchmark
 from pkg_lib.data.records import DataSet
@@ -32,6 +33,9 @@ COMPUTES, LONGER, LARGE = "def ref_func(", 4, Limits(memory_mb=4096)
 ANSWERS_TOO_LONG = {"MBPP/255"}  # 128 million strings in one, which do not go to tests in another process
 
 
+FIELDS: Kinds = {"task_id": (str, int), "test": str}
+
+
 class EvalPlus(Benchmark):
     """The tasks of `base` that have such tests; completed where `base` is, judged here."""
 
@@ -52,7 +56,7 @@ class EvalPlus(Benchmark):
         return None if task.id in ANSWERS_TOO_LONG else self.base.given(task)
 
     def tasks(self) -> list[Task]:
-        plus = dict(self.data.records((self.file,), self._read))
+        plus = dict(self.data.records((self.file,), self._read, FIELDS))
         return [
             replace(t, benchmark=self.name, test=t.test + BETWEEN + plus[t.id][0], solution=plus[t.id][1])
             for t in self.base.tasks()
@@ -66,7 +70,7 @@ class EvalPlus(Benchmark):
             test = test.replace(published, mended)
         if isinstance(name, int):
             name = "" if name in CHANGED else f"MBPP/{name}"
-        return name, (test, row["code" if "code" in row else "canonical_solution"])
+        return name, (test, str(row["code" if "code" in row else "canonical_solution"]))
 
     def _below(self, task: Task) -> Task:
         """The task as `base` has it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.types import Outcome, Task
 from pkg_lib.data.benchmark import Benchmark, without_copies
 from pkg_lib.data.records import DataSet
@@ -16,6 +17,7 @@ from pkg_lib.execution.sandbox import Job
 
 HUB = ("google-research-datasets/mbpp", "full")
 DATA = DataSet("MBPP", "PKG_MBPP_DIR", "mbpp.jsonl of github.com/google-research/google-research", HUB)
+FIELDS: Kinds = {"task_id": int, "test_list": list, **dict.fromkeys(("text", "code", "test_setup_code"), str)}
 TEST_SPLIT = range(11, 511)
 SEPARATOR = "\n# ---\n"  # between setup code and assertions in a task's `test`, which so runs as it stands
 
@@ -46,7 +48,7 @@ class MBPP(Benchmark):
         return DATA.asks_hub
 
     def tasks(self) -> list[Task]:
-        tasks = sorted(DATA.records(("mbpp.jsonl",), self._numbered), key=itemgetter(0))
+        tasks = sorted(DATA.records(("mbpp.jsonl",), self._numbered, FIELDS), key=itemgetter(0))
         return [task for number, task in tasks if self.ids is None or number in self.ids]
 
     def _numbered(self, row: dict[str, Any]) -> tuple[int, Task]:

@@ -62,9 +62,8 @@ def ranked() -> Iterator[tuple[str, str, list[str]]]:
     folder = paper_dir() / "contexts"
     for column, files in FILES.items():
         for (benchmark, first), name in zip(FIRST, files, strict=True):
-            for row in read_records(folder / f"{name}.jsonl", TITLE, dict):
-                task = f"{benchmark}/{first + int(str(row['task_id']).rpartition('/')[2])}"
-                yield column, task, _texts(row)
+            for number, texts in read_records(folder / f"{name}.jsonl", TITLE, _numbered):
+                yield column, f"{benchmark}/{first + number}", texts
 
 
 def union() -> Iterator[Document]:
@@ -74,12 +73,20 @@ def union() -> Iterator[Document]:
     for path in sorted((paper_dir() / "contexts").glob("*.jsonl")):
         if "block" not in path.name:
             kept = answers if path.name.startswith("voyage_code") else functions
-            kept |= dict.fromkeys(text for row in read_records(path, TITLE, dict) for text in _texts(row))
+            kept |= dict.fromkeys(text for texts in read_records(path, TITLE, _texts) for text in texts)
     yield from (Document(f"pkg-contexts/answer-{digest(t)[:12]}", t, kind="answer") for t in answers)
     yield from (Document(f"pkg-contexts/function-{digest(t)[:12]}", t, unit="function") for t in functions)
+
+
+def _numbered(row: dict[str, Any]) -> tuple[int, list[str]]:
+    """The number of a row's task, and its texts."""
+    return int(str(row["task_id"]).rpartition("/")[2]), _texts(row)
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
     """A row's answer, or its functions, best first: texts, or [similarity, text] pairs."""
     value = row.get("problem", row.get("content")) or []
-    return [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
+    texts = [value] if isinstance(value, str) else [v if isinstance(v, str) else v[1] for v in value]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a context is not text")
+    return texts

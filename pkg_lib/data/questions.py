@@ -16,6 +16,7 @@ import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from pkg_lib.core.reading import read_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types.typegraph import TypeGraph
 
@@ -36,15 +37,15 @@ class Question:
 def read_questions(path: Path) -> list[Question]:
     """The questions of a file in its order; UserError names the file and what is wrong with it."""
     try:
-        content = yaml.safe_load(path.read_text("utf8"))
+        content = yaml.safe_load(read_text(path, "give a YAML file of questions"))
         rows = content.get("questions") if isinstance(content, dict) else None
         questions = TypeAdapter(Annotated[list[Question], Field(min_length=1)]).validate_python(rows)
-    except OSError as e:
-        raise UserError(f"{path} cannot be read ({e.strerror}); give a YAML file of questions") from e
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
         at = " ".join(["questions", *(str(p + 1) if isinstance(p, int) else p for p in first["loc"])])
         raise UserError(f"{path}: {at}: {first['msg']}") from e
+    except RecursionError as e:
+        raise UserError(f"{path}: no YAML can be read (it is nested too deep)") from e
     except (ValueError, yaml.YAMLError) as e:
         raise UserError(f"{path}: no YAML can be read ({' '.join(str(e).split())})") from e
     if twice := next((q.id for i, q in enumerate(questions) if q.id in {p.id for p in questions[:i]}), None):

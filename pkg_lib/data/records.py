@@ -1,15 +1,13 @@
 """Other people's data sets, read where they are and never committed: records, and trees of source files."""
 
-import gzip
-import json
 import os
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pkg_lib.core import hub
+from pkg_lib.core import hub, reading
+from pkg_lib.core.reading import Fields
 from pkg_lib.core.source_tree import read_python
 from pkg_lib.core.types import BenchmarkMissing, UserError
 
@@ -36,15 +34,25 @@ class DataSet:
     def asks_hub(self) -> bool:
         return bool(self.on_hub) and not os.environ.get(self.variable)
 
-    def records(self, names: Sequence[str], make: Callable[[Any], T]) -> list[T]:
-        """What `make` makes of each record of the first file that is there, or of the hub's.
+    def records(self, names: Sequence[str], make: Callable[[Any], T], fields: Fields = ()) -> list[T]:
+        """Read the records of the first file that is there, or else of the hub.
 
-        BenchmarkMissing where no directory is named, nor the hub reached; UserError for a wrong directory.
+        Args:
+            names: The files, below the directory that the user names.
+            make: Makes a value of a record.
+            fields: The fields that a record must have, with what they must be.
+
+        Returns:
+            What `make` returns, in the order of the records.
+
+        Raises:
+            BenchmarkMissing: No directory is named, and the hub cannot be reached.
+            UserError: The directory holds none of the files, or the file is damaged.
         """
         advice = f"take {self.source} and set {self.variable} to the directory that holds {names[0]}"
         if folder := os.environ.get(self.variable):
             if path := next((p for n in names if (p := Path(folder, n)).is_file()), None):
-                return read_records(path, self.title, make)
+                return read_records(path, self.title, make, fields)
             raise UserError(
                 f"{self.variable} names {folder}, which holds no {names[0]}; {advice}, or unset it"
             )
@@ -83,18 +91,31 @@ class DataSet:
         raise UserError(f"{place} (or .zip) with Python files is not there; put it there ({self.variable})")
 
 
-def read_records(path: Path, title: str, make: Callable[[Any], T]) -> list[T]:
-    """What `make` makes of each line of a JSONL, gzip or plain. UserError names a line that is no record."""
-    try:
-        data = path.read_bytes()
-        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf8").split("\n")
-    except (OSError, ValueError, EOFError, zlib.error) as e:
-        raise UserError(f"{title} cannot be read: {path}: {e}") from e
+def read_records(path: Path, title: str, make: Callable[[Any], T], fields: Fields = ()) -> list[T]:
+    """Read a JSONL file of a data set, gzip or plain; blank lines are passed over.
+
+    Args:
+        path: The file.
+        title: What the data set is called in messages.
+        make: Makes a value of a record.
+        fields: The fields that a record must have, with what they must be.
+
+    Returns:
+        What `make` returns, in the order of the lines.
+
+    Raises:
+        Damaged: A line is no record of this data set, there is no line, or the file cannot be read.
+    """
     records = []
-    for number, line in enumerate(lines, 1):
+    for number, row in reading.rows(path, blank=True):
         try:
-            records += [make(json.loads(line))] if line.strip() else []
-        except (LookupError, ValueError, TypeError, AttributeError, SyntaxError) as e:
-            reason = f"field {e} is missing" if isinstance(e, KeyError) else e
-            raise UserError(f"{path}:{number} is no record of {title}: {reason}") from e
+            if why := reading.fault_of(row, fields):
+                raise ValueError(why)
+            records.append(make(row))
+        except (LookupError, ValueError, TypeError, AttributeError, SyntaxError, RecursionError) as e:
+            reason = f"field {e} is missing" if isinstance(e, KeyError) else " ".join(str(e)[:200].split())
+            why = f"it is no record of {title} ({reason})"
+            raise reading.Damaged.of(path, why, number) from e
+    if not records:
+        raise reading.Damaged.of(path, f"it holds no record of {title}")
     return records

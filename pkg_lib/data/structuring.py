@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.models import cache_dir, model_spec
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Document, Generation, Request, UserError, digest
@@ -27,6 +28,11 @@ from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, structured
 
+FIELDS: Kinds = {
+    **dict.fromkeys(("document", "reason", "text_sha256"), str),
+    "value": (dict, type(None)),
+    "attempts": int,
+}
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
 CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
@@ -212,9 +218,9 @@ def load_structured(path: Path, documents: list[Document]) -> list[Structured]:
     """What `structure` wrote, for these documents; UserError where a text has changed since."""
     current = {d.id: digest(d.text) for d in documents}
     values = []
-    for row in read_rows(path, ("document", "value", "reason", "attempts", "text_sha256")):
+    for row in read_rows(path, FIELDS):
         name, text = row["document"], row.pop("text_sha256")
         if current.get(name, text) != text:
             raise UserError(f"{path}: {name} has changed since it was structured; structure the corpus again")
-        values.append(Structured(**row))
+        values.append(Structured(**{name: row[name] for name in Structured.__slots__}))
     return values

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pkg_lib.core.reading import Damaged
 from pkg_lib.core.store import results_dir, results_path
 from pkg_lib.core.types import NotAtHand, UserError
 from pkg_lib.experiment import forecast, kernel
@@ -19,8 +20,9 @@ from pkg_lib.retrieval.explain import explain, knowledge_of_code
 class Batch:
     """Executes notebooks, `at_once` at a time; those that are unchanged only where `again` says so.
 
-    `page_of` renders those with parameters of the user's own. `failed` and `skipped` are errors by label,
-    `executed` counts the other notebooks, `reported` says whether the report changes.
+    `page_of` renders those with parameters of the user's own. `failed` and `skipped` are errors of notebooks
+    by label, `damaged` those of runs that need a damaged file; `executed` counts the other notebooks,
+    `reported` says whether the report changes.
     """
 
     say: Callable[[str], None]
@@ -29,6 +31,7 @@ class Batch:
     page_of: Callable[[Path], Path] | None = None
     failed: dict[str, Exception] = field(default_factory=dict)
     skipped: dict[str, Exception] = field(default_factory=dict)
+    damaged: dict[str, Exception] = field(default_factory=dict)
     executed: int = 0
     reported: bool = False
 
@@ -38,19 +41,25 @@ class Batch:
         They run together before the next run that lacks completions, and at the end. What cannot be had here
         is left out by name, as long as something remains.
         """
-        pack_rows(results_dir())  # which is made here, or refused before anything is computed
+        for line in pack_rows(results_dir()):  # which is made here, or refused before anything is computed
+            self.say(f"not packed: {line}")
         ready: list[NotebookJob] = []
         lacking: list[NotAtHand] = []
         remains = False
         for line in plan.left_out:
             self.say(f"left out: {line}")
+        self.damaged |= plan.damaged
         for step in plan.steps:
-            if step.preparer and ready and step.preparer.lacks(step.columns):
-                self.execute(ready)
-                ready = []
             try:
+                if step.preparer and ready and step.preparer.lacks(step.columns):
+                    self.execute(ready)
+                    ready = []
                 if step.preparer:
                     self.say(prepare(step.preparer, step.columns))
+            except Damaged as e:  # which concerns this run alone
+                self.damaged[step.preparer.run.label] = e
+                self.say(f"left out: {step.preparer.run.label}: {e}")
+                continue
             except NotAtHand as e:
                 lacking.append(e)
                 self.say(f"left out: {step.preparer.run.label}: {e}")
@@ -104,7 +113,7 @@ class Batch:
 
     def outcome(self) -> tuple[int, list[str]]:
         """The exit code (2: only user's mistakes went wrong), and a line for each that went wrong."""
-        wrong = self.failed or ({} if self.executed else self.skipped)
+        wrong = self.damaged | (self.failed or ({} if self.executed else self.skipped))
         mistakes = all(isinstance(e, UserError) for e in wrong.values())
         code = (2 if mistakes else 1) if wrong else 0
         return code, [" ".join(f"{label}: {error}".split()) for label, error in wrong.items()]
@@ -131,7 +140,12 @@ def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
     for step in plan.steps:
         incomplete = False
         if step.preparer:
-            columns, run = forecast.forecast(step.preparer, step.columns, counted), step.preparer.run
+            run = step.preparer.run
+            try:
+                columns = forecast.forecast(step.preparer, step.columns, counted)
+            except Damaged as e:
+                lines.append(f"left out: {run.label}: {e}")
+                continue
             lines += forecast.lines(run, columns, rates)
             costs.append(forecast.cost(run, columns, rates))
             incomplete = bool(costs[-1].todo)

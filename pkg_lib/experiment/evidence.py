@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from pkg_lib.core.reading import NUMBER, Kinds
 from pkg_lib.core.store import PACKED, ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.benchmark import PROTOCOLS, Benchmark, without_copies
@@ -49,6 +50,14 @@ raise ValueError("behaves as " + _all.hexdigest()[:16])
 """
 Asked = Mapping[str, tuple[str, str]]  # task id -> (prompt, name of the function); no test
 Solutions = Mapping[str, Mapping[str, str]]  # column -> task id -> solution
+
+
+KNOWN: Kinds = {
+    **dict.fromkeys(("sha256", "behaviour"), str),
+    **dict.fromkeys(("passed", "shown"), int),
+    **dict.fromkeys(("parses", "runs"), bool),
+    **dict.fromkeys(("cosine", "bare"), (*NUMBER, type(None))),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +171,8 @@ def read_evidence(
     rules: Benchmark, asked: Asked, solutions: Mapping[str, str], file: Path
 ) -> dict[str, Known]:
     """task id -> stored evidence on these very solutions and examples; all of it where no prompt is here."""
-    rows = by_task(file, Known.__slots__)
-    known = {i: Known(**row) for i, row in rows.items() if i in asked}
+    rows = by_task(file, KNOWN)
+    known = {i: Known(**{k: row[k] for k in Known.__slots__}) for i, row in rows.items() if i in asked}
     if not any(prompt for prompt, _ in asked.values()):
         return known
     jobs = {i: looking_jobs(rules, *asked[i], s) for i, s in solutions.items() if i in known}
@@ -196,7 +205,8 @@ def judge_unshown(jobs: Mapping[str, Job], passed: Mapping[str, bool], file: Pat
 
 def read_unshown(jobs: Mapping[str, Job] | None, file: Path) -> dict[str, bool]:
     """task id -> stored verdict of these very jobs; all verdicts where None are known."""
-    rows, marks = by_task(file, ("sha256", "passed")), {i: _mark([job]) for i, job in (jobs or {}).items()}
+    rows = by_task(file, {"sha256": str, "passed": bool})
+    marks = {i: _mark([job]) for i, job in (jobs or {}).items()}
     return {i: r["passed"] for i, r in rows.items() if jobs is None or marks.get(i) == r["sha256"]}
 
 

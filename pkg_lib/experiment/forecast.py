@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.models import model_spec
+from pkg_lib.core.reading import NUMBER
 from pkg_lib.core.store import read_json, slug
 from pkg_lib.data.corpora import retrieval
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
-from pkg_lib.generation.cache import read_jsonl, stored_files
+from pkg_lib.generation.cache import read_generations, stored_files
 
 CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
 SPEED = Path("benchmarks", "generation.json")
@@ -95,9 +96,9 @@ def _stored_tokens(run: Run, column: str) -> list[tuple[int, int]]:
     file = run.file("generations", column).name
     folder = run.results / "generations" / slug(run.model) / run.benchmark
     for pattern in (f"{slug(run.corpus)}/{file}", f"*/{file}", "*/*.jsonl"):
-        rows = [row for path in stored_files(folder, pattern) for _, row in read_jsonl(path) if row]
-        if rows:
-            return [(int(r["prompt_tokens"]), len(r["tokens"])) for r in rows]
+        answers = [g for path in stored_files(folder, pattern) for _, g in read_generations(path) if g]
+        if answers:
+            return [(g.prompt_tokens, len(g.tokens)) for g in answers]
     return []
 
 
@@ -147,7 +148,7 @@ def _speed(run: Run, rates: Rates) -> tuple[float | None, str]:
         return rates.tokens_per_second, f"at the given {rates.tokens_per_second:g} new tokens/s"
     if spec.needs_gpu or not spec.params_b or not path.exists():
         return None, "unknown, no speed was measured for this model; give --tokens-per-second"
-    measured = read_json(path)
+    measured = read_json(path, {"model": str, "batch_tokens_per_s": NUMBER})
     base = model_spec(measured["model"])
     speed = float(measured["batch_tokens_per_s"]) * base.params_b / spec.params_b
     scaled = "" if base.name == spec.name else f", scaled from {base.name} by its size"

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import plugins
-from pkg_lib.core.store import package_digest, rows_sha256, sha256_of, slug, write_json
+from pkg_lib.core.store import package_digest, read_json, rows_sha256, sha256_of, slug, write_json
 from pkg_lib.core.types import digest
 from pkg_lib.data import corpora
 from pkg_lib.experiment.study import NotebookJob
@@ -71,8 +72,8 @@ class Records:
         """Whether the notebook was made from just this, and what it left is still there as it was."""
         now = self._now[job.stem] = self.made_from(job)
         try:
-            stored = json.loads(self._file(job).read_text("utf8"))
-        except (OSError, ValueError):
+            stored = read_json(self._file(job))
+        except Damaged:
             return False  # never executed to its end, or a damaged record
         return bool(now) and stored == {"from": now, "outputs": self._outputs(job)}
 

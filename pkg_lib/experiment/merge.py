@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.store import PACKED, read_json, write_json, write_jsonl
+from pkg_lib.core.reading import PACKED, Damaged, ScannedRow
+from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.generation.cache import packed, read_jsonl
+from pkg_lib.generation.cache import keep_aside, packed, read_answers
 
 STAGES = ("contexts", "generations", "evaluations", "feedback")
 # In which rows may differ that say the same: how long it took, on which machine, by which server.
@@ -15,49 +16,102 @@ OF_MACHINE = {"seconds", "meta", "versions", "base_url"}
 Rows = dict[str, dict[str, Any]]  # key of a completion, else task id -> row; "" -> the whole of a .json file
 
 
-def merge(folders: Sequence[Path], results: Path) -> list[str]:
-    """Adds to `results` what it lacks, in the order of the tasks; a line for each file that grew.
+class PartlyMerged(UserError):
+    """Some files are damaged and left out; all others are merged. `lines` says what grew."""
 
-    A damaged line is left out and named. UserError, and nothing is written, where two rows of one key differ.
+    def __init__(self, damaged: Sequence[str], lines: Sequence[str]) -> None:
+        super().__init__(*damaged)
+        self.lines = lines
+
+
+def merge(folders: Sequence[Path], results: Path) -> list[str]:
+    """Add to the results what they lack, in the order of the tasks.
+
+    Args:
+        folders: Results directories of the shards; nothing is written there.
+        results: The results directory that grows.
+
+    Returns:
+        A line for each file that grew, and one for each damaged line, which is left out. A damaged line of
+        `results` itself is kept in FILE.damaged.
+
+    Raises:
+        UserError: A folder is no results directory, or two rows of one key differ. Nothing is written.
+        PartlyMerged: Some files cannot be read. They stay as they are, and the others are merged.
     """
     for folder in folders:
         if not any((folder / stage).is_dir() for stage in STAGES):
             raise UserError(f"{folder} is no results directory: it has none of {', '.join(STAGES)}")
     files = (p.relative_to(f) for f in folders for s in STAGES for p in (f / s).rglob("*.json*"))
     grown, lines = dict[Path, Rows](), list[str]()
+    aside: dict[Path, list[ScannedRow]] = {}
+    unreadable: list[str] = []
     plain = {n.with_suffix("") if n.suffix == PACKED else n for n in files}
     for name in sorted(n for n in plain if n.suffix in (".json", ".jsonl")):
-        rows = dict(ours := _read(results / name, lines))
-        for path in (folder / name for folder in folders):
-            for key, row in _read(path, lines).items():
-                known = rows.setdefault(key, row)
-                if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
-                    file = path if path.exists() else packed(path)
-                    about = f"{file}: {row.get('task_id', '')} {key}".rstrip()
-                    raise UserError(f"{about}: another directory has another answer; nothing is merged")
+        told: list[str] = []
+        try:
+            ours, damaged = _read(results / name, told)
+            rows = dict(ours)
+            for folder in folders:
+                _add(rows, folder / name, told)
+        except Damaged as e:
+            unreadable.append(str(e))
+            continue
+        lines += told
         if len(rows) > len(ours):
-            grown[name] = rows
+            grown[name], aside[name] = rows, damaged
             lines.append(f"{name}: {len(rows) - len(ours)} added")
+    places = {name: _places(name) for name in grown if name.suffix != ".json"}
     for name, rows in grown.items():
         if name.suffix == ".json":
             write_json(results / name, rows[""])
             continue
-        benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
-        places = {task.id: n for n, task in enumerate(load_benchmark(benchmark))}  # as one run writes them
-        plain, of_cache = results / name, name.parts[0] == "generations"
-        in_order = sorted(rows.values(), key=lambda row: places.get(row["task_id"], 0))
-        write_jsonl(plain if of_cache else packed(plain), in_order)
-        (packed(plain) if of_cache else plain).unlink(missing_ok=True)  # its rows are among them
+        in_order = sorted(rows.values(), key=lambda row, of=places[name]: of.get(row["task_id"], 0))
+        path, of_cache = results / name, name.parts[0] == "generations"
+        keep_aside(path, aside[name])
+        write_jsonl(path if of_cache else packed(path), in_order)
+        (packed(path) if of_cache else path).unlink(missing_ok=True)  # its rows are among them
+    if unreadable:
+        raise PartlyMerged(unreadable, lines)
     return lines
 
 
-def _read(path: Path, lines: list[str]) -> Rows:
-    """A file's rows, of one key the last; none where it is not there. A damaged line is told in `lines`."""
+def _places(name: Path) -> dict[str, int]:
+    """Task id -> its place in the benchmark of a file, as one run writes the rows."""
+    benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
+    return {task.id: n for n, task in enumerate(load_benchmark(benchmark))}
+
+
+def _add(rows: Rows, path: Path, lines: list[str]) -> None:
+    """Adds the rows of a shard's file; UserError where one says something else than what is there."""
+    theirs, _ = _read(path, lines)
+    for key, row in theirs.items():
+        known = rows.setdefault(key, row)
+        if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
+            file = path if path.exists() else packed(path)
+            about = f"{file}: {row.get('task_id', '')} {key}".rstrip()
+            raise UserError(f"{about}: another directory has another answer; nothing is merged")
+
+
+def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
+    """A file's rows, of one key the last, and its damaged lines, which are reported in `lines`.
+
+    Nothing where the file is not there. Damaged if it cannot be read.
+    """
     if path.suffix == ".json":
-        return {"": read_json(path)} if path.exists() else {}
+        return {"": read_json(path)} if path.exists() else {}, []
     files = [p for p in (packed(path), path) if p.exists()]
     files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
-    found = [line for p in files for line in read_jsonl(p)]
-    keyed = [(n, row, (row or {}).get("key") or (row or {}).get("task_id")) for n, row in found]
-    lines += [f"{path}:{n} is damaged and left out" for n, _, key in keyed if not key]
-    return {key: row for _, row, key in keyed if key}
+    rows, damaged = Rows(), []
+    for file in files:
+        for row in read_answers(file, {"task_id": str}):
+            key = (row.value or {}).get("key") or (row.value or {}).get("task_id")
+            if isinstance(key, str) and key:
+                rows[key] = row.value
+                continue
+            if row.line.text is None:  # it could not be kept aside
+                raise Damaged.of(file, row.why, row.number, advice_for)
+            lines.append(f"{file}, line {row.number} is damaged and left out: {row.why or 'it has no key'}")
+            if row.line.ended or file != path:
+                damaged.append(row)
+    return rows, damaged

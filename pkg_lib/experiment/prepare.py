@@ -12,7 +12,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from pkg_lib.core.locks import writing
-from pkg_lib.core.store import ROWS, read_json, versions, write_json, write_jsonl
+from pkg_lib.core.store import ROWS, versions, write_json, write_jsonl
 from pkg_lib.core.types import (
     NOTHING,
     BenchmarkMissing,
@@ -28,7 +28,7 @@ from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.sandbox import Job, Limits, run_jobs
 from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
-from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, verdict_series
+from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, read_provenance, verdict_series
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
@@ -191,7 +191,7 @@ class Preparer:
         """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in ("", ".meta.json"))
         about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
-        same = meta.exists() and read_json(meta).get("corpus_digest") == about.get("corpus_digest")
+        same = meta.exists() and read_provenance(meta).get("corpus_digest") == about.get("corpus_digest")
         rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:

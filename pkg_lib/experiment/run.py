@@ -12,16 +12,16 @@ model's tokens stand one folder deeper, in MODEL. `Preparer` makes what is missi
 """
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 
 from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
+from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds
 from pkg_lib.core.registry import joined, load_plugins
 from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
@@ -31,6 +31,7 @@ from pkg_lib.core.types import (
     Generation,
     Outcome,
     Request,
+    Status,
     Task,
     UserError,
     digest,
@@ -54,7 +55,31 @@ from pkg_lib.retrieval.columns import (
 )
 from pkg_lib.retrieval.leakage import Leak
 
-VERDICT = ("task_id", "sha256", "solution", "status", "error", "detail")
+OUTCOME: Kinds = {
+    "task_id": str,
+    "status": frozenset(get_args(Status)),
+    "error": str,
+    "detail": str,
+}
+VERDICT = OUTCOME | {"sha256": str, "solution": str}
+CONTEXT: Kinds = {"column": str, "text": TEXT_OR_NONE, "sha256": str}
+# What other fields of a stored row are, where it has them.
+OTHERS: Kinds = {
+    **dict.fromkeys(("seconds", "score"), NUMBER),
+    **dict.fromkeys(("source", "pruned", "prompt_sha256", "query"), str),
+    **dict.fromkeys(("tokens", "spent"), (int, type(None))),
+    "recall": (*NUMBER, type(None)),
+    "truncated": bool,
+    "defines_task": (bool, type(None)),
+}
+LEAK: Kinds = {
+    "sha256": str,
+    **dict.fromkeys(("callable", "passes"), bool),
+    **dict.fromkeys(("jaccard", "edit"), NUMBER),
+    "statements": list,
+}
+PROVENANCE: Kinds = {**dict.fromkeys(("benchmark", "corpus", "corpus_digest"), str), "versions": dict}
+CHOICE: Kinds = {"chosen": str, "sha256": str, "candidates": dict}
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
 LEAKAGE = f".leakage{ROWS}"
@@ -215,10 +240,10 @@ class Run:
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
         """task id -> stored context; none of a corpus of the user's once that has changed."""
-        rows = by_task(self.file("contexts", column), ("column", "text", "sha256"))
+        rows = by_task(self.file("contexts", column), CONTEXT)
         if rows and contexts_of(column) != "None" and corpora.own(self.corpus):
             meta = self.file("contexts", column, ".meta.json")
-            retrieved_from = read_json(meta).get("corpus_digest") if meta.exists() else ""
+            retrieved_from = read_provenance(meta).get("corpus_digest", "")
             with suppress(UserError):  # the corpus is gone
                 if corpora.corpus_digest(self.knowledge.documents) != retrieved_from:
                     return {}
@@ -226,7 +251,7 @@ class Run:
 
     def leakage(self, column: str) -> dict[str, Leak]:
         """task id -> what its context is as the solution; of None the control, the reference renamed."""
-        rows = by_task(self.file("contexts", column, LEAKAGE), ("sha256", *Leak.__slots__))
+        rows = by_task(self.file("contexts", column, LEAKAGE), LEAK)
         if not self.tasks_absent:
             tasks = {t.id: t for t in self.tasks}
             marks = {c.task_id: self.verdict_mark(tasks[c.task_id], c.sha256) for c in self.contexts(column)}
@@ -248,7 +273,8 @@ class Run:
         return Request(task.id, text, task.entry_point, about.sample)
 
     def completions(self, column: str) -> dict[str, Generation]:
-        """task id -> completion; a task without one is absent."""
+        """task id -> completion; a task without one is absent. Damaged if their file cannot be read."""
+        self.generator.cache.require(self.file("generations", column))
         contexts = [c for c in self.contexts(column) if not self.unpublished(column, c)]
         tasks = {} if self.tasks_absent else {t.id: t for t in self.tasks}
         generator, settings = self.generator_of(column), self.settings(column)
@@ -319,7 +345,10 @@ class Run:
         """[task, measure]: how far the judged solutions are the references'; no rows where there are none."""
         rows, about = self._verdict_rows(column), {*VERDICT, *Outcome.__slots__}
         judged = {t.id: rows[t.id] for t in self.tasks if t.id in rows}
-        values = {i: {k: v for k, v in row.items() if k not in about} for i, row in judged.items()}
+        values = {
+            i: {k: v for k, v in row.items() if k not in about and isinstance(v, NUMBER)}
+            for i, row in judged.items()
+        }
         return pd.DataFrame.from_dict(values, orient="index", dtype=float)
 
     def _verdict_rows(self, column: str) -> dict[str, dict[str, Any]]:
@@ -358,7 +387,7 @@ class Run:
         """Not measured while a candidate is missing, as for the ideal."""
         known = candidates.dropna()
         chosen = {i: row["chosen"] for i, row in self.selections().items() if i in known.index}
-        values = {i: known.at[i, column] for i, column in chosen.items() if column}
+        values = {i: known.at[i, column] for i, column in chosen.items() if column in known}
         return pd.Series(values, dtype="boolean").reindex(candidates.index)
 
     @property
@@ -368,12 +397,12 @@ class Run:
         So a column that is added later changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
-        stored = read_json(path)["columns"] if path.exists() else self.retrievers
-        return [c for c in stored if c in self.retrievers]
+        stored = read_json(path, {"columns": list})["columns"] if path.exists() else list(self.retrievers)
+        return [c for c in stored if isinstance(c, str) and c in self.retrievers]
 
     def selections(self) -> dict[str, dict[str, Any]]:
         """task id -> what the reranker saw and chose (Section 3.3), for the solutions as they are."""
-        rows = by_task(self.file("evaluations", "reranked"), ("chosen", "sha256"))
+        rows = by_task(self.file("evaluations", "reranked"), CHOICE)
         if self.tasks_absent:
             return rows
         marks = self.selection_marks(self.candidates)
@@ -441,7 +470,7 @@ class Run:
     def provenance(self) -> dict[str, Any]:
         """What the results were made from; versions and commit are those of the run that retrieved."""
         metas = {c: self.file("contexts", c, ".meta.json") for c in self.retrievers}
-        retrieved = {c: read_json(p) for c, p in metas.items() if p.exists()}
+        retrieved = {c: about for c, path in metas.items() if (about := read_provenance(path))}
         return {
             "model": self.model,
             "revision": self.generator.revision,
@@ -457,9 +486,35 @@ class Run:
         }
 
 
-def by_task(path: Path, fields: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
-    """task id -> stored row; empty where there is no file."""
-    return {r["task_id"]: r for r in read_rows(path, ("task_id", *fields))} if path.exists() else {}
+def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
+    """Read the rows of a file by their tasks.
+
+    Args:
+        path: A JSONL file with a row for each task.
+        fields: The fields that a row must have beside its `task_id`, with what they must be.
+
+    Returns:
+        Task id -> row; nothing if there is no file.
+
+    Raises:
+        Damaged: A row is not such an object, or the file cannot be read.
+    """
+    if not path.exists():
+        return {}
+    typed = fields if isinstance(fields, dict) else dict.fromkeys(fields, object)
+    return {row["task_id"]: row for row in read_rows(path, {"task_id": str} | typed, OTHERS)}
+
+
+def read_provenance(meta: Path) -> dict[str, Any]:
+    """What contexts were made from; {} if that is not recorded.
+
+    Args:
+        meta: The file beside the contexts.
+
+    Raises:
+        Damaged: The file cannot be read, or holds something else.
+    """
+    return read_json(meta, (), PROVENANCE) if meta.exists() else {}
 
 
 def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:

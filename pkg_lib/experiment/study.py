@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pkg_lib.core.reading import Damaged
 from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import ROOT, results_dir, results_path, slug
 from pkg_lib.core.types import BenchmarkMissing, UserError, digest
@@ -223,10 +224,14 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The steps in their order, and one line for each run or notebook that is left out."""
+    """The steps in their order, and one line for each run or notebook that is left out.
+
+    `damaged` has the runs that need a damaged file, with the error.
+    """
 
     steps: list[Step]
     left_out: list[str]
+    damaged: dict[str, Exception] = {}  # noqa: RUF012 (a default that nobody changes)
 
     @property
     def jobs(self) -> list[NotebookJob]:
@@ -246,6 +251,7 @@ def plan(choice: Choice) -> Plan:
     _check(choice, chosen)
     steps: list[Step] = []
     left_out: list[str] = []
+    damaged: dict[str, Exception] = {}
     caches: dict[Any, Any] = {}  # what one run asks the next one knows
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
@@ -255,14 +261,25 @@ def plan(choice: Choice) -> Plan:
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")
             continue
+        except Damaged as e:
+            damaged[f"{part.model} | {part.benchmark} | {part.corpus}"] = e
+            left_out.append(f"{part.model} | {part.benchmark}: {e}")
+            continue
         columns, jobs = list(part.columns or run.retrievers), []
         for notebook in showing:
             job = _job(notebook, run, {"limit": run.limit} | choice.parameters)
-            if why := _lacks(notebook.defaults | job.parameters, run, columns):
+            try:
+                why = _lacks(notebook.defaults | job.parameters, run, columns)
+            except Damaged as e:
+                why = str(e)
+                damaged[job.label] = e
+            if why:
                 left_out.append(f"{job.label}: {why}")
             else:
                 jobs.append(job)
         steps.append(Step(preparer, columns, jobs))
+    if damaged and not any(step.jobs for step in steps):
+        raise Damaged(*dict.fromkeys(map(str, damaged.values())))
     if left_out and not steps:
         raise BenchmarkMissing(*dict.fromkeys(left_out))
     taken = {step.preparer.run.limit for step in steps}
@@ -277,7 +294,7 @@ def plan(choice: Choice) -> Plan:
         raise UserError(*(f"nothing to show of {line}" for line in why))
     if choice.shard[1] > 1:
         steps = [step._replace(jobs=[]) for step in steps if step.preparer]
-    return Plan(steps, list(dict.fromkeys(left_out)))
+    return Plan(steps, list(dict.fromkeys(left_out)), damaged)
 
 
 def _check(choice: Choice, chosen: list[Notebook]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.store import read_json, results_dir
+from pkg_lib.core.store import results_dir
 from pkg_lib.core.types import Generation, Request, UserError
-from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.run import Run, read_provenance
 from pkg_lib.generation.generator import Generator
 
 TIE = "a tie within bfloat16 rounding, which the other rows of a batch can tip"
@@ -22,7 +22,7 @@ def cached_prompts(model: str, results: Path) -> list[Cached]:
     """Every stored completion whose prompt can be rebuilt from the stored contexts, each once."""
     by_key: dict[str, Cached] = {}
     for folder in sorted((results / "contexts").glob("*/*")):
-        named = (read_json(path).get("corpus") for path in sorted(folder.glob("*.meta.json")))
+        named = (read_provenance(path).get("corpus") for path in sorted(folder.glob("*.meta.json")))
         corpus = next(filter(None, named), "")  # the folder may bear a slug of it
         try:
             run = Run(model, folder.parent.name, corpus, results=results)

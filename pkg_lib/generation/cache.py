@@ -1,24 +1,31 @@
 """The generation cache: append-only JSONL, one line per completion, written as soon as it is there.
 
-A torn last line (a kill, a full disk) is cut off before the next append; a damaged one is generated again.
-`pack` folds NAME.jsonl into NAME.jsonl.gz; what comes later is appended to a new NAME.jsonl.
+A torn last line (a kill, a full disk) is cut off before the next append. A damaged line is reported, and
+its prompt is completed again. A file that cannot be read at all is reported by the runs that need it, and is
+never replaced. `pack` folds NAME.jsonl into NAME.jsonl.gz; later answers are appended to a new NAME.jsonl.
 """
 
 import gzip
-import io
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core import limits
-from pkg_lib.core.store import PACKED, read_packed, read_rows, write_bytes, write_jsonl
+from pkg_lib.core import limits, reading
+from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow
+from pkg_lib.core.store import advice_for, read_rows, write_bytes, write_jsonl
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
+
+# What is recorded beside an answer, where it is: other fields may be anything.
+META: Kinds = {
+    "seconds": (*NUMBER, type(None)),
+    **dict.fromkeys(("settings", "prompt_sha256", "context_sha256", "revision"), (str, type(None))),
+}
 
 
 def generation_key(model: str, revision: str, prompt: str, params: dict[str, Any], sample: int = 0) -> str:
@@ -46,35 +53,135 @@ def stored(path: Path) -> bool:
 
 
 def pack(folder: Path) -> None:
-    """Packs all files below a folder, the same bytes for the same answers; a damaged line goes."""
+    """Pack all files of a cache: the same answers give the same bytes.
+
+    Damaged lines are moved to NAME.jsonl.damaged.
+
+    Args:
+        folder: The directory of the cache; directories below it are packed, too.
+
+    Raises:
+        UserError: Some files cannot be read whole. They stay as they are, and the others are packed.
+    """
+    left = []
     for path in sorted(folder.glob("**/*.jsonl")):
-        found = (row for p in (packed(path), path) if p.exists() for _, row in read_jsonl(p))
-        rows = {row.get("key"): row for row in found if row}  # the last of one key, at the first one's place
+        try:
+            rows, damaged = _rows_by_key(path)
+        except Damaged as e:
+            left.append(str(e))
+            continue
+        keep_aside(path, damaged)
         text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
         write_bytes(packed(path), gzip.compress(text.encode(), mtime=0))
         path.unlink()
+    if left:
+        raise UserError(*left)
 
 
-def pack_rows(results: Path) -> None:
-    """Packs what an earlier version left plain, but where the column was made again since."""
-    stages = ("contexts", "evaluations", "feedback", "replay/*/*/shown")
-    for path in (p for stage in stages for p in results.glob(f"{stage}/**/*.jsonl")):
-        if not packed(path).exists():
-            write_jsonl(packed(path), read_rows(path))
-        path.unlink()
+def _rows_by_key(path: Path) -> tuple[dict[str, dict[str, Any]], list[ScannedRow]]:
+    """The rows of a file and its packed part, of one key the last at the first one's place; damaged lines."""
+    rows: dict[str, dict[str, Any]] = {}
+    damaged = []
+    for file in (packed(path), path):
+        for row in read_answers(file, {"key": str}) if file.exists() else ():
+            if row.value is not None:
+                rows[row.value["key"]] = row.value
+            elif row.line.text is None:  # it could not be kept aside
+                raise Damaged.of(file, row.why, row.number, advice_for)
+            elif row.line.ended or file != path:  # an unfinished last line is cut off as before an append
+                damaged.append(row)
+    return rows, damaged
 
 
-def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """(line number, object) of a JSONL file; None for a line that is not a JSON object.
+def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
+    """Append the damaged lines of a file that is about to be replaced to FILE.damaged.
 
-    UserError for a packed file that is damaged: it is never half written.
+    Args:
+        path: The file.
+        damaged: Its damaged lines.
+
+    Raises:
+        UserError: They cannot be written.
     """
-    for number, line in enumerate(io.BytesIO(read_packed(path)), 1):
+    texts = [row.line.text + b"\n" for row in damaged if row.line.text and not row.line.blank]
+    if not texts:
+        return
+    aside = path.with_name(f"{path.name}.damaged")
+    try:
+        with aside.open("ab") as file:
+            file.writelines(texts)
+    except OSError as e:
+        raise UserError(f"cannot write {aside}: {e.strerror or e}; free space or change the directory") from e
+    log.warning("%s: %d damaged lines are kept in %s", path, len(texts), aside.name)
+
+
+def pack_rows(results: Path) -> list[str]:
+    """Pack rows that an earlier version left plain, except where their column was made again since.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        One line for each file that is damaged and therefore stays as it is.
+    """
+    left = []
+    stages = ("contexts", "evaluations", "feedback", "replay/*/*/shown")
+    for path in (p for stage in stages for p in sorted(results.glob(f"{stage}/**/*.jsonl"))):
         try:
-            row = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            row = None
-        yield number, row if isinstance(row, dict) else None
+            if packed(path).exists():
+                for _ in reading.lines(packed(path), advice_for):
+                    pass  # it is sound, so the plain file may go
+            else:
+                write_jsonl(packed(path), read_rows(path))
+        except Damaged as e:
+            left.append(str(e))
+        else:
+            path.unlink()
+    return left
+
+
+def read_answers(path: Path, fields: reading.Fields = ()) -> Iterator[ScannedRow]:
+    """Yield each line of a file of a cache, as `reading.scan` does.
+
+    A last line without a newline counts as damaged in a plain file, whatever it holds: the next append will
+    cut it off.
+
+    Args:
+        path: The file, packed or plain.
+        fields: The fields that each row must have.
+
+    Raises:
+        Damaged: The file cannot be read.
+    """
+    for row in reading.scan(path, fields, advice=advice_for):
+        torn = not row.line.ended and path.suffix != PACKED
+        yield row._replace(value=None, why="it is cut off") if torn else row
+
+
+def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None]]:
+    """Yield each line of a file of completions with its completion; None if the line is damaged.
+
+    Args:
+        path: The file, packed or plain.
+
+    Raises:
+        Damaged: The file cannot be read.
+    """
+    from pydantic import ValidationError  # slow to import, and not needed without a cache
+
+    check = _checked()
+    for row in read_answers(path):
+        why, generation = row.why, None
+        if row.value is not None:
+            try:
+                generation = check(row.value)
+                why = reading.fault_of(generation.meta, (), META)
+            except ValidationError as e:
+                fault = e.errors(include_input=False, include_url=False)[0]
+                why = f"field {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            if generation is not None and not 0 <= generation.prompt_tokens < 2**31:
+                why = "field prompt_tokens is not a plausible number of tokens"
+        yield row._replace(why=why), None if why else generation
 
 
 @cache
@@ -87,7 +194,9 @@ def _checked() -> Callable[[Any], Generation]:
 class GenerationCache:
     """All completions below one directory; `folders`: key -> its file's first folder (the benchmark's).
 
-    Of two answers to one prompt the one in the benchmark's `own` folder counts. UserError: not writable.
+    Of two answers to one prompt the one in the benchmark's `own` folder counts. `damaged` names damaged
+    lines as FILE:LINE; `unreadable` has the files that cannot be read, with the error. UserError: not
+    writable.
     """
 
     def __init__(self, root: Path, own: str = "") -> None:
@@ -95,6 +204,7 @@ class GenerationCache:
         self.rows: dict[str, Generation] = {}
         self.folders: dict[str, str] = {}
         self.damaged: list[str] = []
+        self.unreadable: dict[Path, Damaged] = {}
         self.own = own
         self._by_prompt: dict[tuple[str | None, str | None], Generation] = {}
         self._sizes: dict[Path, int] = {}  # bytes of each file when it was last read or written here
@@ -109,23 +219,44 @@ class GenerationCache:
             return
         self._sizes, self._by_prompt = sizes, {}
         self.damaged.clear()
+        self.unreadable.clear()
         for path in paths:  # all of them, since of two answers with one key the later file's counts
-            self._load(path)
+            try:
+                self._load(path)
+            except Damaged as e:
+                self.unreadable[path] = e
 
     def _load(self, path: Path) -> None:
-        from pydantic import ValidationError  # slow to import, and not needed without a cache
-
-        check = _checked()
-        for number, row in read_jsonl(path):
-            try:
-                generation = check(row)
-            except ValidationError as e:
-                self.damaged.append(f"{path}:{number}")
-                message = "%s:%d: unreadable cache line ignored, its prompt is generated again (%s)"
-                log.warning(message, path, number, e.errors()[0]["msg"])
+        found: list[Generation] = []
+        faults: list[ScannedRow] = []
+        for row, generation in read_generations(path):
+            if generation is None:
+                faults.append(row)
             else:
-                self.rows[generation.key] = generation
-                self.folders[generation.key] = path.relative_to(self.root).parts[0]
+                found.append(generation)
+        # Only now, since a file that turns out to be damaged at its end may be wrong before it, too.
+        folder = path.relative_to(self.root).parts[0]
+        for generation in found:
+            self.rows[generation.key] = generation
+            self.folders[generation.key] = folder
+        self.damaged += [f"{path}:{row.number}" for row in faults]
+        if faults:
+            others = f", and {len(faults) - 1} more lines" if len(faults) > 1 else ""
+            what = "%s, line %d is damaged: %s%s; what is damaged is ignored and generated again"
+            log.warning(what, path, faults[0].number, faults[0].why, others)
+
+    def require(self, path: Path) -> None:
+        """Refuse to go on without a file that cannot be read.
+
+        Args:
+            path: A file of the cache, by its plain name.
+
+        Raises:
+            Damaged: The file is there, packed or not, and cannot be read.
+        """
+        for file in (path, packed(path)):
+            if file in self.unreadable:
+                raise self.unreadable[file]
 
     def append(self, name: str, generation: Generation) -> None:
         """Writes one line to `root/name` and hands it to the operating system before returning."""
@@ -177,5 +308,5 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
                 raise UserError(f"{path} has reached {limits.MAX_FILE_BYTES:,} bytes: {advice}")
             f.write(line)
     except OSError as e:
-        advice = f"{e.strerror}; free or change the directory"
+        advice = f"{e.strerror or e}; free or change the directory"
         raise UserError(f"cannot write the generation cache {path}: {advice}") from e

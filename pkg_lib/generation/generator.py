@@ -16,7 +16,7 @@ from pkg_lib.core.endpoints import endpoints
 from pkg_lib.core.locks import writing
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.types import Generation, Request, digest
-from pkg_lib.generation.cache import GenerationCache, generation_key, read_jsonl, stored_files
+from pkg_lib.generation.cache import GenerationCache, generation_key, read_generations, stored_files
 from pkg_lib.generation.extraction import continued
 
 
@@ -132,6 +132,8 @@ class Generator:
         todo = [p for p in prompts if self.stored(p.request.text, p.request.sample) is None]
         if not todo:
             return 0
+        for file in {prompt.file for prompt in todo}:
+            self.cache.require(self.cache.root / file)  # it may hold these very answers
         backend = self.loaded()  # from here on the revision is known, and so are the keys
         asked = {self.key(p.request.text, p.request.sample): p for p in todo}
         last = time.perf_counter()
@@ -171,11 +173,10 @@ class Generator:
 
     def _kept(self) -> tuple[int, int]:
         """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""
-        prompt_tokens = new_tokens = 0
+        asked = written = 0
         for path in stored_files(self.cache.root):
-            for _, row in read_jsonl(path):
-                asked, tokens = (row or {}).get("prompt_tokens"), (row or {}).get("tokens")
-                # Damaged rows count nothing, and a negative count must not make room in a budget.
-                prompt_tokens += max(asked, 0) if isinstance(asked, int) else 0
-                new_tokens += len(tokens) if isinstance(tokens, list) else 0
-        return prompt_tokens, new_tokens
+            for _, generation in read_generations(path):
+                if generation is not None:
+                    asked += generation.prompt_tokens
+                    written += len(generation.tokens)
+        return asked, written

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from pkg_lib.core.reading import parse
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.graph.schema import NODES, PKG
 
@@ -50,16 +51,26 @@ def load(folder: Path) -> PKG:
     """The graph of a directory. UserError when there is none, or one that is damaged."""
     path, again = folder / GRAPH, "delete the directory and build it again"
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(22, "it is not a regular file")
         data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     except OSError as e:
         raise UserError(f"no graph in {folder} ({GRAPH}: {e.strerror}); {again}") from e
     if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
         raise UserError(f"{path} is damaged (its contents have changed); {again}")
-    table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()
-    documents, skipped, meta = json.loads(table.schema.metadata[b"about"])
-    payloads = table["text"].combine_chunks()
-    nodes = table.set_column(_TEXT, "text", payloads.indices).replace_schema_metadata()
-    return PKG(nodes, payloads.dictionary, documents, [(document, why) for document, why in skipped], meta)
+    try:
+        table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()
+        table.validate(full=True)  # a file that somebody else made may have the right digest
+        documents, skipped, meta = parse(table.schema.metadata[b"about"])
+        payloads = table["text"].combine_chunks()
+        nodes = table.set_column(_TEXT, "text", payloads.indices).replace_schema_metadata()
+        if nodes.schema.names != NODES.names:
+            raise ValueError("its columns are others")
+        reasons = [(document, why) for document, why in skipped]
+        return PKG(nodes, payloads.dictionary, documents, reasons, meta)
+    except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as e:
+        why = " ".join(str(e)[:200].split())
+        raise UserError(f"{path} is damaged (it is no saved graph: {why}); {again}") from e
 
 
 def payloads_digest(texts: pa.Array) -> str:

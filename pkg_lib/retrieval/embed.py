@@ -141,6 +141,8 @@ class VectorCache:
         with self._opened() as database:
             for key in (k for k in keys if k not in self.vectors):
                 for (data,) in database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)):
+                    if not isinstance(data, bytes) or not data or len(data) % 4:
+                        raise sqlite3.DatabaseError("a vector in it is damaged")
                     self.vectors[key] = np.frombuffer(data, np.float32)
 
     def dimensions(self) -> int:

@@ -60,9 +60,15 @@ class HNSWIndex(FlatIndex):
         except OSError as e:
             raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
         if data[:32] != hashlib.sha256(data[32:]).digest():
-            raise UserError(f"the index {path} is damaged; delete it and build it again")
+            raise UserError(f"the index {path} is damaged; move it elsewhere and build it again")
         self = cls.__new__(cls)
-        self.index = faiss.deserialize_index(np.frombuffer(data[32:], np.uint8))
+        try:
+            self.index = faiss.deserialize_index(np.frombuffer(data[32:], np.uint8))
+            _check_links(self.index)
+        except (RuntimeError, ValueError, AttributeError, TypeError, MemoryError) as e:
+            raise UserError(
+                f"the index {path} is damaged (it holds no links of FAISS); build it again"
+            ) from e
         if (self.index.ntotal, self.index.d) != vectors.shape:
             shapes = f"{self.index.ntotal} x {self.index.d} vectors, not {len(vectors)} x {vectors.shape[1]}"
             raise UserError(f"the index {path} was made of {shapes}; build it again")
@@ -72,6 +78,22 @@ class HNSWIndex(FlatIndex):
         self.index.storage = self.storage
         self.index.hnsw.efSearch = EF_SEARCH
         return self
+
+
+def _check_links(index: faiss.Index) -> None:
+    """ValueError for links that FAISS would follow out of its memory: it does not look at them itself."""
+    hnsw, count = index.hnsw, index.ntotal
+    offsets = faiss.vector_to_array(hnsw.offsets).astype(np.int64)
+    neighbors = faiss.vector_to_array(hnsw.neighbors)
+    levels = faiss.vector_to_array(hnsw.levels)
+    sound = len(levels) == count and len(offsets) == count + 1 and not offsets[0]
+    sound = sound and (np.diff(offsets) >= 0).all() and offsets[-1] == len(neighbors)
+    sound = sound and ((neighbors >= -1) & (neighbors < count)).all() and -1 <= hnsw.entry_point < count
+    sizes = faiss.vector_to_array(hnsw.cum_nneighbor_per_level)
+    sound = sound and count and levels.min() >= 1 and levels.max() < len(sizes)
+    sound = sound and (np.diff(offsets) == sizes[levels]).all() and hnsw.max_level < levels.max()
+    if not sound:
+        raise ValueError("links lead out of the index")
 
 
 INDEXES: Registry[type[FlatIndex]] = Registry("index", {"flat": FlatIndex, "hnsw": HNSWIndex})

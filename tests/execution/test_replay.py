@@ -70,8 +70,8 @@ def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
         ["HumanEval/2", None, None],
         ["HumanEval/1", "    return 1", None],
     ]
-    assert [p.split(":")[1] for p in problems] == ["2", "4", "5", "6", "9", "10"]
-    assert f"{path}:6: unknown task_id 'HumanEval/999'" in problems
+    assert [p.split(" is damaged: ")[0] for p in problems] == [f"{path}, line {n}" for n in (2, 4, 5, 6, 9, 10)]
+    assert f"{path}, line 6 is damaged: unknown task_id 'HumanEval/999'" in problems
     assert last == f"{path}: 1 of 3 tasks have no completion: HumanEval/2"
 
 

@@ -127,7 +127,7 @@ def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
     (path,) = (torn / "generations").rglob("none/none.jsonl")
     path.write_bytes(path.read_bytes()[:-20])
     lines = merge.merge([torn], tmp_path / "results")
-    assert f"{path}:2 is damaged and left out" in lines
+    assert f"{path}, line 2 is damaged and left out: it is cut off" in lines
     run = Run(MODEL, limit=LIMIT, results=tmp_path / "results", shard=(2, 2))
     assert len(run.completions("None")) == 1
     merge.merge([parts / "shard2"], tmp_path / "results")  # the whole of it later

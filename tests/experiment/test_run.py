@@ -267,7 +267,7 @@ def test_an_empty_context_is_stored_as_what_it_is(tmp_path, monkeypatch):
 def test_damaged_result_is_named_in_one_line(committed, stage, line):
     path, run = committed / stage, Run(MODEL, corpus="pkg-contexts", limit=2)
     path.write_bytes(gzip.compress(line.encode() + b"\n" + read_packed(path)))
-    with pytest.raises(UserError, match=rf"{path.name}:1 is damaged; delete the file"):
+    with pytest.raises(UserError, match=rf"{path.name}, line 1 is damaged: "):
         run.verdicts(["None", "BM25"])
     run.file("contexts", "BM25", ".meta.json").write_text("{")
     with pytest.raises(UserError, match=r"bm25\.meta\.json is damaged"):

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from pkg_lib.core import limits
+from pkg_lib.core.reading import Damaged
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Generation, UserError
 from pkg_lib.generation.cache import GenerationCache, generation_key, pack, pack_rows, packed, stored
@@ -64,7 +65,7 @@ def test_torn_last_line(cache, cut, caplog):
     again = GenerationCache(cache.root)
     assert set(again.rows) == set("ab")
     assert again.damaged == [f"{path}:3"]
-    assert f"{path}:3" in caplog.text and "generated again" in caplog.text
+    assert f"{path}, line 3 is damaged: " in caplog.text and "generated again" in caplog.text
     again.append("h/none.jsonl", generation("c"))
     healed = GenerationCache(cache.root)
     assert set(healed.rows) == set("abc") and healed.damaged == []
@@ -91,7 +92,7 @@ def test_damaged_middle_line(cache, damage, caplog):
     path.write_bytes(b"\n".join([lines[0], DAMAGE[damage], *lines[2:]]))
     again = GenerationCache(cache.root)
     assert set(again.rows) == set("ac")
-    assert again.damaged == [f"{path}:2"] and f"{path}:2" in caplog.text
+    assert again.damaged == [f"{path}:2"] and f"{path}, line 2 is damaged: " in caplog.text
     again.append("h/none.jsonl", generation("b"))
     assert set(GenerationCache(cache.root).rows) == set("abc")
 
@@ -144,8 +145,11 @@ def test_a_damaged_packed_file_is_named(cache):
     pack(cache.root)
     packed = cache.root / "h/none.jsonl.gz"
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"none\.jsonl\.gz is damaged"):
-        GenerationCache(cache.root)
+    again = GenerationCache(cache.root)
+    assert not again.rows and [*again.unreadable] == [packed]
+    with pytest.raises(Damaged, match=r"none\.jsonl\.gz is damaged"):
+        again.require(cache.root / "h/none.jsonl")
+    again.require(cache.root / "h/bm25.jsonl")
 
 
 def test_one_long_torn_line_is_cut_off(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import networkx as nx
 from pydantic import TypeAdapter
 
-from pkg_lib.core import workers
+from pkg_lib.core import reading, workers
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.source_tree import EMPTY, NAMED, Unreadable, reader
 from pkg_lib.core.store import first_few, shown, write_text
@@ -152,12 +152,25 @@ def _load(store: Path) -> Known:
     """What a store holds; nothing where there is none of this version. UserError for a damaged one."""
     if not store.exists():
         return {}
-    try:
-        head, *rows = map(json.loads, store.read_text("utf8").splitlines())
-        same = rows if head == {"version": VERSION} else []
-        return {path: (sha, FACTS.validate_python(facts)) for path, sha, facts in same}
-    except (OSError, ValueError, TypeError) as e:
-        raise UserError(f"{store} is no store of parsed files; delete it, it is made again") from e
+    known: Known = {}
+    advice = "name another file for --store"
+    for line in reading.lines(store, advice):
+        try:
+            if line.text is None:
+                raise ValueError("it is too long")
+            value = reading.parse(line.text)
+            if line.number == 1:
+                if value != {"version": VERSION}:
+                    if isinstance(value, dict) and value.keys() == {"version"}:
+                        return {}  # of another version of this program
+                    raise ValueError("it is no store of parsed files")
+                continue
+            path, sha, facts = value
+            known[path] = sha, FACTS.validate_python(facts)
+        except (ValueError, TypeError) as e:
+            why = "it is no store of parsed files"
+            raise reading.Damaged.of(store, why, line.number, advice) from e
+    return known
 
 
 def save(graph: TypeGraph, path: Path) -> None:

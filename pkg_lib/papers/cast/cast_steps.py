@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from pkg_lib.analysis.tables import csv_text
 from pkg_lib.chunking.account import Accounts
 from pkg_lib.chunking.chunker import MAX_SIZE, Chunker
 from pkg_lib.chunking.statistics import statistics
@@ -180,7 +181,7 @@ def _write_about(path: Path, **about: Any) -> None:
 
 def _write_table(path: Path, frames: list[pd.DataFrame], digits: str, **about: Any) -> pd.DataFrame:
     rows = pd.concat(frames, ignore_index=True)
-    write_text(path, rows.to_csv(index=False, lineterminator="\n", float_format=digits))
+    write_text(path, csv_text(rows, index=False, float_format=digits))
     _write_about(path, **about)
     return rows
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pkg_lib.core import hub
+from pkg_lib.core.reading import contents, read_object, read_text
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
@@ -58,21 +59,22 @@ class EvorBench(Unfamiliar):
 
     def _task(self, folder: Path) -> Task:
         try:
-            prompt = json.loads((folder / "example.json").read_text("utf8"))["problem_description"]
-            context, judge = (folder / "code_context.txt").read_text("utf8"), folder / "test_code.py"
+            about = read_object(folder / "example.json", {"problem_description": str}, advice="")
+            prompt = about["problem_description"]
+            context, judge = read_text(folder / "code_context.txt", ""), folder / "test_code.py"
             numbers = sorted(p.stem.removeprefix("input") for p in folder.glob("input/input*.pkl"))
-            read = lambda kind, n: (folder / kind / f"{kind}{n}.pkl").read_bytes().hex()  # noqa: E731
+            read = lambda kind, n: contents(folder / kind / f"{kind}{n}.pkl", "").hex()  # noqa: E731
             cases = [(n, read("input", n), read("ans", n)) for n in numbers]
             if context.count("[insert]") != 1 or not cases:
                 raise ValueError("one [insert] in code_context.txt and an input/input1.pkl are needed")
-            hidden = json.dumps([context, judge.read_text("utf8") if judge.is_file() else EQUAL, cases])
+            hidden = json.dumps([context, read_text(judge, "") if judge.is_file() else EQUAL, cases])
             return Task(f"{self.folder}/{folder.name}", self.name, prompt, "", hidden, "")
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (UserError, ValueError) as e:
             raise UserError(f"{folder} is no example of {self.title}: {e}") from e
 
     def documents(self) -> Mapping[str, str]:
         pages = sorted((self.place() / "docs").glob("*.md"))
-        cut = {p.name: re.split(r"^(?=##)", p.read_text("utf8"), flags=re.M) for p in pages}
+        cut = {p.name: re.split(r"^(?=##)", read_text(p), flags=re.M) for p in pages}
         return {f"{n}#{i}": t.strip() for n, texts in cut.items() for i, t in enumerate(texts) if t.strip()}
 
     def needed(self, task: Task) -> frozenset[str]:

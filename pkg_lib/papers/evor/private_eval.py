@@ -9,7 +9,6 @@ it is needed, NAME.toml with what private_eval.toml says of the authors' two. Th
 """
 
 import ast
-import json
 import os
 import re
 import tomllib
@@ -21,6 +20,8 @@ from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
+from pkg_lib.core import reading
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.data.records import DataSet
@@ -38,6 +39,9 @@ NO_CODE = re.compile(r"""#[^\n]*|('{3}|"{3}|'|")(?:\\.|.)*?\1""", re.S)  # comme
 IMPORTS = "import numpy as np\nimport pandas as pd\n"  # the tests use them
 # The end of a benchmark's name -> what judges.
 WAYS = {"": "authors' rule", "-module": "renamed library", "-public": "public"}
+
+
+FIELDS: Kinds = {**dict.fromkeys(("task_id", "entry_point", "test"), str), "oracle_docs": list}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +70,15 @@ class PrivateEval(Unfamiliar):
         """As in private_eval.toml, with `names` (public -> here) and the library's: `public`, `private`."""
         path = Path(os.environ.get(DATA.variable, ""), f"{self.library}.names.json")
         try:
-            names = {old: str(new) for old, new in json.loads(path.read_text("utf8")).items()}
+            names = {old: str(new) for old, new in reading.read_object(path, advice="").items()}
             public = next((old for old, new in names.items() if new == self.library), self.library)
             toml = path.with_name(f"{self.library}.toml")
             path = toml if toml.exists() else path
-            own = tomllib.loads(path.read_text("utf8")) if path == toml else ABOUT.get(self.library, {})
+            own = tomllib.loads(reading.read_text(path, "")) if path == toml else ABOUT.get(self.library, {})
             public = own.get("public", public)
             about = {"public": public, "alias": public, "documented": [public], "left_out": []} | own
             [resolve_name(name) for name in about["documented"]]  # they are there
-        except (OSError, ValueError, TypeError, ImportError, AttributeError) as e:
+        except (UserError, ValueError, TypeError, ImportError, AttributeError, RecursionError) as e:
             about = f"mend it, or {self.library}.names.json (public name -> new one), or install the library"
             raise UserError(f"{path}: {e}; {about}") from e
         names = {name: name for name in names} if self.way == "-public" else names
@@ -103,7 +107,7 @@ class PrivateEval(Unfamiliar):
 
     @cached_property
     def _all(self) -> list[Task]:
-        return DATA.records((f"{self.library}.jsonl",), self._task)
+        return DATA.records((f"{self.library}.jsonl",), self._task, FIELDS)
 
     def left_out(self) -> dict[str, str]:
         """Task id -> why it is left out: nothing passes its test, or everything does."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
+from pkg_lib.core.reading import Kinds
 from pkg_lib.core.store import ROWS, read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pkg_lib.experiment.run import Run
 
 INPUTS = f"inputs{ROWS}"  # beside the feedback: how many generated inputs are valid
+FEEDBACK: Kinds = {"sha256": str, "ok": bool, "error": str, "line": str}
 NOTHING_WRITTEN = "the program ends where the task's does"  # and so it may well run
 EQUAL = 3  # feedbacks in a row that end a task (Section 2.3)
 ABSENT = re.compile(r"has no attribute '(\w+)'")
@@ -105,13 +107,16 @@ class Evolution:
         """The documentation's own examples that run without an error, stored with the results."""
         programs = [*self.rules.examples()]
         path = self.generator.results / "feedback" / "examples" / f"{slug(self.rules.name)}.json"
-        if programs and not (path.exists() and read_json(path)["sha256"] == digest(*programs)):
+        stored = read_json(path, {"sha256": str, "run": list}) if path.exists() else {}
+        if programs and stored.get("sha256") != digest(*programs):
             looks = [self.rules.look(self.run.tasks[0], p, ()) for p in programs]
             good = [
                 i for i, f in enumerate(self.executed(looks, "the documentation's examples")) if f and f.ok
             ]
-            write_json(path, {"sha256": digest(*programs), "run": good})
-        return [programs[i] for i in read_json(path)["run"]] if programs else []
+            stored = {"sha256": digest(*programs), "run": good}
+            write_json(path, stored)
+        good = {i for i in stored.get("run", ()) if isinstance(i, int)}
+        return [program for i, program in enumerate(programs) if i in good]
 
     def executed(self, jobs: list[Job], what: str) -> list[Feedback | None]:
         """The feedback of each job, in order; None where the sandbox had a fault."""
@@ -138,7 +143,7 @@ class Evolution:
         """task id -> the stored feedback on the column's draft."""
         from pkg_lib.experiment.run import by_task
 
-        return by_task(self._feedback_file(column), ("task_id", "sha256", "ok", "error", "line"))
+        return by_task(self._feedback_file(column), FEEDBACK)
 
     def _feedback_file(self, column: str) -> Path:
         folder = self.generator.results / "feedback" / slug(self.generator.model) / slug(self.rules.name)
@@ -178,7 +183,7 @@ class Evolution:
     def input_rows(self) -> list[dict[str, Any]]:
         """The stored counts of generated inputs and of valid ones, a row a task."""
         path = self._feedback_file("None").with_name(INPUTS)
-        fields = ("task_id", "sha256", "inputs", "valid")
+        fields: Kinds = {"task_id": str, "sha256": str, "inputs": int, "valid": int}
         return [*read_rows(path, fields)] if path.exists() else []
 
     def inputs(self, column: str, model: str) -> dict[str, Generation]:

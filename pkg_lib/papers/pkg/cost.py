@@ -1,5 +1,6 @@
 """Tables 8 and 9 (Section 6.4): what the graph takes, the tokens of a context, and prices of tokens."""
 
+import io
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, HERE
+from pkg_lib.core.reading import read_text
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Generation, UserError
 
@@ -80,10 +82,12 @@ def read_prices(path: Path) -> pd.DataFrame:
     """Dollars for a million tokens, index model; NaN for an empty cell. UserError for a damaged file."""
     columns = ["input_usd_per_million", "output_usd_per_million"]
     try:
-        prices = pd.read_csv(path, dtype=str, index_col="model")[columns].apply(pd.to_numeric)
+        text = io.StringIO(read_text(path, ""))
+        prices = pd.read_csv(text, dtype=str, index_col="model")[columns].apply(pd.to_numeric)
         if ((prices < 0) | (prices == math.inf)).any(axis=None) or prices.index.has_duplicates:
             raise ValueError("a price is no number of 0 or more, or a model stands there twice")
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (UserError, ValueError, KeyError, TypeError) as e:
         needs = f"it needs the columns model, {', '.join(columns)}"
-        raise UserError(f"cannot read prices from {path} ({getattr(e, 'strerror', e)}); {needs}") from e
+        why = " ".join(str(e)[:200].split())
+        raise UserError(f"cannot read prices from {path} ({why}); {needs}") from e
     return prices

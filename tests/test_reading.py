@@ -1,0 +1,238 @@
+"""Every form of damage is "FILE, line N is damaged: why", whoever reads the file, and takes little memory."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pkg_lib.core import reading
+from pkg_lib.core.limits import MAX_DAMAGED_ROWS, MAX_DEPTH, MAX_ROW_BYTES
+from pkg_lib.core.reading import Damaged
+from pkg_lib.core.store import ROOT, read_json, read_rows, rows_sha256
+
+ROW = b'{"task_id": "a", "n": 1}'
+FIELDS = {"task_id": str, "n": int}
+# A line that is no row -> a word of the reason.
+LINES = {
+    b"{": "not JSON",
+    b"nonsense": "not JSON",
+    b'{"task_id": "a", "n": 1} x': "not JSON",
+    b'{"task_id": "a", "n": 1}{"task_id": "b", "n": 1}': "not JSON",
+    b"\0\0\0\0": "not JSON",
+    b'{"task_id": "a\0", "n": 1}': "not JSON",
+    b'{"task_id": "\xff", "n": 1}': "not UTF-8",
+    b'{"task_id": "\xed\xa0\x80", "n": 1}': "not UTF-8",
+    '{"task_id": "a", "n": 1}'.encode("utf-16"): "not UTF-8",
+    b"": "blank",
+    b"  \t\r": "blank",
+    b"[" * 100_000: "nested too deep",
+    b'{"a":' * 100_000: "nested too deep",
+    b'{"task_id": "a", "n": 1, "x": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}": "nested too deep",
+    b'{"task_id": "a", "n": NaN}': "NaN",
+    b'{"task_id": "a", "n": 1, "x": [-Infinity]}': "-Infinity",
+    b'{"task_id": "a", "n": 1, "x": 1e999}': "too large",
+    b'{"task_id": "a", "n": ' + b"9" * 5000 + b"}": "digits",
+    b'{"task_id": "a", "n": ' + b"9" * 4000 + b"}": "field n",
+    b'{"task_id": "a", "n": true}': "field n",
+    b'{"task_id": "a", "n": "1"}': "field n",
+    b'{"task_id": "a", "n": null}': "field n",
+    b'{"task_id": ["a"], "n": 1}': "field task_id",
+    b'{"task_id": {}, "n": 1}': "field task_id",
+    b'{"n": 1}': "field task_id",
+    b"[]": "not an object",
+    b"null": "not an object",
+    b"1": "not an object",
+    b'"' + b"x" * 1000 + b'"': "not an object",
+    b'{"task_id": "'
+    + base64.b64encode(random.Random(0).randbytes(MAX_ROW_BYTES))
+    + b'", "n": 1}': "longer than",
+}
+
+
+@pytest.fixture(params=["x.jsonl", "x.jsonl.gz"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: LINES[line])
+def test_a_damaged_line_is_named_with_the_reason(path, line):
+    write(path, ROW + b"\n" + line + b"\n" + ROW + b"\n")
+    with pytest.raises(Damaged) as error:
+        read_rows(path, FIELDS)
+    (message,) = error.value.args
+    assert message.startswith(f"{path}, line 2 is damaged: ") and LINES[line] in message
+    assert len(message) < len(str(path)) + 250 and message.isprintable() and "git " not in message
+    rows = list(reading.scan(path, FIELDS))
+    assert [row.value is not None for row in rows] == [True, False, True]
+    assert rows[1].number == 2 and LINES[line] in rows[1].why
+
+
+@pytest.mark.parametrize(
+    "data",
+    [ROW + b"\n" + ROW, ROW + b"\r\n" + ROW + b"\r\n", b"\xef\xbb\xbf" + ROW + b"\n" + b" " + ROW + b" \n"],
+    ids=["no last newline", "CRLF", "byte order mark"],
+)
+def test_forms_that_are_no_damage(path, data):
+    assert read_rows(write(path, data), FIELDS) == [json.loads(ROW)] * 2
+
+
+def test_blank_lines_are_passed_over_where_they_may_be(path):
+    write(path, b"\n" + ROW + b"\n \n\n" + ROW + b"\n\n")
+    assert [number for number, _ in reading.rows(path, FIELDS, blank=True)] == [2, 5]
+    assert read_rows(write(path, b"")) == []
+
+
+def test_long_and_damaged_lines_are_skipped_and_the_rest_is_read(path):
+    long = b'{"task_id": "' + base64.b64encode(random.Random(0).randbytes(3 * MAX_ROW_BYTES)) + b'"}'
+    write(path, b"\n".join([ROW, long, ROW, b"{", ROW]))
+    rows = list(reading.scan(path, FIELDS))
+    assert [row.number for row in rows if row.value] == [1, 3, 5] and rows[1].line.text is None
+
+
+def test_a_file_of_nothing_but_damage_is_given_up(path):
+    write(path, b"{\n" * (MAX_DAMAGED_ROWS + 5))
+    with pytest.raises(Damaged, match=r"more than 1,000 lines"):
+        list(reading.scan(path))
+
+
+def damaged_files(folder: Path) -> dict[str, Path]:
+    """Name -> a file that cannot be read at all."""
+    sound = gzip.compress(ROW + b"\n")
+    long = gzip.compress(b"".join(b'{"task_id": "%d", "n": 1}\n' % n for n in range(20_000)))
+    contents = {
+        "empty": b"",
+        "one byte": b"\x1f",
+        "header alone": sound[:10],
+        "truncated": long[:-3000],
+        "without its checksum": sound[:-8],
+        "a wrong checksum": sound[:-8] + b"\0" * 8,
+        "plain text": ROW + b"\n",
+        "another format": b"PK\x03\x04" + b"\0" * 40,
+        "garbage behind it": sound + b"garbage",
+        "flipped bits": long[:500] + bytes(b ^ 0xFF for b in long[500:520]) + long[520:],
+    }
+    paths = {}
+    for name, data in contents.items():
+        paths[name] = folder / f"{name}.jsonl.gz"
+        paths[name].write_bytes(data)
+    paths["a directory"] = folder / "directory.jsonl.gz"
+    paths["a directory"].mkdir()
+    paths["a FIFO"] = folder / "fifo.jsonl.gz"
+    os.mkfifo(paths["a FIFO"])
+    paths["a device"] = Path("/dev/zero")
+    paths["a broken link"] = folder / "link.jsonl"
+    paths["a broken link"].symlink_to("nowhere")
+    return paths
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    for name, path in damaged_files(tmp_path).items():
+        for read in (read_rows, read_json, reading.read_text, lambda p: list(reading.scan(p))):
+            with pytest.raises(Damaged) as error:
+                read(path)
+            (message,) = error.value.args
+            assert (
+                (message.startswith(str(path)) and "damaged: " in message) or "cannot be read: " in message
+            ), name
+        assert len(rows_sha256(path)) == 64
+
+
+def test_parts_and_padding_of_a_packed_file_are_read(tmp_path):
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(ROW + b"\n") * 3 + b"\0" * 100)
+    assert len(read_rows(path, FIELDS)) == 3
+    rows = [{"task_id": "é" * n, "n": n} for n in range(3000)]  # longer than what is unpacked at once
+    write(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    assert read_rows(path, FIELDS) == rows
+
+
+OBJECTS = {
+    b"": "not JSON",
+    b'{"a": 1,\n "b": }': "line 2",
+    b"[1]": "not an object",
+    b"[" * 100_000: "nested too deep",
+    b'{"a": NaN}': "NaN",
+    b'{"a": "\xff"}': "not UTF-8",
+    b'{"b": 1}': "field a is missing",
+    b'{"a": "x"}': "field a",
+}
+
+
+@pytest.mark.parametrize("data", OBJECTS, ids=lambda data: OBJECTS[data])
+def test_a_damaged_object_is_named(tmp_path, data):
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    with pytest.raises(Damaged) as error:
+        read_json(path, {"a": int})
+    assert str(error.value).startswith(str(path)) and " damaged: " in str(error.value)
+    assert OBJECTS[data] in str(error.value)
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
+    assert read_json(path, {"a": int}) == {"a": 1}
+
+
+def test_advice_depends_on_who_made_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    mine, stored = tmp_path / "mine.json", tmp_path / "results" / "x.json"
+    answers = tmp_path / "results" / "generations" / "m" / "x.json"
+    for path in (mine, stored, answers):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{")
+    told = {}
+    for path in (mine, stored, answers, ROOT / "README.md", ROOT / "results" / "README.md"):
+        with pytest.raises(Damaged) as error:
+            read_json(path)
+        told[path] = str(error.value)
+        assert "delete" not in told[path]
+    assert "correct the file" in told[mine] and "made again" in told[stored]
+    assert "generated again" in told[answers]
+    git = subprocess.run(["git", "-C", ROOT, "ls-files", "README.md"], capture_output=True, text=True).stdout
+    assert ("git checkout" in told[ROOT / "README.md"]) == bool(git)
+    assert not any("git " in told[path].rpartition("; ")[2] for path in (mine, stored, answers))
+
+
+BOMBS = {
+    "blanks": b" " * 2**20,
+    "blank lines": b"\n" * 2**20,
+    "brackets": b"[" * 2**20,
+    "rows": b'{"task_id": "a", "n": 1, "x": [[],[],[],[],[]]}\n' * 20_000,
+}
+
+
+def bomb(path: Path, part: bytes, parts: int) -> Path:
+    with gzip.open(path, "wb", 9) as file:
+        for _ in range(parts):
+            file.write(part)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_early_and_in_little_memory(tmp_path, name):
+    """1.5 GB that take 1.5 MB."""
+    path = bomb(tmp_path / "x.jsonl.gz", BOMBS[name], 1500)
+    program = (
+        "import resource, sys, time\nfrom pathlib import Path\nfrom pkg_lib.core import reading, store\n"
+        "path = Path(sys.argv[1])\n"
+        "for read in (store.read_rows, store.read_json, reading.read_text, lambda p: list(reading.scan(p))):\n"
+        "    try:\n        read(path)\n    except reading.Damaged as e:\n        print(e)\n"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == "" and done.stdout.count(f"{path}") == 4, done.stderr
+    assert max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) < 600 * 1024  # KiB
