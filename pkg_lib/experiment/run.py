@@ -213,14 +213,17 @@ class Run:
         return self._contexts[column]
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
-        """task id -> stored context; none of a corpus of the user's once that has changed."""
+        """task id -> stored context; none of a user's corpus once that or BM25's tokenizer has changed."""
         rows = by_task(self.file("contexts", column), ("column", "text", "sha256"))
         if rows and contexts_of(column) != "None" and corpora.own(self.corpus):
             meta = self.file("contexts", column, ".meta.json")
-            retrieved_from = read_json(meta).get("corpus_digest") if meta.exists() else ""
+            about = read_json(meta) if meta.exists() else {}
             with suppress(UserError):  # the corpus is gone
-                if corpora.corpus_digest(self.knowledge.documents) != retrieved_from:
+                if corpora.corpus_digest(self.knowledge.documents) != about.get("corpus_digest"):
                     return {}
+            by_words = contexts_of(column).endswith("BM25")
+            if by_words and about.get("tokenizer", corpora.ASCII) != corpora.tokenizer_of(self.corpus):
+                return {}
         return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
 
     def leakage(self, column: str) -> dict[str, Leak]:
