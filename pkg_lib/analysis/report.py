@@ -114,7 +114,7 @@ def _section(path: Path) -> Section:
     try:
         section = TypeAdapter(Section).validate_json(path.read_bytes())
     except (OSError, ValueError, TypeError) as e:
-        raise UserError(f"{path} is damaged or too old; delete it and run its notebook again") from e
+        raise UserError(f"{path} is damaged or too old; run its notebook again with --rerun") from e
     stem = path.parents[1] / "figures" / section.stem
     there = {n for n in section.figures if all(Path(f"{stem}.{n}.{s}").exists() for s in ("pdf", "png"))}
     return replace(section, figures={n: c for n, c in section.figures.items() if n in there})
@@ -160,7 +160,7 @@ def render_notebook(ipynb: Path, back: tuple[str, str] | None = None) -> Path:
         nbformat.validate(notebook)
     except (ValueError, KeyError, AttributeError, nbformat.ValidationError) as e:
         problem = "is not a notebook (a run was cut off while it was written?)"
-        raise UserError(f"{ipynb} {problem}; delete it and run again") from e
+        raise UserError(f"{ipynb} {problem}; run it again with --rerun") from e
     failed = any(o.output_type == "error" for c in notebook.cells for o in c.get("outputs", []))
     looks = {"template_name": "basic", "template_file": str(TEMPLATES / "executed.html.j2")}
     exporter = HTMLExporter(**looks, exclude_anchor_links=True)

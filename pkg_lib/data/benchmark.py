@@ -5,7 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pkg_lib.core.types import Outcome, Task, UserError, digest
+from pkg_lib.core.registry import unknown
+from pkg_lib.core.types import Outcome, Task, digest
 from pkg_lib.data.corpora import UNICODE
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract
@@ -79,7 +80,7 @@ class Benchmark(ABC):
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         """The job that judges, or the verdict if there is none. UserError for an unknown protocol."""
         if protocol not in PROTOCOLS:
-            raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
+            raise unknown("protocol", protocol, PROTOCOLS)
         about = task.entry_point, self.seconds, None, self.given(task)
         return Job(task.id, self.program(task, solution), self.tests(task, protocol), *about)
 

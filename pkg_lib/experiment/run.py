@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.registry import joined, load_plugins
+from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,
@@ -204,8 +204,7 @@ class Run:
     def contexts(self, column: str) -> list[Context]:
         """The column's stored contexts in the order of the tasks. UserError for an unknown column."""
         if not self.offers(column):
-            offered = joined(self.retrievers)
-            raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
+            raise unknown("column", column, self.retrievers, f"for corpus {self.corpus}")
         column = contexts_of(column)
         if column not in self._contexts:
             stored = self.stored_contexts(column)

@@ -48,13 +48,15 @@ def save(graph: PKG, folder: Path) -> None:
 
 def load(folder: Path) -> PKG:
     """The graph of a directory. UserError when there is none, or one that is damaged."""
-    path, again = folder / GRAPH, "delete the directory and build it again"
+    path, build = folder / GRAPH, f"pkg-lib graph source:PATH --output {folder}"
     try:
         data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     except OSError as e:
-        raise UserError(f"no graph in {folder} ({GRAPH}: {e.strerror}); {again}") from e
+        if path.exists():
+            raise UserError(f"cannot read {path}: {e.strerror}; make it readable") from e
+        raise UserError(f"{folder} does not contain a saved graph. Build one with: {build}") from e
     if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
-        raise UserError(f"{path} is damaged (its contents have changed); {again}")
+        raise UserError(f"{path} is damaged: its contents have changed. Build the graph again with: {build}")
     table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()
     documents, skipped, meta = json.loads(table.schema.metadata[b"about"])
     payloads = table["text"].combine_chunks()

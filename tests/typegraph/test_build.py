@@ -152,7 +152,7 @@ def test_only_a_changed_file_is_parsed_again(tree, tmp_path):
     assert last.parsed == 0 and last.graph == first.graph
     assert build(tree, "as-published", store=store).graph == build(tree, "as-published").graph
     store.write_text("no store\n")
-    with pytest.raises(UserError, match="delete it"):
+    with pytest.raises(UserError, match="give --store another file"):
         build(tree, store=store)
 
 

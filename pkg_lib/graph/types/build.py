@@ -143,7 +143,7 @@ def _load(store: Path) -> Known:
         same = rows if head == {"version": VERSION} else []
         return {path: (sha, FACTS.validate_python(facts)) for path, sha, facts in same}
     except (OSError, ValueError, TypeError) as e:
-        raise UserError(f"{store} is no store of parsed files; delete it, it is made again") from e
+        raise UserError(f"{store} is not a store of parsed files; give --store another file") from e
 
 
 def save(graph: TypeGraph, path: Path) -> None:

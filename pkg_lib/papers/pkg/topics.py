@@ -7,6 +7,7 @@ import ast
 import csv
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,10 @@ def kept(
             return read_task_file(path)
         raise
     mark = f"# made from {made_from(tasks, DEFAULT)}"
-    if not (path.exists() and path.read_text("utf8").partition("\n")[0] == mark):
-        write_text(path, f"{mark}\n{make(tasks).to_csv(lineterminator=chr(10))}")
+    if path.exists() and path.read_bytes().partition(b"\n")[0] == mark.encode():
+        with suppress(UserError):  # a damaged file is replaced below
+            return read_task_file(path)
+    write_text(path, f"{mark}\n{make(tasks).to_csv(lineterminator=chr(10))}")
     return read_task_file(path)
 
 
@@ -84,7 +87,9 @@ def read_task_file(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path, comment="#", index_col="task_id", keep_default_na=False)
     except (ValueError, KeyError) as e:
-        raise UserError(f"{path} is damaged; delete it, it is made again") from e
+        raise UserError(
+            f"{path} is damaged; restore it, or give the data of its benchmark to make it again"
+        ) from e
 
 
 def statement(task: Task) -> str:
