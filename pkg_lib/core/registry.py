@@ -23,6 +23,7 @@ LISTED = {
     "column": "columns",
     "embedder": "embedders",
     "notebook": "notebooks",
+    "prompt": "styles",
 }
 # By name: nothing here imports what stands above it.
 PAPERS = (

@@ -117,7 +117,7 @@ def _no_documents() -> Iterator[Document]:
 
 _PAPER = "directory in PKG_PAPER_DIR"
 _DOCS = "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
-_HUB = "hub: {} (asked for when used)".format
+_HUB = "hub: {} (loaded when used)".format
 _ROWS = (
     Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
     Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
