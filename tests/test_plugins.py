@@ -86,7 +86,7 @@ def test_a_name_of_a_file_is_known_to_list_doctor_and_dry_run(plugins):
     listed = call(plugins, "list")
     assert all(name in listed for name in ("toy-model", "toy-benchmark", "toy-corpus", "Toy"))
     facts = call(plugins, "doctor")
-    assert "at hand, 2 tasks" in facts and "at hand, 2 documents" in facts and "toy-model" in facts
+    assert "available, 2 tasks" in facts and "available, 2 documents" in facts and "toy-model" in facts
     planned = call(plugins, *CHOICE, "--dry-run", "--notebook", "rq1_code_pkg")
     assert "toy-model | toy-benchmark | toy-corpus: 2 tasks" in planned
     assert "  Toy                0        2" in planned

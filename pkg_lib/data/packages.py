@@ -94,7 +94,7 @@ def unpacked(archive: str, sha256: str, project: str = "", npm_path: str = "") -
             tar.extractall(folder, filter="data")
         (folder / ".complete").write_text(sha256)
     except (OSError, tarfile.TarError) as e:
-        advice = "delete it there, or set PKG_CACHE"
+        advice = "free space there, or set PKG_CACHE to another directory"
         raise UserError(f"{archive} cannot be unpacked in {home} ({e}); {advice}") from e
     return folder
 

@@ -80,8 +80,8 @@ def _column(preparer: Preparer, name: str, counted: set[str]) -> ColumnForecast:
         asked, new = (sum(n) / len(stored) for n in zip(*stored, strict=True))
         tokens = len(lengths) * asked
     else:
-        _, top, chars = retrieval(run.corpus)[1]
-        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + top * chars
+        how = retrieval(run.corpus)[1]
+        longest = sum(len(t.prompt) for t in run.tasks) / len(run.tasks) + how.top * how.chars
         tokens, new = sum(longest if n is None else n for n in lengths) / CHARS_PER_TOKEN, _most(run)
     have = len(run.completions(name))
     return ColumnForecast(name, have, len(missing), len(lengths), tokens, len(lengths) * new, len(stored))

@@ -213,6 +213,8 @@ class Preparer:
         how, revision = corpora.retrieval(self.run.corpus)[1], self.run.knowledge.embedder.revision
         about |= {"documents": len(documents), "embedder": how.embedder, "context_chars": how.chars}
         about |= {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
+        if (tokenizer := corpora.tokenizer_of(self.run.corpus)) != corpora.ASCII:
+            about["tokenizer"] = tokenizer
         if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}

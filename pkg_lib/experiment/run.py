@@ -22,7 +22,7 @@ import pandas as pd
 from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds
-from pkg_lib.core.registry import joined, load_plugins
+from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
     NOTHING,
@@ -230,8 +230,7 @@ class Run:
     def contexts(self, column: str) -> list[Context]:
         """The column's stored contexts in the order of the tasks. UserError for an unknown column."""
         if not self.offers(column):
-            offered = joined(self.retrievers)
-            raise UserError(f"unknown column '{column}' for corpus {self.corpus}; choose from: {offered}")
+            raise unknown("column", column, self.retrievers, f"for corpus {self.corpus}")
         column = contexts_of(column)
         if column not in self._contexts:
             stored = self.stored_contexts(column)
@@ -239,14 +238,16 @@ class Run:
         return self._contexts[column]
 
     def stored_contexts(self, column: str) -> dict[str, Context]:
-        """task id -> stored context; none of a corpus of the user's once that has changed."""
+        """task id -> stored context; none of a user's corpus once that or BM25's tokenizer has changed."""
         rows = by_task(self.file("contexts", column), CONTEXT)
         if rows and contexts_of(column) != "None" and corpora.own(self.corpus):
-            meta = self.file("contexts", column, ".meta.json")
-            retrieved_from = read_provenance(meta).get("corpus_digest", "")
+            about = read_provenance(self.file("contexts", column, ".meta.json"))
             with suppress(UserError):  # the corpus is gone
-                if corpora.corpus_digest(self.knowledge.documents) != retrieved_from:
+                if corpora.corpus_digest(self.knowledge.documents) != about.get("corpus_digest"):
                     return {}
+            by_words = contexts_of(column).endswith("BM25")
+            if by_words and about.get("tokenizer", corpora.ASCII) != corpora.tokenizer_of(self.corpus):
+                return {}
         return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
 
     def leakage(self, column: str) -> dict[str, Leak]:

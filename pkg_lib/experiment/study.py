@@ -306,8 +306,8 @@ def _check(choice: Choice, chosen: list[Notebook]) -> None:
     for name, value in choice.parameters.items():
         takers = [n for n in chosen if name in n.defaults]
         if not takers:
-            known = ", ".join(sorted({p for n in chosen for p in n.defaults}))
-            raise UserError(f"no notebook of {names} has '{name}'; they take: {known}")
+            where = f"of notebook {names}" if len(chosen) == 1 else "of these notebooks"
+            raise unknown("parameter", name, sorted({p for n in chosen for p in n.defaults}), where)
         if name in SHARED and all(n.about_model for n in takers):
             raise UserError(f"--parameter {name}: a notebook about a model takes it as --{name}")
         for notebook in takers:

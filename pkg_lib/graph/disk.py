@@ -49,15 +49,17 @@ def save(graph: PKG, folder: Path) -> None:
 
 def load(folder: Path) -> PKG:
     """The graph of a directory. UserError when there is none, or one that is damaged."""
-    path, again = folder / GRAPH, "delete the directory and build it again"
+    path, build = folder / GRAPH, f"pkg-lib graph source:PATH --output {folder}"
     try:
         if path.exists() and not path.is_file():
             raise OSError(22, "it is not a regular file")
         data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     except OSError as e:
-        raise UserError(f"no graph in {folder} ({GRAPH}: {e.strerror}); {again}") from e
+        if path.exists():
+            raise UserError(f"cannot read {path}: {e.strerror}; make it readable") from e
+        raise UserError(f"{folder} does not contain a saved graph. Build one with: {build}") from e
     if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
-        raise UserError(f"{path} is damaged (its contents have changed); {again}")
+        raise UserError(f"{path} is damaged: its contents have changed. Build the graph again with: {build}")
     try:
         table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()
         table.validate(full=True)  # a file that somebody else made may have the right digest
@@ -70,7 +72,9 @@ def load(folder: Path) -> PKG:
         return PKG(nodes, payloads.dictionary, documents, reasons, meta)
     except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as e:
         why = " ".join(str(e)[:200].split())
-        raise UserError(f"{path} is damaged (it is no saved graph: {why}); {again}") from e
+        raise UserError(
+            f"{path} is damaged: it is not a saved graph ({why}). Build the graph again with: {build}"
+        ) from e
 
 
 def payloads_digest(texts: pa.Array) -> str:

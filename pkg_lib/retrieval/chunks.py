@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pkg_lib.chunking.chunker import Chunk
+from pkg_lib.data.corpora import UNICODE
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
@@ -17,8 +18,11 @@ class BM25Ranker:
 
     name = BM25_NAME
 
+    def __init__(self, tokenizer: str = UNICODE) -> None:
+        self.tokenizer = tokenizer
+
     def scores(self, queries: list[str], chunks: list[Chunk]) -> np.ndarray:
-        index = BM25([c.text for c in chunks])
+        index = BM25([c.text for c in chunks], self.tokenizer)
         return np.stack([index.scores(query) for query in queries])
 
 
@@ -36,9 +40,20 @@ class EmbeddingRanker:
 Ranker = BM25Ranker | EmbeddingRanker
 
 
-def make_ranker(name: str) -> Ranker:
-    """BM25, or that of an embedder's name; UserError for an unknown one."""
-    return BM25Ranker() if name == BM25_NAME else EmbeddingRanker(name)
+def make_ranker(name: str, tokenizer: str = UNICODE) -> Ranker:
+    """Make the ranker of a name.
+
+    Args:
+        name: BM25, or an embedder's name.
+        tokenizer: How BM25 splits words; an embedder has its own.
+
+    Returns:
+        A ranker that scores chunks for queries.
+
+    Raises:
+        UserError: The name or the tokenizer is unknown.
+    """
+    return BM25Ranker(tokenizer) if name == BM25_NAME else EmbeddingRanker(name)
 
 
 def order(scores: np.ndarray, k: int | None = None) -> np.ndarray:

@@ -183,8 +183,9 @@ def knowledge_of(corpus: str) -> Any:
     from pkg_lib.retrieval.embed import Embedder
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
 
-    name, top, chars = corpora.retrieval(corpus)[1]
-    shared = corpora.load_corpus(corpus), Embedder(name), top, chars
+    how = corpora.retrieval(corpus)[1]
+    documents = corpora.load_corpus(corpus)
+    shared = documents, Embedder(how.embedder), how.top, how.chars, corpora.tokenizer_of(corpus)
     if not corpora.is_text(corpus):
         return Knowledge(*shared)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code

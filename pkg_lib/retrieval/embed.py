@@ -168,5 +168,5 @@ class VectorCache:
                 database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
                 yield database
         except (OSError, sqlite3.Error) as e:
-            advice = f"({e}); delete it, free space or set PKG_CACHE"
+            advice = f"({e}); free space, or set PKG_CACHE to another directory"
             raise UserError(f"cannot use the vector cache {self.path} {advice}") from e

@@ -60,7 +60,7 @@ class HNSWIndex(FlatIndex):
         except OSError as e:
             raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
         if data[:32] != hashlib.sha256(data[32:]).digest():
-            raise UserError(f"the index {path} is damaged; move it elsewhere and build it again")
+            raise UserError(f"the index {path} is damaged; search with --index flat")
         self = cls.__new__(cls)
         try:
             self.index = faiss.deserialize_index(np.frombuffer(data[32:], np.uint8))

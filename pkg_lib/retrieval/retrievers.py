@@ -10,7 +10,7 @@ import numpy as np
 
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.types import Context, Document, Task, UserError
-from pkg_lib.data.corpora import CONTEXT_CHARS
+from pkg_lib.data.corpora import CONTEXT_CHARS, UNICODE
 from pkg_lib.graph.schema import BLOCK, IMPL, NODE_TYPES, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text, deserialize, reasons
 from pkg_lib.retrieval.augment import Augmented, Calls
@@ -32,6 +32,7 @@ class Knowledge:
     embedder: Embedder = field(default_factory=Embedder)
     top: int = 1  # units in a context
     chars: int = CONTEXT_CHARS  # of a unit
+    tokenizer: str = UNICODE  # of BM25, by name
 
     @cached_property
     def graph(self) -> PKG:
@@ -121,7 +122,7 @@ class BM25Rows:
 
     def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """(positions, scores) [q, k] of the best texts for each query."""
-        return BM25(texts).search(queries, self.knowledge.top)
+        return BM25(texts, self.knowledge.tokenizer).search(queries, self.knowledge.top)
 
     def ranks(self, tasks: list[Task]) -> tuple[np.ndarray, np.ndarray]:
         """`search` for the tasks; UserError for a corpus without such units."""

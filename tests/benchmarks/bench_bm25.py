@@ -20,7 +20,8 @@ if __name__ == "__main__":
 
 from benchmarks.clock import timed
 from pkg_lib.graph.code import functions_of
-from pkg_lib.retrieval.bm25 import BM25, tokenize
+from pkg_lib.retrieval.bm25 import BM25
+from pkg_lib.retrieval.words import unicode_tokens
 
 
 def installed_functions(count: int) -> list[str]:
@@ -54,7 +55,7 @@ def queries_from(functions: list[str], count: int) -> list[str]:
     lines: dict[str, None] = {}
     for i in np.random.default_rng(0).permutation(len(functions)):
         line = docstring_line(functions[i])
-        lines |= {line: None} if len(tokenize(line)) >= 5 and len(lines) < count else {}
+        lines |= {line: None} if len(unicode_tokens(line)) >= 5 and len(lines) < count else {}
     return list(lines)
 
 
@@ -68,8 +69,8 @@ def measure(functions: int = 50_000, queries: int = 200) -> dict[str, float | in
     _, built, ours = timed(lambda: BM25(texts))
     ours.search(asked[:2])
     _, fast, best = timed(lambda: [ours.search([q])[0] for q in asked])
-    peer = BM25Okapi([tokenize(t) or ["\0"] for t in texts])
-    _, slow, scores = timed(lambda: [peer.get_scores(tokenize(q)) for q in asked])
+    peer = BM25Okapi([unicode_tokens(t) or ["\0"] for t in texts])
+    _, slow, scores = timed(lambda: [peer.get_scores(unicode_tokens(q)) for q in asked])
     positions = np.concatenate(best)[:, 0]
     same = np.mean([s[p] >= s.max() - 1e-9 for s, p in zip(scores, positions, strict=True)])
     return {

@@ -31,7 +31,7 @@ from pkg_lib.analysis.stats import mcnemar
 from pkg_lib.core.store import results_dir, versions, write_json
 from pkg_lib.core.types import Document, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.data.corpora import load_corpus
+from pkg_lib.data.corpora import ASCII, load_corpus
 from pkg_lib.graph.schema import IMPL, build
 from pkg_lib.retrieval.bm25 import BM25
 from pkg_lib.retrieval.embed import Embedder
@@ -69,7 +69,7 @@ def relevance(tasks: list[Task], texts: list[str]) -> np.ndarray:
 
 def lexical_scores(texts: list[str], queries: list[str]) -> np.ndarray:
     """BM25's scores [queries, texts]."""
-    positions, best_first = BM25(texts).search(queries, len(texts))
+    positions, best_first = BM25(texts, ASCII).search(queries, len(texts))
     scores = np.zeros(best_first.shape)
     np.put_along_axis(scores, positions, best_first, axis=1)
     return scores

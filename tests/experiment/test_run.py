@@ -161,12 +161,10 @@ def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they
 
 
 def test_unknown_names(committed):
-    with pytest.raises(
-        UserError, match="unknown column 'Nosuch' for corpus textbook; choose from: None, BM25"
-    ):
+    with pytest.raises(UserError, match="unknown column 'Nosuch' for corpus textbook; "):
         Run(MODEL, limit=1).contexts("Nosuch")
     for names in (("nosuch",), (MODEL, "nosuch"), (MODEL, "humaneval", "nosuch")):
-        with pytest.raises(UserError, match=r"unknown (model|benchmark|corpus) 'nosuch'; choose from"):
+        with pytest.raises(UserError, match=r"unknown (model|benchmark|corpus) 'nosuch'; .*list"):
             Run(*names)
 
 

@@ -329,7 +329,7 @@ def command(monkeypatch, capsys, *words):
 
 
 MISTAKES = {
-    'model = "m"\nbase_url = "http://h/v1"\nmodell = "x"': r"endpoint stub: unknown field 'modell'; choose from: base_url",
+    'model = "m"\nbase_url = "http://h/v1"\nmodell = "x"': r"endpoint stub: unknown field 'modell'; did you mean 'model'",
     'model = "m"': "base_url",
     'base_url = "http://h/v1"\nmodel = 3': "model",
     'model = "m"\nbase_url = "http://h/v1"\nbudget = {tokens = 0}': "budget.tokens: Input should be greater than 0",

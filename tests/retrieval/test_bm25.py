@@ -1,37 +1,15 @@
-"""The code-aware tokenizer, and BM25 against rank_bm25 on the same tokens."""
+"""BM25 against rank_bm25 on the same tokens."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import pytest
 from rank_bm25 import BM25Okapi
 
 from pkg_lib.graph.schema import IMPL
-from pkg_lib.retrieval.bm25 import BM25, tokenize
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("get_longest_prefix", ["get", "longest", "prefix"]),
-        ("getLongestPrefix", ["get", "longest", "prefix"]),
-        ("GetLongest", ["get", "longest"]),
-        ("parseHTTPServer", ["pars", "http", "server"]),
-        ("MAX_NEW_TOKENS", ["max", "new", "token"]),
-        ("utf8 base64 x1", ["utf", "8", "base", "64", "1"]),
-        ("sorted sorting sorts", ["sort", "sort", "sort"]),
-        ("the list is in a tree", ["list", "tree"]),
-        ("x = i + j", []),
-        ("x = 7", ["7"]),
-        ("", []),
-        ("_ __ ->", []),
-    ],
-)
-def test_tokenize(text, words):
-    assert tokenize(text) == words
-
+from pkg_lib.retrieval.bm25 import BM25
+from pkg_lib.retrieval.words import unicode_tokens
 
 CORPUS = ["def is_prime(n): ...", "", "def merge_sort(items): ...", "def binary_search(items, key): ..."]
 
@@ -62,13 +40,13 @@ def test_scores_are_rank_bm25s_with_lucenes_idf(textbook):
     """rank_bm25 multiplies every score by k1 + 1; its idf is not that of Lucene."""
     functions = textbook[1].payloads(textbook[1].of_type(IMPL))
     texts = functions[:300]
-    tokens = [tokenize(t) or ["\0"] for t in texts]
+    tokens = [unicode_tokens(t) or ["\0"] for t in texts]
     other = BM25Okapi(tokens)
     count = {w: sum(w in d for d in map(set, tokens)) for w in other.idf}
     other.idf = {w: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for w, n in count.items()}
     ours = BM25(texts)
     for query in functions[300:330]:
-        words = [w for w in tokenize(query) if w in other.idf]
+        words = [w for w in unicode_tokens(query) if w in other.idf]
         positions, scores = ours.search([query], k=20)
         expected = other.get_scores(words) / (other.k1 + 1)
         np.testing.assert_allclose(scores[0], np.sort(expected)[::-1][:20], rtol=1e-3)

@@ -171,7 +171,7 @@ def command(monkeypatch, capsys, *words):
 
 OFFLINE = "comes from the Hugging Face hub, which does not answer"
 MISTAKES = {
-    "nosuch": "unknown embedder 'nosuch'; choose from: all-MiniLM-L6-v2, ",
+    "nosuch": "unknown embedder 'nosuch'; `pkg-lib list embedders`",
     "hf:nosuch": "write hf:ORG/NAME[@REVISION]",
     "hf:org/name": OFFLINE,
     "BGE-base": OFFLINE,

@@ -27,6 +27,7 @@ from pkg_lib.core.store import versions, write_json, write_jsonl, write_text
 from pkg_lib.core.types import Outcome, UserError, digest
 from pkg_lib.data import swebench
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import ASCII
 from pkg_lib.data.functions import MaskableFunction, RepoTask, as_task, below, candidates, load_repoeval
 from pkg_lib.data.packages import PACKAGES, PINNED, Package, unpacked
 from pkg_lib.execution.sandbox import run_jobs
@@ -227,7 +228,7 @@ REPOSITORIES: dict[str, Callable[[], Iterator[Repository]]] = {
 
 def measure_retrieval(folder: Path, say: Say, benchmark: str, rankers: Names) -> pd.DataFrame:
     """Writes retrieval.csv, a row a task, ranker, chunking and mapping. UserError for what is not at hand."""
-    scorers = {name: make_ranker(name) for name in rankers or RANKERS}
+    scorers = {name: make_ranker(name, ASCII) for name in rankers or RANKERS}
     variants = VARIANTS | (BASELINES if benchmark == "repoeval" else {})
     frames = []
     for repository, files, queries in REPOSITORIES[benchmark]():

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from pkg_lib.chunking.chunker import Chunk, Chunker
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.types import Context, Document, UserError
+from pkg_lib.data.corpora import UNICODE
 from pkg_lib.data.functions import RepoTask
 from pkg_lib.papers.cast.body_prompts import CONTEXT_TOKENS, RULE
 from pkg_lib.retrieval.chunks import BM25_NAME, Ranker, fill, make_ranker, order
@@ -61,8 +62,11 @@ def commented(text: str) -> str:
 class Repositories:
     """What the columns share: the chunks of each repository, and the model's measure of a context."""
 
-    def __init__(self, files: Callable[[str], dict[str, str]], measure: Measure) -> None:
+    def __init__(
+        self, files: Callable[[str], dict[str, str]], measure: Measure, tokenizer: str = UNICODE
+    ) -> None:
         self.measure = measure
+        self.tokenizer = tokenizer
         self.chunks = cache(lambda repository, name: chunked(CHUNKERS[name], files(repository)))
 
     @property
@@ -84,7 +88,7 @@ class ChunkRetriever:
     masked: bool
 
     def retrieve(self, tasks: list[RepoTask]) -> list[Context]:
-        ranker = make_ranker(self.ranker)
+        ranker = make_ranker(self.ranker, self.repositories.tokenizer)
         return [self._context(t, ranker) for t in tqdm(tasks, desc=f"{self.column}: contexts", unit="task")]
 
     def _context(self, task: RepoTask, ranker: Ranker) -> Context:

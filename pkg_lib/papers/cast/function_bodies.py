@@ -45,6 +45,7 @@ class FunctionBodies(Benchmark):
 
     corpus = corpora.REPOSITORY
     in_tokens, selects, chat = True, False, False
+    tokenizer = corpora.ASCII
     budgets = MappingProxyType({"context_tokens": CONTEXT_TOKENS, "left_tokens": LEFT_TOKENS})
 
     def files(self, repository: str) -> dict[str, str]:
@@ -59,7 +60,7 @@ class FunctionBodies(Benchmark):
     def knowledge(self, generator: Generator) -> Any:
         from pkg_lib.papers.cast.context_columns import Repositories
 
-        return Repositories(self.files, generator.measure)
+        return Repositories(self.files, generator.measure, self.tokenizer)
 
     def decoding(self, style: str) -> Decoding:
         if self.chat and style != "chat":

@@ -21,6 +21,7 @@ from pkg_lib.core.models import cache_dir
 from pkg_lib.core.store import read_json, read_rows
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import ASCII
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.papers.evor.make_library import HERE, LIBRARIES, SPECS, make
 from pkg_lib.papers.evor.renaming import PROGRAMS
@@ -35,6 +36,7 @@ class LibraryTasks(Unfamiliar):
     """Tasks on a library; `public`: under its own names, to see whether the model knows it."""
 
     seconds, copyable = 10.0, True
+    tokenizer = ASCII
     home = "made from a source archive of PyPI; the tasks lie beside papers/evor/library_tasks.py"
 
     def __init__(self, library: str, kind: str, title: str) -> None:

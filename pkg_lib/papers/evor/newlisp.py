@@ -24,6 +24,7 @@ from typing import Any
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import ASCII
 from pkg_lib.data.records import read_records
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import blocks
@@ -125,6 +126,7 @@ class NewLisp(Unfamiliar):
     subject, language = "the programming language newLISP", "newlisp"
     home = "pkg_lib/papers/evor; the interpreter: Debian's package newlisp, or PKG_NEWLISP"
     copyable, seconds = True, 3.0
+    tokenizer = ASCII
 
     @cached_property
     def manual(self) -> dict[str, tuple[str, frozenset[str]]]:

@@ -24,6 +24,7 @@ from pkg_lib.core import reading
 from pkg_lib.core.reading import Kinds
 from pkg_lib.core.types import Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
+from pkg_lib.data.corpora import ASCII, UNICODE
 from pkg_lib.data.records import DataSet
 from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.papers.evor import renaming
@@ -83,6 +84,11 @@ class PrivateEval(Unfamiliar):
             raise UserError(f"{path}: {e}; {about}") from e
         names = {name: name for name in names} if self.way == "-public" else names
         return SimpleNamespace(**about | {"names": names, "private": names.get(public, public)})
+
+    @property
+    def tokenizer(self) -> str:  # type: ignore[override]
+        """ASCII for the libraries of the committed study; a library of the user's gets the general one."""
+        return ASCII if self.library in ABOUT else UNICODE
 
     @property
     def public(self) -> str:

@@ -297,9 +297,8 @@ class RoundRetriever:
         }
         faults = [*dict.fromkeys(d.feedback.said for d in drafts if not d.feedback.ok)]
         pages = e.rules.pages() if "web" in self.method.sources else []
-        return Soup(
-            e.rules.documents(), {"snippets": [*snippets.values()][::-1], "feedback": faults, "web": pages}
-        )
+        others = {"snippets": [*snippets.values()][::-1], "feedback": faults, "web": pages}
+        return Soup(e.rules.documents(), others, e.rules.tokenizer)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from textwrap import shorten
 
 import numpy as np
 
+from pkg_lib.data.corpora import UNICODE
 from pkg_lib.papers.evor.methods import Method
 from pkg_lib.papers.evor.unfamiliar import head
 from pkg_lib.retrieval.bm25 import BM25
@@ -43,10 +44,11 @@ class Shelf:
     """Texts of one kind that are ranked together."""
 
     texts: Sequence[str]
+    tokenizer: str = UNICODE  # of BM25, by name
 
     @cached_property
     def bm25(self) -> BM25:
-        return BM25([*self.texts])
+        return BM25([*self.texts], self.tokenizer)
 
     @cached_property
     def vectors(self) -> np.ndarray:
@@ -81,10 +83,11 @@ class Soup:
 
     documents: Mapping[str, str]
     others: Mapping[str, Sequence[str]]
+    tokenizer: str = UNICODE  # of BM25, by name
 
     @cached_property
     def shelf(self) -> Shelf:
-        return Shelf([*self.documents.values()])
+        return Shelf([*self.documents.values()], self.tokenizer)
 
     @cached_property
     def heads(self) -> dict[str, str]:
@@ -100,7 +103,8 @@ class Soup:
         if not method.nearest:
             return [""] * len(names)
         lines = [*self.heads.values()]
-        ranked = Shelf([*self.heads]).ranked([n.replace("_", " ") for n in names], method.retriever)
+        asked = [n.replace("_", " ") for n in names]
+        ranked = Shelf([*self.heads], self.tokenizer).ranked(asked, method.retriever)
         return ["\n".join(lines[place] for place in places[: method.nearest]) for places in ranked]
 
     def gather(
@@ -112,7 +116,8 @@ class Soup:
     ) -> list[tuple[str, list[str]]]:
         """(text, names of the documents in it) for each need."""
         kinds = [k for k in TITLES if k in method.sources and self.others.get(k)]
-        near = {k: Shelf(self.others[k]).nearest(needs, method.retriever) for k in kinds}
+        shelves = {k: Shelf(self.others[k], self.tokenizer) for k in kinds}
+        near = {k: shelf.nearest(needs, method.retriever) for k, shelf in shelves.items()}
         documents = self.shelf.nearest(needs, method.retriever)
         names, gathered = [*self.documents], []
         for i, need in enumerate(needs):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import render
+from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import ROWS, results_dir, slug, stem, write_text
 from pkg_lib.core.types import NOTHING, Context, Generation, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
@@ -169,8 +170,7 @@ def column_of(run: Run, column: str) -> str:
     """
     offered = [c for c in run.retrievers if c != BASELINE]
     if column and column not in offered:
-        where = f"for a case of corpus {run.corpus}"
-        raise UserError(f"unknown column '{column}' {where}; choose from: {', '.join(offered)}")
+        raise unknown("column", column, offered, f"for corpus {run.corpus}")
     usual = [c for c in run.rules.columns if c in offered] or offered
     return column or [usual[-1], *(c for c in usual if run.file("evaluations", c).exists())][-1]
 

