@@ -42,7 +42,8 @@ NONCE = 16
 MOST = (1 << 20) + 1  # bytes of what a sample says or prints that are kept
 DISK = 10  # times its limit that a sample may seem to wait for a disk
 # What programs look up and few depend on; `confine.lock` adds HOME.
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "USER": "sandbox", "LOGNAME": "sandbox"}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+ENVIRONMENT |= dict.fromkeys(("USER", "LOGNAME"), filesystem.NAME)
 BUSY = "the machine was too busy, or the tests' process was ended"
 APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
@@ -77,7 +78,7 @@ class Server:
         os.environ.update(ENVIRONMENT)
         sys.argv = [""]
         sys.modules["__main__"] = type(sys)("__main__")
-        sys.meta_path.insert(0, finder.Finder(self.allowed))
+        sys.meta_path.insert(0, finder.Finder(self.allowed, filesystem.SAMPLE))
         confine.limit(setup["memory_mb"], self.plan.processes)
         gc.collect()
         gc.freeze()

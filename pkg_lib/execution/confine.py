@@ -60,7 +60,7 @@ def enter(deny: list[str], shown: filesystem.Trees, folders: list[str], run: str
         if "namespaces" in deny or platform.machine() not in SYS_CLONE:
             raise OSError(0, f"switched off by PKG_SANDBOX_DENY, or not known for {platform.machine()}")
         _unshare_all()
-        filesystem.own_root(shown, platform.machine())
+        filesystem.own_root(shown, platform.machine(), user or os.geteuid(), user or os.getegid())
         plan.namespaces, plan.processes = True, PROCESSES
         reason: bool | str = True
     except OSError as e:

@@ -27,10 +27,12 @@ LISTED_BY_NOBODY = 0o111
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version -> how many rights on files it knows
 ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+USERS, GROUPS = "/etc/passwd", "/etc/group"
 SYSTEM = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo")
 WORK_MB, FILES = 128, 8192  # of both runs of a solution (runner.py), so that each may fill half
 NOWHERE = "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
 SAMPLE = "/sandbox/sample"  # in that root: the memory that each sample has for itself
+NAME = "sandbox"  # the user's, and the group's
 CURRENT = SAMPLE + "/current"  # a link to the directories of the present run
 WRITABLE = {"/tmp": "tmp", "/var/tmp": "tmp", "/dev/shm": "shm"}  # path -> where it leads in CURRENT
 
@@ -78,11 +80,12 @@ def _below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def own_root(shown: Trees, machine: str) -> None:
+def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
     """Moves into a read-only root directory in memory with the `shown` trees at their own paths.
 
     No device but DEVICES opens, /proc is empty and cannot be listed. `empty_work` fills SAMPLE. The paths in
-    WRITABLE lead there, unless Python itself is installed below one of them.
+    WRITABLE lead there, unless Python itself is installed below one of them. USERS and GROUPS name nobody but
+    the sample's `user` and `group`.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _mount_memory(NOWHERE, "mode=755,size=1m")
@@ -96,6 +99,11 @@ def own_root(shown: Trees, machine: str) -> None:
         if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{NOWHERE}/{name}"):
             os.symlink(os.readlink("/" + name), f"{NOWHERE}/{name}")
     os.chmod(NOWHERE + "/proc", LISTED_BY_NOBODY)
+    os.makedirs(NOWHERE + "/etc", exist_ok=True)
+    lines = {USERS: f"{NAME}:x:{user}:{group}::{CURRENT}/work:/bin/sh\n", GROUPS: f"{NAME}:x:{group}:\n"}
+    for path, line in lines.items():
+        with open(NOWHERE + path, "w", encoding="ascii") as file:
+            file.write(line)
     for path, name in WRITABLE.items():
         if not os.path.lexists(NOWHERE + path):
             os.makedirs(os.path.dirname(NOWHERE + path), exist_ok=True)
@@ -171,6 +179,8 @@ def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int
         _allow(rules, path, READ_FILE | WRITE_FILE)
     if rooted:
         _allow(rules, "/", READ_DIR)  # nothing is there but what is shown
+        for path in (USERS, GROUPS):
+            _allow(rules, path, READ_FILE)
         _allow(rules, os.path.dirname(SAMPLE), every)  # not on what is mounted there
     if run:
         _allow(rules, run, READ_FILE | EXECUTE)

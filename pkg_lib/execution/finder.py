@@ -20,10 +20,11 @@ class Finder:
 
     Args:
         allowed: Top-level modules that may be imported; None: all.
+        own: The directory below which a sample may write modules of its own, and import them.
     """
 
-    def __init__(self, allowed: frozenset[str] | None) -> None:
-        self.allowed = allowed
+    def __init__(self, allowed: frozenset[str] | None, own: str) -> None:
+        self.allowed, self.own = allowed, own
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Find a module that is adapted, and leave all others to the next finder.
@@ -33,6 +34,9 @@ class Finder:
         """
         top = name.partition(".")[0]
         if self.allowed is not None and top not in self.allowed and not top.startswith("_sysconfigdata"):
+            spec = PathFinder.find_spec(name, path, target)
+            if spec and os.path.abspath(spec.origin or "").startswith(self.own + "/"):  # noqa: PTH100
+                return spec
             raise ModuleNotFoundError(f"No module named {top!r}", name=top)
         if name not in ADAPTED:
             return None

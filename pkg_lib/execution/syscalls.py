@@ -33,7 +33,7 @@ with open(f"{os.path.splitext(__file__)[0]}.toml", "rb") as _file:
 
 OPEN, OPENAT, CLONE, CLONE3, PRLIMIT = 2, 257, 56, 435, 302
 KILL_CALL, TGKILL, SOCKETPAIR, FCNTL, IOCTL, PRCTL = 62, 234, 53, 72, 16, 157
-FLOCK, SETPRIORITY = 73, 141
+FLOCK, SETPRIORITY, FADVISE = 73, 141, 221
 # F_SETOWN, F_SETSIG, F_SETOWN_EX; locks of descriptors (F_OFD_GETLK to F_OFD_SETLKW), F_SETLEASE, F_NOTIFY.
 # F_GETLK is real: as no sample sets a lock, it has none of another's to tell. SQLite's WAL mode needs it.
 FCNTL_REFUSED = (8, 10, 15, 36, 37, 38, 1024, 1026)
@@ -76,9 +76,14 @@ def _allow_only(number: int, argument: int, *values: int) -> bytes:
 
 
 def _own_limits() -> bytes:
-    """prlimit of this process (0) but for its processor time (0 too), by which it ends itself."""
-    other, time = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0)], [_op(LOAD, 24), _op(EQUAL, 0, 0, 1)]
-    tests = [*other, _op(RETURN, DENY), *time, _op(RETURN, DENY), _op(RETURN, ALLOW)]
+    """Allow prlimit for the process itself (0), but let its processor time (0 too) only be read.
+
+    A sample could end itself by that limit. The call reads where its third argument, a pointer, is null.
+    """
+    other, time = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0)], [_op(LOAD, 24), _op(EQUAL, 0, 1, 0)]
+    reads = [_op(LOAD, 32), _op(EQUAL, 0, 0, 2), _op(LOAD, 36), _op(EQUAL, 0, 1, 0)]
+    tests = [*other, _op(RETURN, DENY), *time, _op(RETURN, ALLOW), *reads, _op(RETURN, DENY)]
+    tests.append(_op(RETURN, ALLOW))
     return b"".join([_op(EQUAL, PRLIMIT, 0, len(tests)), *tests])
 
 
@@ -119,6 +124,7 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     parts += [_own_limits(), _allow_only(SOCKETPAIR, 1, *STREAMS)]
     parts.append(_allow_only(PRCTL, 0, *THREAD_NAMES))
     parts += [_present_priority(), _fcntl(), _refuse(FLOCK, PRETEND)]
+    parts.append(_refuse(FADVISE, PRETEND))  # a hint, by which one could ask what is cached
     parts.append(_by_argument(GETSOCKOPT, 2, EQUAL, COOKIES, DENY, ALLOW))
     parts.append(_by_argument(IOCTL, 1, EQUAL, SIGNAL_OWNERS_BY_IOCTL, DENY, ALLOW))
     if read_only:
