@@ -8,7 +8,7 @@ jobs are files that are read after the fork. What is said with a verdict is one 
 SAID, which no sample has, and each sample one of its own, since a file can keep more than its text.
 """
 
-# ruff: noqa: PTH100, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
+# ruff: noqa: PTH100, PTH109, PTH120, PTH123, PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
 
 import gc
@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import time
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,6 +27,7 @@ OWN_PATH = tuple(sys.path)
 sys.path.insert(0, HERE)
 import confine  # noqa: E402
 import filesystem  # noqa: E402
+import finder  # noqa: E402
 import runner  # noqa: E402
 import syscalls  # noqa: E402
 import wire  # noqa: E402
@@ -40,6 +41,9 @@ WARM = (
 NONCE = 16
 MOST = (1 << 20) + 1  # bytes of what a sample says or prints that are kept
 DISK = 10  # times its limit that a sample may seem to wait for a disk
+# What programs look up and few depend on; `confine.lock` adds HOME.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+ENVIRONMENT |= dict.fromkeys(("USER", "LOGNAME"), filesystem.NAME)
 BUSY = "the machine was too busy, or the tests' process was ended"
 APART = 3  # seconds that values may cost the sample for one of the tests' own; limits that the tests have
 
@@ -67,22 +71,17 @@ class Server:
         self.plan = confine.enter(setup["deny"], shown, paths, started)
         program = syscalls.program(1, read_only=False, starts=bool(started))
         self.program = confine.loadable(program) if self.plan.namespaces and self.plan.filtered else None
-        for name in ("confine", "filesystem", "runner", "syscalls", "wire"):
+        for name in ("confine", "filesystem", "finder", "runner", "syscalls", "wire"):
             del sys.modules[name]
         # What a sample finds is made here once: after the fork each step copies the memory that it touches.
         os.environ.clear()
+        os.environ.update(ENVIRONMENT)
         sys.argv = [""]
         sys.modules["__main__"] = type(sys)("__main__")
-        sys.meta_path.insert(0, SimpleNamespace(find_spec=self._refuse_import))
+        sys.meta_path.insert(0, finder.Finder(self.allowed, filesystem.SAMPLE))
         confine.limit(setup["memory_mb"], self.plan.processes)
         gc.collect()
         gc.freeze()
-
-    def _refuse_import(self, name: str, *_: Any) -> None:
-        """Python's own error for a package that the setting forbids; the layers see to it."""
-        top = name.partition(".")[0]
-        if self.allowed is not None and top not in self.allowed and not top.startswith("_sysconfigdata"):
-            raise ModuleNotFoundError(f"No module named {top!r}", name=top)
 
     def _warm(self, setup: dict[str, Any]) -> None:
         sys.path += setup["paths"]
@@ -90,7 +89,9 @@ class Server:
             __import__(name)
         if setup["preload"]:
             del sys.path[len(sys.path) - len(setup["paths"]) :]
-        __import__("site").setquit()
+        site = __import__("site")  # started with -S, which leaves out the builtins that it adds
+        for add in (site.setquit, site.setcopyright, site.sethelper):
+            add()
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")
 
@@ -252,7 +253,14 @@ def sample(
         os.write(out, nonce + b"I")
         os._exit(0)
     gc.enable()
-    runner.run(solution, test, job["apart"], out, said, nonce, server.allowed)
+    runner.run(solution, test, job["apart"], out, said, nonce, server.allowed, partial(anew, server))
+
+
+def anew(server: Server) -> None:
+    """In the sample's process, before its second run: hide what the first run has written."""
+    if server.plan.namespaces:
+        os.chdir(filesystem.make_work(confine.SECOND_RUN))
+        os.environ["HOME"] = os.getcwd()
 
 
 def wait(

@@ -3,7 +3,7 @@
 child.py calls `enter` once in the fork server, `fork` for each sample, `lock` last in the sample's process.
 """
 
-# ruff: noqa: PTH116, PTH123, PTH208 - descriptors, and a start without pathlib
+# ruff: noqa: PTH109, PTH116, PTH123, PTH208 - descriptors, and a start without pathlib
 from __future__ import annotations
 
 import ctypes
@@ -23,6 +23,10 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 PROCESSES, FILE_MB = 128, 16
+# Address space beyond a job's limit. A thread's stack is released a moment after `join` returns, so a program
+# that starts one thread of 512 MB after the other needs two such stacks at times.
+STACK_MB = 512
+FIRST_RUN, SECOND_RUN = "first", "second"
 
 
 @dataclass
@@ -56,7 +60,7 @@ def enter(deny: list[str], shown: filesystem.Trees, folders: list[str], run: str
         if "namespaces" in deny or platform.machine() not in SYS_CLONE:
             raise OSError(0, f"switched off by PKG_SANDBOX_DENY, or not known for {platform.machine()}")
         _unshare_all()
-        filesystem.own_root(shown, platform.machine())
+        filesystem.own_root(shown, platform.machine(), user or os.geteuid(), user or os.getegid())
         plan.namespaces, plan.processes = True, PROCESSES
         reason: bool | str = True
     except OSError as e:
@@ -156,7 +160,8 @@ def lock(plan: Confinement, seconds: float, program: ctypes.Array | None) -> dic
     _limit(resource.RLIMIT_CPU, int(12 * seconds) + 6)
     if plan.user:
         _become(plan.user)
-    os.chdir(filesystem.make_work() if plan.namespaces else filesystem.NOWHERE)
+    os.chdir(filesystem.make_work(FIRST_RUN) if plan.namespaces else filesystem.NOWHERE)
+    os.environ["HOME"] = os.getcwd()
     call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
     _prctl(PR_SET_DUMPABLE, 0)  # again: the kernel may have set it anew with the user
     die_with_parent()
@@ -173,7 +178,7 @@ def limit(memory_mb: int, processes: int) -> None:
     """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
     _prctl(PR_CAP_AMBIENT, 4)
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    values = {"AS": memory_mb << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 1024}
+    values = {"AS": (memory_mb + STACK_MB) << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 1024}
     for name, value in (values | dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0)).items():
         _limit(getattr(resource, f"RLIMIT_{name}"), value)
 

@@ -5,7 +5,7 @@ which a Python in root's own home serves an ordinary user too; `ruleset` makes e
 No directory is made on the machine, so that a run that is killed leaves none.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
+# ruff: noqa: PTH101, PTH102, PTH104, PTH103, PTH110, PTH112, PTH114, PTH115, PTH118, PTH119, PTH120, PTH123, PTH208, PTH211 -
 # no pathlib here
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MNT_DETACH = 442, -100, 0x8000, 2
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
 READ_FILE, READ_DIR, WRITE_FILE, EXECUTE = 4, 8, 2, 1
+LISTED_BY_NOBODY = 0o111
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # Landlock's version -> how many rights on files it knows
 ALL_TCP, ALL_SCOPES = 3, 3  # bind and connect; abstract sockets and signals
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+USERS, GROUPS = "/etc/passwd", "/etc/group"
 SYSTEM = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo")
 WORK_MB, FILES = 128, 8192  # of both runs of a solution (runner.py), so that each may fill half
 NOWHERE = "/proc"  # always there, and no file can be made in it: where the root of mounts is put together
-SAMPLE = "/sandbox/sample"  # in that root
+SAMPLE = "/sandbox/sample"  # in that root: the memory that each sample has for itself
+NAME = "sandbox"  # the user's, and the group's
+CURRENT = SAMPLE + "/current"  # a link to the directories of the present run
+WRITABLE = {"/tmp": "tmp", "/var/tmp": "tmp", "/dev/shm": "shm"}  # path -> where it leads in CURRENT
 
 Trees = dict[str, list[str]]
 
@@ -75,10 +80,12 @@ def _below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def own_root(shown: Trees, machine: str) -> None:
+def own_root(shown: Trees, machine: str, user: int, group: int) -> None:
     """Moves into a read-only root directory in memory with the `shown` trees at their own paths.
 
-    No device but DEVICES opens, /proc is empty; `empty_work` fills SAMPLE, where /dev/shm leads.
+    No device but DEVICES opens, /proc is empty and cannot be listed. `empty_work` fills SAMPLE. The paths in
+    WRITABLE lead there, unless Python itself is installed below one of them. USERS and GROUPS name nobody but
+    the sample's `user` and `group`.
     """
     call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     _mount_memory(NOWHERE, "mode=755,size=1m")
@@ -91,7 +98,16 @@ def own_root(shown: Trees, machine: str) -> None:
     for name in os.listdir("/"):
         if name.startswith("lib") and os.path.islink("/" + name) and not os.path.lexists(f"{NOWHERE}/{name}"):
             os.symlink(os.readlink("/" + name), f"{NOWHERE}/{name}")
-    os.symlink(SAMPLE + "/shm", NOWHERE + "/dev/shm")
+    os.chmod(NOWHERE + "/proc", LISTED_BY_NOBODY)
+    os.makedirs(NOWHERE + "/etc", exist_ok=True)
+    lines = {USERS: f"{NAME}:x:{user}:{group}::{CURRENT}/work:/bin/sh\n", GROUPS: f"{NAME}:x:{group}:\n"}
+    for path, line in lines.items():
+        with open(NOWHERE + path, "w", encoding="ascii") as file:
+            file.write(line)
+    for path, name in WRITABLE.items():
+        if not os.path.lexists(NOWHERE + path):
+            os.makedirs(os.path.dirname(NOWHERE + path), exist_ok=True)
+            os.symlink(f"{CURRENT}/{name}", NOWHERE + path)
     for path in DEVICES:
         os.close(os.open(NOWHERE + path, os.O_CREAT))
     _set_attributes(NOWHERE, RDONLY | NOSUID | NODEV)
@@ -128,11 +144,21 @@ def empty_work() -> None:
     _mount_memory(SAMPLE, f"size={WORK_MB}m,nr_inodes={FILES},mode=1777")
 
 
-def make_work() -> str:
-    """Makes the work directory and what stands behind /dev/shm; the work directory's path."""
-    os.mkdir(SAMPLE + "/shm")
-    os.mkdir(SAMPLE + "/work")
-    return SAMPLE + "/work"
+def make_work(run: str) -> str:
+    """Make the empty directories of a sample's run and let WRITABLE lead there.
+
+    Args:
+        run: A name that this sample has not used before.
+
+    Returns:
+        The path of the work directory.
+    """
+    own = f"{SAMPLE}/{run}"
+    for name in ("", "/work", "/tmp", "/shm"):
+        os.mkdir(own + name)
+    os.symlink(own, own + "/link")
+    os.rename(own + "/link", CURRENT)
+    return own + "/work"
 
 
 def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int:
@@ -152,6 +178,9 @@ def ruleset(shown: Trees, folders: Iterable[str], rooted: bool, run: str) -> int
     for path in DEVICES:
         _allow(rules, path, READ_FILE | WRITE_FILE)
     if rooted:
+        _allow(rules, "/", READ_DIR)  # nothing is there but what is shown
+        for path in (USERS, GROUPS):
+            _allow(rules, path, READ_FILE)
         _allow(rules, os.path.dirname(SAMPLE), every)  # not on what is mounted there
     if run:
         _allow(rules, run, READ_FILE | EXECUTE)

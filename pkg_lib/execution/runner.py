@@ -29,8 +29,28 @@ GROWN = 1 << 17  # kilobytes that samples' answers may leave in the tests' proce
 Names = Container[str] | None
 
 
-def run(solution: str, test: str, apart: bool, out: int, said: int, nonce: bytes, allowed: Names) -> NoReturn:
-    """Never returns: answers the calls of tests that stand `apart`, then writes the verdict to `out`."""
+def run(
+    solution: str,
+    test: str,
+    apart: bool,
+    out: int,
+    said: int,
+    nonce: bytes,
+    allowed: Names,
+    anew: Callable[[], None],
+) -> NoReturn:
+    """Answer the calls of tests that run `apart`, then write the verdict to `out`. Never returns.
+
+    Args:
+        solution: The sample's program.
+        test: Tests that share its process; empty where they run apart.
+        apart: Whether a process of its own has the tests first.
+        out: Socket for the verdict, and for the tests that run apart.
+        said: File for what is reported with the verdict.
+        nonce: What marks a verdict as the runner's.
+        allowed: Top-level modules that may be imported; None: all.
+        anew: Called before the second run, to hide what the first has written.
+    """
     write, write_at, leave, execute = os.write, os.pwrite, os._exit, exec
     space, state = {}, random.getstate()
     try:
@@ -40,9 +60,8 @@ def run(solution: str, test: str, apart: bool, out: int, said: int, nonce: bytes
             write(out, nonce + b"P")
             code = wire.serve(socket.socket(fileno=os.dup(out)), space)
             random.setstate(state)
-            with contextlib.suppress(OSError):  # what the first run has written is not there
-                os.mkdir("anew")  # noqa: PTH102
-                os.chdir("anew")
+            with contextlib.suppress(OSError):
+                anew()
             execute(program, space := {})  # what the tests changed in it is gone
         execute(marshal.loads(code), space)
         verdict = b"P"

@@ -18,12 +18,15 @@ A Timeout is processor time, or sleep; where the machine was slow a sample is "n
 Covered, where the layer is active (`layers` says; the kernel decides):
 - User: under root each fork server gives its samples a user id of their own, which limits their threads.
   Where that cannot be had, `run_jobs` refuses unless PKG_ALLOW_ROOT_SANDBOX=1.
-- Files: read are Python's own, shared libraries, time zones and allowed packages, by a root of read-only
-  mounts and by Landlock. Written are an empty directory and /dev/shm, in memory; /proc is empty.
+- Files: a sample can read Python's own files, shared libraries, time zones and allowed packages. A root of
+  read-only mounts and Landlock see to it. It can write its work directory (HOME), /tmp and /dev/shm, which
+  are in memory and empty at each run. /proc is empty.
+- Locks: they are pretended, so that no other sample sees one.
 - Network: none; no socket but a connected pair. Other processes: none is started (threads can be), signalled,
   slowed, traced or read; the namespace is killed whole.
-- Limits: time, address space (1 GB), file size, processes, open files; no core files, no environment, no
-  input, no output, no inherited descriptors, no capabilities.
+- Limits: time, address space (1 GB, and 512 MB for the stack of a thread), file size, processes, open files;
+  no core files, a constant environment, no input, no output, no inherited descriptors, no capabilities.
+docs/security.md says what an ordinary program can and cannot do there.
 Not covered: bugs of the kernel; with packages="all" every installed package but ANSWERS; without the mount
 namespace the names and sizes of other files; without Landlock too, what the user may read; without namespaces
 and filter what that user may do. A `command` is another language's interpreter under the same layers.

@@ -1,9 +1,13 @@
 """`call` makes a system call by its C name; `program` is the filter (seccomp BPF, x86-64) of a sample's.
 
 Denied calls fail with EPERM, a PermissionError: no new process (threads are allowed), no program started, no
-socket but a connected pair of streams, no signal to another process now or later (F_SETOWN), no priority, no
-other process's processors, no tracing, no shared IPC objects, no nameless file in memory, no mounts, no
-kernel facilities; with `read_only`, where no mount namespace sees to it, no change of any file.
+socket but a connected pair of streams, no signal to another process now or later (F_SETOWN), no priority but
+the present one, no other process's processors, no tracing, no shared IPC objects, no nameless file in memory,
+no mounts, no kernel facilities; with `read_only`, where no mount namespace sees to it, no change of any file.
+
+Advisory locks (flock, lockf) are pretended: the call returns success and the kernel sets no lock. A sample is
+one process, alone with its files, so a lock of its own would always be granted. A real lock could be seen by
+other samples, because Python's files and the devices are the same for all of them.
 """
 
 # ruff: noqa: PTH122, PTH123 - a start without pathlib
@@ -20,6 +24,7 @@ for _name in ("capset", "mount", "prctl", "syscall", "umount2", "unshare"):
 
 ARCHITECTURE, X32 = 0xC000003E, 0x40000000
 ALLOW, KILL, DENY, UNKNOWN, AGAIN = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x5000B
+PRETEND = 0x50000  # the call is not made and returns 0
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 WRITING = 0x3 | 0x40 | 0x200 | 0x400000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE
 
@@ -28,8 +33,11 @@ with open(f"{os.path.splitext(__file__)[0]}.toml", "rb") as _file:
 
 OPEN, OPENAT, CLONE, CLONE3, PRLIMIT = 2, 257, 56, 435, 302
 KILL_CALL, TGKILL, SOCKETPAIR, FCNTL, IOCTL, PRCTL = 62, 234, 53, 72, 16, 157
-# F_SETOWN, F_SETSIG, F_SETOWN_EX; locks (F_GETLK to F_SETLKW, and of descriptors), F_SETLEASE, F_NOTIFY
-FCNTL_REFUSED = (8, 10, 15, 5, 6, 7, 36, 37, 38, 1024, 1026)
+FLOCK, SETPRIORITY, FADVISE = 73, 141, 221
+# F_SETOWN, F_SETSIG, F_SETOWN_EX; locks of descriptors (F_OFD_GETLK to F_OFD_SETLKW), F_SETLEASE, F_NOTIFY.
+# F_GETLK is real: as no sample sets a lock, it has none of another's to tell. SQLite's WAL mode needs it.
+FCNTL_REFUSED = (8, 10, 15, 36, 37, 38, 1024, 1026)
+FCNTL_LOCKS = (6, 7)  # F_SETLK, F_SETLKW
 GETSOCKOPT, COOKIES = 55, (57, 71)  # numbers that count up through all samples
 SIGNAL_OWNERS_BY_IOCTL = (0x8901, 0x8902, 0x5412)  # FIOSETOWN, SIOCSPGRP; TIOCSTI types for the user
 STREAMS = (1, 0x801, 0x80001, 0x80801)  # SOCK_STREAM, with SOCK_NONBLOCK and SOCK_CLOEXEC
@@ -68,10 +76,36 @@ def _allow_only(number: int, argument: int, *values: int) -> bytes:
 
 
 def _own_limits() -> bytes:
-    """prlimit of this process (0) but for its processor time (0 too), by which it ends itself."""
-    other, time = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0)], [_op(LOAD, 24), _op(EQUAL, 0, 0, 1)]
-    tests = [*other, _op(RETURN, DENY), *time, _op(RETURN, DENY), _op(RETURN, ALLOW)]
+    """Allow prlimit for the process itself (0), but let its processor time (0 too) only be read.
+
+    A sample could end itself by that limit. The call reads where its third argument, a pointer, is null.
+    """
+    other, time = [_op(LOAD, 16), _op(EQUAL, 0, 1, 0)], [_op(LOAD, 24), _op(EQUAL, 0, 1, 0)]
+    reads = [_op(LOAD, 32), _op(EQUAL, 0, 0, 2), _op(LOAD, 36), _op(EQUAL, 0, 1, 0)]
+    tests = [*other, _op(RETURN, DENY), *time, _op(RETURN, ALLOW), *reads, _op(RETURN, DENY)]
+    tests.append(_op(RETURN, ALLOW))
     return b"".join([_op(EQUAL, PRLIMIT, 0, len(tests)), *tests])
+
+
+def _present_priority() -> bytes:
+    """Allow setpriority where it changes nothing (`os.nice(0)`).
+
+    A sample that could lower its priority would wait for a processor until it counts as not measured.
+    """
+    values = (os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) & 0xFFFFFFFF)
+    tests = b""
+    for argument, value in enumerate(values):
+        tests += _op(LOAD, 16 + 8 * argument) + _op(EQUAL, value, 1, 0) + _op(RETURN, DENY)
+    tests += _op(RETURN, ALLOW)
+    return _op(EQUAL, SETPRIORITY, 0, len(tests) // 8) + tests
+
+
+def _fcntl() -> bytes:
+    """Refuse commands whose effects others see, and pretend to lock."""
+    refused = [_op(EQUAL, value, 0, 1) + _op(RETURN, DENY) for value in FCNTL_REFUSED]
+    pretended = [_op(EQUAL, value, 0, 1) + _op(RETURN, PRETEND) for value in FCNTL_LOCKS]
+    body = b"".join([_op(LOAD, 24), *refused, *pretended, _op(RETURN, ALLOW)])
+    return _op(EQUAL, FCNTL, 0, len(body) // 8) + body
 
 
 def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
@@ -89,7 +123,8 @@ def program(own_pid: int, read_only: bool, starts: bool = False) -> bytes:
     parts += [_allow_only(number, 0, 0, own_pid) for number in CALLS["scheduling"].values()]
     parts += [_own_limits(), _allow_only(SOCKETPAIR, 1, *STREAMS)]
     parts.append(_allow_only(PRCTL, 0, *THREAD_NAMES))
-    parts.append(_by_argument(FCNTL, 1, EQUAL, FCNTL_REFUSED, DENY, ALLOW))
+    parts += [_present_priority(), _fcntl(), _refuse(FLOCK, PRETEND)]
+    parts.append(_refuse(FADVISE, PRETEND))  # a hint, by which one could ask what is cached
     parts.append(_by_argument(GETSOCKOPT, 2, EQUAL, COOKIES, DENY, ALLOW))
     parts.append(_by_argument(IOCTL, 1, EQUAL, SIGNAL_OWNERS_BY_IOCTL, DENY, ALLOW))
     if read_only:

@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 from array import array as Array
-from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, UserString, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -53,6 +53,7 @@ PARTS: dict[type, tuple[Callable[[Any], Iterable], Callable]] = {
 MADE = {t.__name__: make for t, (_, make) in PARTS.items()}
 # Of these classes, and all below them, goes over a plain value that does in tests what one does.
 EQUAL: dict[type, Callable] = {str: str.__str__, int: int.__int__, float: float.__float__}
+EQUAL |= {UserString: str}
 EQUAL |= dict.fromkeys((bytearray, memoryview), bytes) | dict.fromkeys((UserList, Array), list)
 EQUAL |= dict.fromkeys((ChainMap, UserDict, MappingProxyType), dict)
 EQUAL |= {type(getattr(OrderedDict(), of)()): lambda x, of=of: getattr(dict(x.mapping), of)() for of in VIEWS}

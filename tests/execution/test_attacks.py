@@ -5,6 +5,7 @@ for a system that allows neither namespaces nor the system call filter: it runs 
 cover by themselves.
 """
 
+import fcntl
 import os
 import textwrap
 import time
@@ -155,12 +156,85 @@ def test_10_gb_file(judge, setting, tmp_path):
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, BARE])
-def test_environment_is_empty(judge, setting, monkeypatch):
+def test_environment_is_constant(judge, setting, monkeypatch):
+    """The same in every run, except for the work directory."""
     monkeypatch.setenv("PKG_ATTACK_SECRET", "key")
-    assert judge("import os\nassert not dict(os.environ)", setting=setting).status == "passed"
+    known = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "USER": "sandbox", "LOGNAME": "sandbox"}
+    code = f"import os\nassert dict(os.environ) == {known} | {{'HOME': os.getcwd()}}"
+    assert judge(code, setting=setting).status == "passed"
     for path in ("/proc/self/environ", f"/proc/{os.getpid()}/environ"):
         code = f"def f(x): return 2 if b'PKG_ATTACK' in open({path!r}, 'rb').read() else 0"
         refused(judge(code, TEST, setting=setting), ("Suspicious", "Others"))
+
+
+LOCKED = """
+import fcntl, os, time
+held = [os.open(os.__file__, os.O_RDONLY), os.open(os.path.dirname(os.__file__), os.O_RDONLY)]
+for file in held: fcntl.flock(file, fcntl.LOCK_EX)
+fcntl.lockf(held[0], fcntl.LOCK_SH, 1, 5)
+fcntl.lockf(1, fcntl.LOCK_EX, 1, 7)  # the null device
+time.sleep(1.5)
+def f(x): return 2
+"""
+
+
+def locked_files(worker):
+    """The files that this process finds locked while a sample holds its locks."""
+    found = set()
+    worker.send(Job("t", LOCKED, (TEST,), "f", 5.0))
+    for _ in range(20):
+        time.sleep(0.05)
+        for path in (os.__file__, os.path.dirname(os.__file__), os.devnull):
+            file = os.open(path, os.O_RDWR if path == os.devnull else os.O_RDONLY)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path == os.devnull:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.add(path)
+            os.close(file)
+    return found, worker.receive()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_lock_of_a_sample_is_seen_by_others(pool, setting):
+    """A lock on a file that all samples have would be a message to another worker's sample."""
+    found, outcome = locked_files(pool(setting))
+    assert not found and outcome.status == "passed", (found, outcome)
+
+
+def test_locks_are_seen_where_nothing_pretends_them(pool):
+    found, _ = locked_files(pool(BARE))
+    assert os.__file__ in found and os.devnull in found
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_sample_cannot_ask_for_anothers_locks(pool, judge, setting):
+    """What another's sample calls a lock is none that the kernel could tell of."""
+    other = Remote(setting, "stdlib")
+    asks = """
+    import fcntl, struct, time
+    null = 1  # standard output is the null device
+    def f(x):
+        time.sleep(0.5)
+        asked = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)
+        fcntl.lockf(null, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(null, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return 2 if struct.unpack('hhqqi4x', fcntl.fcntl(null, fcntl.F_GETLK, asked))[0] == fcntl.F_UNLCK else 0
+    """
+    try:
+        other.send(Job("t", LOCKED, (TEST,), "f", 5.0))
+        assert judge(textwrap.dedent(asks), TEST, setting=setting).status == "passed"
+        assert other.receive().status == "passed"
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_threads_with_large_stacks_do_not_take_the_machines_memory(judge, setting):
+    """The address space stays bounded: job's limit and one large stack, whoever asks for it."""
+    code = "x = [bytearray(256 << 20) for _ in range(7)]"
+    refused(judge(code, TEST, setting=setting, seconds=10.0), "Memory")
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

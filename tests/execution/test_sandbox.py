@@ -265,10 +265,19 @@ for call in (a.accept, a.listen, lambda: a.bind(chr(0) + "x"), lambda: a.connect
              lambda: fcntl.ioctl(a, 0x8902, bytes(4)), lambda: fcntl.fcntl(a, 15, bytes(8)), lambda: os.memfd_create("x"),
              lambda: os.setpriority(os.PRIO_PROCESS, 0, 19), lambda: os.sched_getaffinity(os.getppid()),
              lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)), lambda: a.getsockopt(1, 57),
-             lambda: fcntl.flock(a, fcntl.LOCK_SH), lambda: fcntl.fcntl(a, 36, bytes(32))):
+             lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + 1),
+             lambda: fcntl.fcntl(a, 36, bytes(32)), lambda: fcntl.fcntl(a, 37, bytes(32)),
+             lambda: fcntl.fcntl(a, fcntl.F_SETLEASE, fcntl.F_RDLCK), lambda: fcntl.fcntl(a, fcntl.F_NOTIFY, 1)):
     try: call()
     except PermissionError: continue
     raise SystemExit("not refused")
+os.nice(0)
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE))
+time_limit = resource.getrlimit(resource.RLIMIT_CPU)
+try: resource.setrlimit(resource.RLIMIT_CPU, time_limit)
+except (OSError, ValueError): pass
+else: raise SystemExit("not refused")
 a.sendall(b"x"); assert b.recv(1) == b"x" and fcntl.fcntl(a, fcntl.F_GETFL)
 """
     done = confined("syscalls.program(os.getpid(), False)", code)

@@ -1,0 +1,156 @@
+"""Imports in a sample's process: which modules are refused, and which are adapted to a single process.
+
+A sample cannot start a process. `multiprocessing` and `ProcessPoolExecutor` therefore run their workers as
+threads, and shared memory has no tracker process. Nothing here protects anything: a sample may undo it. The
+system call filter and Landlock do not depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any
+
+
+class Finder:
+    """Goes before Python's own finders.
+
+    Args:
+        allowed: Top-level modules that may be imported; None: all.
+        own: The directory below which a sample may write modules of its own, and import them.
+    """
+
+    def __init__(self, allowed: frozenset[str] | None, own: str) -> None:
+        self.allowed, self.own = allowed, own
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Find a module that is adapted, and leave all others to the next finder.
+
+        Raises:
+            ModuleNotFoundError: The setting forbids the package. The text is Python's own.
+        """
+        top = name.partition(".")[0]
+        if self.allowed is not None and top not in self.allowed and not top.startswith("_sysconfigdata"):
+            spec = PathFinder.find_spec(name, path, target)
+            if spec and os.path.abspath(spec.origin or "").startswith(self.own + "/"):  # noqa: PTH100
+                return spec
+            raise ModuleNotFoundError(f"No module named {top!r}", name=top)
+        if name not in ADAPTED:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _AdaptingLoader(name, spec.loader.path)
+        return spec
+
+
+class _AdaptingLoader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        ADAPTED[module.__name__](module)
+
+
+def _without_tracker(module: Any) -> None:
+    """Send messages to the tracker nowhere. Shared memory ends with the sample's process."""
+    module._resource_tracker._fd = 0  # standard input is the null device
+
+
+def _threads_as_processes(module: Any) -> None:
+    from multiprocessing import context
+    from multiprocessing.dummy import DummyProcess
+
+    class Process(DummyProcess):  # type: ignore[misc, valid-type]
+        """A thread with the interface of a process."""
+
+        sentinel = property(lambda self: self.native_id)
+        pid = property(lambda self: os.getpid() if self._start_called else None)
+
+        def __init__(
+            self,
+            group: None = None,
+            target: Callable[..., Any] | None = None,
+            name: str | None = None,
+            args: Any = (),
+            kwargs: Any = None,
+            *,
+            daemon: bool | None = None,
+        ) -> None:
+            super().__init__(group, target, name, args, kwargs or {})
+            self._code = 0
+            if daemon is not None:
+                self.daemon = daemon
+
+        def start(self) -> None:
+            work = self.run
+
+            def run() -> None:
+                try:
+                    work()
+                except SystemExit as e:
+                    self._code = e.code if isinstance(e.code, int) else int(e.code is not None)
+                except BaseException:  # noqa: BLE001  as a process reports whatever ends it
+                    self._code = 1
+                    sys.excepthook(*sys.exc_info())
+
+            self.run = run
+            super().start()
+
+        @property
+        def exitcode(self) -> int | None:
+            return self._code if self._start_called and not self.is_alive() else None
+
+        def close(self) -> None:
+            """Do nothing: a thread has nothing to release."""
+
+    module.Process = Process
+    for name in ("DefaultContext", "ForkContext", "SpawnContext", "ForkServerContext"):
+        getattr(context, name).Process = Process
+
+
+def _pool_of_threads(module: Any) -> None:
+    original = module.Pool
+
+    class Pool(module.ThreadPool):  # type: ignore[misc, name-defined]
+        """A ThreadPool. Its own code calls this class by the name `Pool`, and means the original."""
+
+        _handle_workers = original._handle_workers
+
+        def __init__(
+            self,
+            processes: int | None = None,
+            initializer: Callable[..., Any] | None = None,
+            initargs: Any = (),
+            maxtasksperchild: int | None = None,
+            context: Any = None,
+        ) -> None:
+            original.__init__(self, processes, initializer, initargs)
+
+    module.Pool = Pool
+
+
+def _executor_of_threads(module: Any) -> None:
+    from concurrent.futures.thread import ThreadPoolExecutor
+
+    class ProcessPoolExecutor(ThreadPoolExecutor):
+        def __init__(
+            self,
+            max_workers: int | None = None,
+            mp_context: Any = None,
+            initializer: Callable[..., Any] | None = None,
+            initargs: Any = (),
+            *,
+            max_tasks_per_child: int | None = None,
+        ) -> None:
+            super().__init__(max_workers, "", initializer, initargs)
+
+    module.ProcessPoolExecutor = ProcessPoolExecutor
+
+
+ADAPTED: dict[str, Callable[[Any], None]] = {
+    "multiprocessing": _threads_as_processes,
+    "multiprocessing.pool": _pool_of_threads,
+    "multiprocessing.resource_tracker": _without_tracker,
+    "concurrent.futures.process": _executor_of_threads,
+}

@@ -1,0 +1,123 @@
+"""Ordinary programs pass in the sandbox, and what each run writes is its own.
+
+tests/data/honest_programs.toml lists them. Those that fail do so for a reason that docs/security.md gives.
+"""
+
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+from sandbox_settings import NO_NAMESPACES, SETTINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = tomllib.loads((ROOT / "tests/data/honest_programs.toml").read_text("utf8"))
+CASES = {f"{group}-{name}": case for group in PROGRAMS for name, case in PROGRAMS[group].items()}
+ANSWER = """    for i, a in enumerate(numbers):
+        for j, b in enumerate(numbers):
+            if i != j and abs(a - b) < threshold:
+                return True
+    return False
+"""
+TEST = """def check(candidate):
+    assert candidate([1.0, 2.0, 3.9, 4.0, 5.0, 2.2], 0.3) == True
+    assert candidate([1.0, 2.0, 3.9, 4.0, 5.0, 2.2], 0.05) == False
+    assert candidate([1.0, 2.0, 5.9, 4.0, 5.0], 0.95) == True
+
+check(f)"""
+JUDGES = {"isolated": "", "shared": None}
+ISOLATED_SETTINGS = [name for name in SETTINGS if name not in NO_NAMESPACES]
+# What each of these needs was made available to samples: they are tried in every setting.
+OPENED = (
+    "given-sqlite_file given-fcntl_lock given-environ_home given-environ_path given-pathlib_home given-getpass "
+    "given-pydoc_help given-license_credits given-mp_sharedmem given-multiprocessing_pool given-nested_pool "
+    "given-recursion_thread512 given-sched_affinity given-listdir_root more-sqlite_wal more-owner more-own_module "
+    "more-fadvise more-rlimits_read more-userstring more-home_is_writable"
+).split()
+# Without namespaces no file can be written, which locks of multiprocessing need too, and no directory outside
+# Python's own can be listed.
+WITHOUT_FILES = (
+    "given-environ_home given-environ_path given-pathlib_home given-getpass given-pydoc_help given-license_credits "
+    "given-multiprocessing_process given-nested_pool given-recursion_thread512 given-sched_affinity "
+    "more-rlimits_read"
+).split()
+
+
+def program(case):
+    if "program" in case:
+        return case["program"]
+    body = textwrap.indent(case.get("body", ""), "    ")
+    head = "def f(numbers: List[float], threshold: float) -> bool:"
+    module = "from typing import List\n" + case.get("module", "")
+    return "\n".join([module, head, body, ANSWER, case.get("after", ""), ""])
+
+
+@pytest.mark.parametrize("given", JUDGES.values(), ids=JUDGES)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_ordinary_programs(judge, case, given):
+    outcome = judge(program(case), TEST, given=given, seconds=10.0)
+    if "fails" in case:
+        assert outcome.status == "failed" and case["error"] in outcome.detail, outcome
+    else:
+        assert outcome.status == "passed", outcome
+
+
+@pytest.mark.parametrize("setting", ISOLATED_SETTINGS)
+@pytest.mark.parametrize("name", OPENED)
+def test_in_every_setting_with_namespaces(judge, setting, name):
+    assert judge(program(CASES[name]), TEST, setting=setting, seconds=10.0).status == "passed"
+
+
+@pytest.mark.parametrize("setting", NO_NAMESPACES)
+@pytest.mark.parametrize("name", WITHOUT_FILES)
+def test_without_namespaces(judge, setting, name):
+    assert judge(program(CASES[name]), TEST, setting=setting, seconds=10.0).status == "passed"
+
+
+def test_at_least_130_of_135_pass():
+    failing = [name for name, case in PROGRAMS["given"].items() if "fails" in case]
+    assert len(PROGRAMS["given"]) == 135 and len(failing) <= 5
+    assert len(PROGRAMS["more"]) >= 40
+
+
+def test_each_failure_is_documented():
+    headings = [line[3:].lower() for line in (ROOT / "docs/security.md").read_text("utf8").splitlines()]
+    reasons = {case["fails"] for case in CASES.values() if "fails" in case}
+    assert all(any(reason in heading for heading in headings) for reason in reasons)
+
+
+def test_a_string_like_object_is_compared_as_text(judge):
+    code = "from collections import UserString\ndef f(x): return UserString('ab')"
+    assert judge(code, "assert f(1) == 'ab'").status == "passed"
+    assert judge(code, "assert f(1) == 'b'").error == "AssertionError"
+
+
+PLACES = "import os\nplaces = ['/tmp/a', '/dev/shm/a', os.path.expanduser('~/b'), 'a']\n"
+
+
+def test_what_a_run_writes_is_there_for_no_other_run(judge):
+    """Neither for the second run of the same sample, which `given` has, nor for the next sample."""
+    code = PLACES + "for path in places: open(path, 'x').close()\ndef f(x): return x"
+    for _ in range(2):
+        assert judge(code, "assert f(1) == 1").status == "passed"
+
+
+def test_a_program_may_leave_its_workers_running(judge):
+    code = """
+    import multiprocessing, time
+    multiprocessing.Process(target=time.sleep, args=(60,)).start()
+    def f(x): return x
+    """
+    assert judge(textwrap.dedent(code), "assert f(1) == 1").status == "passed"
+
+
+def test_a_worker_that_raises_has_an_exit_code(judge):
+    code = """
+    import multiprocessing
+    def f(x):
+        p = multiprocessing.Process(target=int, args=('a',))
+        p.start()
+        p.join()
+        return p.exitcode
+    """
+    assert judge(textwrap.dedent(code), "assert f(1) == 1").status == "passed"
