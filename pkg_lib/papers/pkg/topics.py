@@ -20,7 +20,7 @@ from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE, csv_text
 from pkg_lib.core.reading import Damaged, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
-from pkg_lib.core.types import BenchmarkMissing, Task, digest
+from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.retrieval.embed import DEFAULT, Embedder
 
