@@ -25,6 +25,7 @@ from pkg_lib.core.source_tree import (
 from pkg_lib.core.store import LINK
 from pkg_lib.core.types import UserError
 from pkg_lib.data.corpora import load_corpus
+from pkg_lib.data.functions import functions
 from pkg_lib.graph.schema import NAME, build
 from pkg_lib.retrieval.retrievers import BM25Rows, Knowledge
 
@@ -123,6 +124,12 @@ def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
     for source, text in units:
         (source + text).encode("utf8")
     assert "link.py" in caplog.text and "\x1b" not in caplog.text
+
+
+def test_functions_of_files_that_do_not_parse_are_none(hostile):
+    texts = read_python(hostile)
+    found = {name: [f.name for f in functions(name, text)] for name, text in texts.items()}
+    assert found["crlf.py"] == ["crlf"] and found["nested.py"] == found["unary.py"] == []
 
 
 def test_the_command_line_says_what_was_skipped(hostile, monkeypatch, capsys, caplog):
