@@ -21,7 +21,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from codecs import lookup
+from codecs import BOM_UTF8, lookup
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -212,7 +212,7 @@ def _in_directory(
     while waiting:
         folder = waiting.pop()
         try:
-            with os.scandir(os.path.join(root, folder)) as listing:
+            with os.scandir(root / folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as e:
             if not folder:
@@ -229,8 +229,10 @@ def _in_directory(
                 continue
             try:
                 kind = entry.stat(follow_symlinks=False)
-            except OSError as e:  # it vanished
-                if wanted(entry.name):
+            except OSError as e:  # it vanished, or its path is too long for the system
+                if entry.is_dir(follow_symlinks=False):
+                    skipped.add(f"{place}/", f"{UNREADABLE_DIRECTORY}: {e.strerror}")
+                elif wanted(entry.name):
                     skipped.add(place, f"{UNREADABLE}: {e.strerror}")
                 continue
             if stat.S_ISDIR(kind.st_mode):
@@ -326,7 +328,7 @@ def reader(root: Path, max_file: int = MAX_FILE_BYTES) -> Iterator[Callable[[str
         UserError: As of `find`.
     """
     if root.is_dir():
-        yield lambda place: read_file(os.path.join(root, place), max_file)
+        yield lambda place: read_file(root / place, max_file)
     else:
         with _archive(root) as archive:
             yield lambda place: _member(archive, place, max_file)
@@ -460,7 +462,8 @@ def python_text(data: bytes) -> str:
     """
     # The declaration stands on a line of its own, whatever the line ends are.
     head = re.sub(rb"\r\n?", b"\n", data[: 2**16])
-    declared = any(_COOKIE.match(line) for line in head.decode("latin-1").split("\n")[:2])
+    first_lines = head.removeprefix(BOM_UTF8).decode("latin-1").split("\n")[:2]
+    declared = any(_COOKIE.match(line) for line in first_lines)
     try:
         encoding = tokenize.detect_encoding(io.BytesIO(head).readline)[0]
     except (SyntaxError, ValueError) as e:

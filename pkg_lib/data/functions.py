@@ -12,6 +12,7 @@ from typing import Any
 from pkg_lib.core.types import Task
 from pkg_lib.data.packages import Package
 from pkg_lib.data.records import DataSet
+from pkg_lib.graph.code import UNPARSABLE, syntax_tree
 
 WINDOW_LINES = 20  # RepoCoder's window: the query is what stands in it before the hole
 MIN_LINES, MAX_LINES = 3, 30  # RepoCoder takes functions of 3 to 30 lines
@@ -138,8 +139,8 @@ def candidates(package: Package, files: Mapping[str, str]) -> list[MaskableFunct
 
 def functions(path: str, text: str) -> Iterator[MaskableFunction]:
     """All functions of a file that lie in no other one and whose body starts on a line of its own."""
-    with suppress(SyntaxError):
-        yield from _within(path, ast.parse(text), "", text.split("\n"))
+    with suppress(*UNPARSABLE):
+        yield from _within(path, syntax_tree(text), "", text.split("\n"))
 
 
 def _within(path: str, node: ast.AST, outer: str, lines: list[str]) -> Iterator[MaskableFunction]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pkg_lib.core.source_tree import NAMED
+from pkg_lib.core.store import first_few
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.core.workers import paused_collector
 from pkg_lib.graph.code import UNPARSABLE, sources_of, split_lines, syntax_tree
@@ -34,6 +36,7 @@ class Ledger:
     skipped: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    named: dict[str, list[str]] = field(default_factory=dict)  # reason -> documents
 
     @property
     def balanced(self) -> bool:
@@ -45,7 +48,10 @@ class Ledger:
             f"{self.documents:,} documents, {self.skipped.total():,} sources skipped",
             f"{self.functions:,} functions = {self.implementations:,} IMPL nodes"
             f" + {self.lost.total():,} skipped",
-            *(f"  {self.lost[r]:,} `def` lines in {n:,} sources: {r}" for r, n in self.skipped.most_common()),
+            *(
+                f"  {self.lost[r]:,} `def` lines in {n:,} sources: {r} ({first_few(self.named[r], NAMED)})"
+                for r, n in self.skipped.most_common()
+            ),
             f"{self.blocks:,} BLOCK nodes; {state}",
             *(f"  {w}" for w in self.wrong[:10]),
             *([f"  and {len(self.wrong) - 10:,} more"] if len(self.wrong) > 10 else []),
@@ -82,6 +88,7 @@ def ledger(documents: list[Document], graph: PKG) -> Ledger:
                 unparsable[document.id, why] += 1
                 reason, lines = ":".join(why.split(":")[:2]), len(_DEF.findall(source))
                 account.skipped[reason] += 1
+                account.named.setdefault(reason, []).append(document.id)
                 account.lost[reason] += lines
                 account.functions += lines
     named = Counter(graph.skipped)

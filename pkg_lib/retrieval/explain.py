@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pkg_lib.core.registry import Registry
+from pkg_lib.core.store import shown
 from pkg_lib.core.types import Context, Task, UserError
 from pkg_lib.data.corpora import DEFAULT, check_name, is_text
 from pkg_lib.graph import bolt, disk
@@ -60,6 +61,7 @@ def first_line(graph: PKG, node: int) -> str:
         if not head.endswith(("(", "[", ",")) or len(head) >= LINE:
             break
         head += line if head.endswith(("(", "[")) else f" {line}"
+    head = shown(head)  # a string in it may hold what moves a terminal's cursor
     return head if len(head) <= LINE else f"{head[: LINE - 1]}…"
 
 

@@ -134,6 +134,44 @@ def test_what_beans_return_and_take():
     assert references(facts, "bean_parameter") == [("A", "Store")]
 
 
+VARARGS = {
+    b"void put(int @Mark [] @Mark ... values) { }": [],
+    b"void put(@M final String @N ... v) { }": [],
+    b"void put(String... plain) { } void other(String @A [] @B [] @C... v) { }": [],
+    b"void put(int @Z\n@W /* why ... */\n// ...\n... y) { }": [],
+    b"void put(X x, @A Bar<@B C @D []> @E @f.G(1) ... y) { }": [],
+    b"void put(@M A this, Foo @B ... v) { }": [],
+    b"A(@M Foo @N(1) [] @O(\"a) ...\") [] @P(x = @Q(')')) ... v) { }": [("A", "rest", "Foo")],
+    b"record R(Foo @A ... v) { }": [("A.R", "component", "Foo")],
+    b"record R(Foo @A [] @B ... v) { }": [("A.R", "component", "Foo")],
+    b"Api api = (Foo @B ... v) -> v;": [("A", "field", "Api")],
+    b"<T extends @X U & @Y V<@Z W>> void put(T @Z ... v) { }": [],
+}
+
+
+@pytest.mark.parametrize("member", VARARGS)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_annotated_varargs_lose_no_references(member, end):
+    """JLS 8.4.1: annotations may stand before the ellipsis, which tree-sitter's grammar does not know."""
+    source = (
+        b"class A {\n Store store;\n " + member + b'\n String s = "@X ...";\n Other other; Third third; }'
+    )
+    facts = facts_of(source.replace(b"\n", end))
+    found = [(facts.types[r.owner].name, r.place, r.name) for r in facts.references]
+    fields = [("A", "field", name) for name in ("Store", "String", "Other", "Third")]
+    assert sorted(found) == sorted([*fields, *VARARGS[member]]) and java.ERRORS not in facts.remarks
+    assert facts.types[0].last == source.count(b"\n") + 1
+
+
+def test_only_what_stands_before_an_ellipsis_is_blanked():
+    for source in (
+        b'@A class B { @C(x = {1, 2}) D d; /* @E ... */ String s = \'"\' + "@F ..."; }',
+        b"@A(... ",
+        b") @(",
+    ):
+        assert java.without_vararg_annotations(source) == source
+
+
 def test_brackets_without_end_do_not_exhaust_the_stack():
     facts = facts_of(b"class A { " + b"List<" * 3000 + b"B" + b">" * 3000 + b" f; }")
     assert ("A", "B") in references(facts, "field")
