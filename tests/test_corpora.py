@@ -120,7 +120,7 @@ def test_pkg_contexts(paper):
 
 def test_pkg_contexts_with_a_damaged_file_and_without_the_data(paper, monkeypatch):
     (paper / "bm25_relevant_context_mbpp.jsonl").write_text('{"task_id": 1}\n{"task')
-    with pytest.raises(UserError, match=r"bm25_relevant_context_mbpp\.jsonl:2 is no record"):
+    with pytest.raises(UserError, match=r"bm25_relevant_context_mbpp\.jsonl, line 2 is damaged"):
         load_corpus("pkg-contexts")
     for value in ("", "nosuch"):
         monkeypatch.setenv("PKG_PAPER_DIR", value)
