@@ -90,7 +90,7 @@ def _check_links(index: faiss.Index) -> None:
     sound = sound and (np.diff(offsets) >= 0).all() and offsets[-1] == len(neighbors)
     sound = sound and ((neighbors >= -1) & (neighbors < count)).all() and -1 <= hnsw.entry_point < count
     sizes = faiss.vector_to_array(hnsw.cum_nneighbor_per_level)
-    sound = sound and count and 1 <= levels.min() and levels.max() < len(sizes)
+    sound = sound and count and levels.min() >= 1 and levels.max() < len(sizes)
     sound = sound and (np.diff(offsets) == sizes[levels]).all() and hnsw.max_level < levels.max()
     if not sound:
         raise ValueError("links lead out of the index")
