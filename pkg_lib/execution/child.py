@@ -92,6 +92,7 @@ class Server:
         site = __import__("site")  # started with -S, which leaves out the builtins that it adds
         for add in (site.setquit, site.setcopyright, site.sethelper):
             add()
+        finder.give_large_stacks()
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")
 

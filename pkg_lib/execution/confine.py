@@ -23,8 +23,9 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 PROCESSES, FILE_MB = 128, 16
-# Address space beyond a job's limit. A thread's stack is released a moment after `join` returns, so a program
-# that starts one thread of 512 MB after the other needs two such stacks at times.
+# Address space that a program may have beyond its job's limit once it chooses the size of stacks (finder.py).
+# A thread's stack is released a moment after `join` returns: who starts one thread of 512 MB after the other
+# needs two such stacks at times.
 STACK_MB = 512
 FIRST_RUN, SECOND_RUN = "first", "second"
 
@@ -178,7 +179,10 @@ def limit(memory_mb: int, processes: int) -> None:
     """In the fork server, last: the limits that every sample inherits. Time is limited in `lock`."""
     _prctl(PR_CAP_AMBIENT, 4)
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    values = {"AS": (memory_mb + STACK_MB) << 20, "FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 1024}
+    _limit(resource.RLIMIT_AS, (memory_mb + STACK_MB) << 20)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (min(memory_mb << 20, hard), hard))
+    values = {"FSIZE": FILE_MB << 20, "NPROC": processes, "NOFILE": 1024}
     for name, value in (values | dict.fromkeys(("CORE", "MEMLOCK", "MSGQUEUE"), 0)).items():
         _limit(getattr(resource, f"RLIMIT_{name}"), value)
 

@@ -7,8 +7,11 @@ system call filter and Landlock do not depend on it.
 
 from __future__ import annotations
 
+import _thread
 import os
+import resource
 import sys
+import threading
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -44,6 +47,20 @@ class Finder:
         if spec and isinstance(spec.loader, SourceFileLoader):
             spec.loader = _AdaptingLoader(name, spec.loader.path)
         return spec
+
+
+def give_large_stacks() -> None:
+    """Let programs that choose the size of stacks use the address space that is reserved for them."""
+    choose = threading.stack_size
+
+    def stack_size(size: int = 0, /) -> int:
+        before = choose(size)
+        if size:
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        return before
+
+    threading.stack_size = _thread.stack_size = stack_size
 
 
 class _AdaptingLoader(SourceFileLoader):

@@ -24,7 +24,7 @@ Covered, where the layer is active (`layers` says; the kernel decides):
 - Locks: they are pretended, so that no other sample sees one.
 - Network: none; no socket but a connected pair. Other processes: none is started (threads can be), signalled,
   slowed, traced or read; the namespace is killed whole.
-- Limits: time, address space (1 GB, and 512 MB for the stack of a thread), file size, processes, open files;
+- Limits: time, address space (1 GB, and 512 MB for large stacks), file size, processes, open files;
   no core files, a constant environment, no input, no output, no inherited descriptors, no capabilities.
 docs/security.md says what an ordinary program can and cannot do there.
 Not covered: bugs of the kernel; with packages="all" every installed package but ANSWERS; without the mount

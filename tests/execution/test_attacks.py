@@ -232,8 +232,9 @@ def test_a_sample_cannot_ask_for_anothers_locks(pool, judge, setting):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_threads_with_large_stacks_do_not_take_the_machines_memory(judge, setting):
-    """The address space stays bounded: job's limit and one large stack, whoever asks for it."""
-    code = "x = [bytearray(256 << 20) for _ in range(7)]"
+    """The address space stays bounded: the job's limit, and with large stacks no more than 512 MB beyond it."""
+    refused(judge("x = bytearray(1200 << 20)", TEST, setting=setting, seconds=10.0), "Memory")
+    code = "import threading\nthreading.stack_size(1 << 29)\nx = bytearray(1700 << 20)"
     refused(judge(code, TEST, setting=setting, seconds=10.0), "Memory")
 
 
