@@ -37,7 +37,7 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.generation.cache import GenerationCache, stored
-from pkg_lib.generation.extraction import continued, extract
+from pkg_lib.generation.extraction import answer, continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
     COLUMNS,
@@ -299,8 +299,16 @@ class Run:
             rows = self._verdict_rows(column)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
-        text = continued if self.generator.spec.style == "plain" else str
-        return {i: self.rules.solution(tasks[i], text(g.raw)) for i, g in self.completions(column).items()}
+        return {
+            task_id: self.rules.solution(tasks[task_id], self._answer(completion.raw))
+            for task_id, completion in self.completions(column).items()
+        }
+
+    def _answer(self, raw: str) -> str:
+        """The model's text without its reasoning; for a model that only continues, up to the body's end."""
+        spec = self.generator.spec
+        text = answer(raw, spec.reasoning_tags)
+        return continued(text) if spec.style == "plain" else text
 
     # Verdicts
 
