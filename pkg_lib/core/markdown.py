@@ -58,7 +58,8 @@ def fences(text: str) -> list[Fence]:
         language = (token.info.split() or [""])[0]
         code = token.content
         if token.level == 0:
-            written = lines[start + 1 : end - 1 if has_closing_line else end]
+            written = lines[start + 1 : end - 1] if has_closing_line else lines[start + 1 :]
+            written += [""] if has_closing_line and written else []
             code = _without_indent_of_fence(lines[start], written, code)
         found.append(Fence(language, code, closed, start + 1, token.markup))
     return found
@@ -68,7 +69,7 @@ def _without_indent_of_fence(fence_line: str, lines: list[str], stripped: str) -
     """The code as CommonMark strips it, or as it was written if some line lacks the fence's indentation."""
     indent = len(fence_line) - len(fence_line.lstrip(" "))
     lacking = any(line.strip() and line[:indent].strip() for line in lines)
-    return "".join(f"{line}\n" for line in lines) if lacking else stripped
+    return "\n".join(lines) if lacking or not indent else stripped
 
 
 def with_plain_line_ends(text: str) -> str:

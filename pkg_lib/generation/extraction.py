@@ -22,6 +22,7 @@ from pkg_lib.generation.imports import with_missing_imports, without_future_impo
 
 MAX_CHARACTERS = 200_000  # of an answer that are read
 MAX_PARSED = 2_000_000  # characters that are parsed in search of code without fences
+MAX_LINE = 1000  # characters of a line on each side of a tag in which its quotation marks are looked for
 MAX_MARKS = 20  # fence marks inside a block at which it is cut on trial
 
 # Opening and closing marks of reasoning. An entry of models.toml may list more.
@@ -80,7 +81,7 @@ _END = re.compile("|".join(map(re.escape, END_TOKENS)))
 # A byte order mark anywhere, and other characters without width at the start of a line: neither is Python.
 _INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
-_DEF = re.compile(r"[ \t]*(?:async[ \t]+)?def[ \t]")
+_DEF = re.compile(r"[ \t\f]*(?:async[ \t]+)?def[ \t]")
 _FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
 _FENCE_MARK = re.compile(r"`{3,}|~{3,}")
 _INFO = re.compile(r"[ \t]*(?:\{?\.?(?:python3?|py3?|Python)\b[^\n]*|[\w+#.-]*[ \t]*)(?:\n|\Z)")
@@ -129,22 +130,28 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def _unquoted(marks: Sequence[str], text: str) -> Iterator[re.Match[str]]:
-    """Find marks that are not part of a quoted string."""
+    """Find marks that are not part of a quoted string.
+
+    A string is what quotation marks enclose on the mark's own line, or three of them in a row anywhere.
+    """
     if not any(mark in text for mark in marks):
-        return iter(())
-    found = re.finditer("|".join(map(re.escape, marks)), text)
-    return (match for match in found if not _is_quoted(text, match.start(), match.end()))
+        return
+    position, triples = 0, {'"""': 0, "'''": 0}
+    last = {quote: text.rfind(quote) for quote in triples}
+    for match in re.finditer("|".join(map(re.escape, marks)), text):
+        for quote in triples:
+            triples[quote] += text.count(quote, position, match.start())
+        position = match.start()
+        is_in_triple = any(count % 2 and last[quote] > position for quote, count in triples.items())
+        if not is_in_triple and not _is_quoted_on_line(text, match.start(), match.end()):
+            yield match
 
 
-def _is_quoted(text: str, start: int, end: int) -> bool:
-    """Whether a quotation mark on the same line, or three in a row anywhere, enclose a part of the text."""
-    line_start = text.rfind("\n", 0, start) + 1
-    line_end = text.find("\n", end)
-    before, after = text[line_start:start], text[end : line_end if line_end >= 0 else len(text)]
-    before = re.sub(r"(?<=[A-Za-z]{2})'(?=[A-Za-z])", "", before[-1000:])  # apostrophes
-    if any(before.count(quote) % 2 and quote in after[:1000] for quote in "'\"`"):
-        return True
-    return any(text.count(quote, 0, start) % 2 and quote in text[end:] for quote in ('"""', "'''"))
+def _is_quoted_on_line(text: str, start: int, end: int) -> bool:
+    before = text[max(text.rfind("\n", 0, start) + 1, start - MAX_LINE) : start]
+    after = text[end : end + MAX_LINE].partition("\n")[0]
+    before = re.sub(r"(?<=[A-Za-z]{2})'(?=[A-Za-z])", "", before)  # apostrophes
+    return any(before.count(quote) % 2 and quote in after for quote in "'\"`")
 
 
 def blocks(text: str) -> list[Region]:
@@ -179,7 +186,7 @@ def _restarted(fence: Fence) -> Region:
 
 def defines(code: str, entry_point: str) -> bool:
     """Whether the code defines a function of this name at any indentation."""
-    return re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
+    return re.search(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
 
 
 def continued(text: str) -> str:
@@ -236,12 +243,18 @@ def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, 
         if code := _after_signature(region.code, codes[:number], entry_point) or _body(region.code):
             return code, codes[:number]
     wanted = [region for region in regions if defines(region.code, entry_point)]
-    has_block = bool(wanted) or any(region.closed and region.code.strip() for region in regions)
+    has_block = bool(wanted) or any(map(_is_code, regions))
     if run := _bare_body(parts[:1] if has_block else parts):  # a block's own lines are no answer of their own
         return run, []
     python = [region for region in regions if region.language.lower() in _PYTHON and region.code.strip()]
     choices = [r for r in wanted if r.closed] or wanted or python or regions
     return (choices[0].code if choices else text), []
+
+
+def _is_code(region: Region) -> bool:
+    """Whether a region is more than the prose after a stray closing fence."""
+    is_marked = region.closed or bool(region.language)
+    return bool(region.code.strip()) and (is_marked or parsed_or_none(region.code) is not None)
 
 
 def bare_code(text: str, entry_point: str) -> str:
@@ -255,6 +268,9 @@ def bare_code(text: str, entry_point: str) -> str:
 
 
 def _bare_body(parts: list[str]) -> str:
+    for part in parts:
+        if code := _body(part):
+            return code
     return _longest_run(parts, _body, are_bodies=True) or _longest_run(parts, _body)
 
 
@@ -390,7 +406,8 @@ def _runs(lines: list[str], are_bodies: bool, budget: _Budget) -> Iterator[str]:
     header = ""  # the last line at the left edge
     while start < len(lines) and budget.left > 0:
         line = lines[start]
-        if not line.strip() or (are_bodies and not (_indent(line) and not _HEADER.match(header))):
+        is_inside = _indent(line) and _HEADER.match(header)
+        if not line.strip() or is_inside or (are_bodies and not _indent(line)):
             header = line if line.strip() and not _indent(line) else header
             start += 1
             continue
@@ -434,8 +451,7 @@ def _breaks_off(lines: list[str], start: int, end: int) -> bool:
 def _trimmed(lines: list[str], start: int, end: int, is_body: bool) -> str:
     """A run as code, without statements at both ends that do nothing and may be words of prose."""
     code = "\n".join(lines[start:end])
-    if end < len(lines):
-        code = code.rstrip() + "\n"
+    code = code.rstrip() + "\n" if end < len(lines) else code.rstrip(" \t")
     if is_body:
         return code
     code = _dedented(code)
@@ -467,4 +483,4 @@ def _dedented(code: str) -> str:
 
 
 def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    return len(line) - len(line.lstrip(" \t"))
