@@ -239,19 +239,20 @@ def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, 
     parts = _parts(text)
     if run := _longest_run(parts, lambda code: _function(code, entry_point)):
         return run, [text.partition(run.strip())[0]]
-    for number, region in enumerate(regions):
+    for number, region in enumerate(regions if entry_point else []):
         if code := _after_signature(region.code, codes[:number], entry_point) or _body(region.code):
             return code, codes[:number]
     wanted = [region for region in regions if defines(region.code, entry_point)]
-    has_block = bool(wanted) or any(map(_is_code, regions))
-    if run := _bare_body(parts[:1] if has_block else parts):  # a block's own lines are no answer of their own
+    has_block = bool(wanted) or any(map(is_code, regions))
+    outside_blocks = parts[:1] if has_block else parts
+    if entry_point and (run := _bare_body(outside_blocks)):
         return run, []
     python = [region for region in regions if region.language.lower() in _PYTHON and region.code.strip()]
     choices = [r for r in wanted if r.closed] or wanted or python or regions
     return (choices[0].code if choices else text), []
 
 
-def _is_code(region: Region) -> bool:
+def is_code(region: Region) -> bool:
     """Whether a region is more than the prose after a stray closing fence."""
     is_marked = region.closed or bool(region.language)
     return bool(region.code.strip()) and (is_marked or parsed_or_none(region.code) is not None)

@@ -145,7 +145,7 @@ FORMS = {
     "indented bare code": (f"So it is:\n\n{indented(F, '    ')}\nThat is all.\n", F),
     "body, then prose": (f"{LONG_BODY}\nThis returns 1 or 2.\n", LONG_BODY),
     "prose, body, prose": (f"The body is:\n\n{BODY}\nThat is all.\n", BODY),
-    "body without its indentation": (f"```python\nreturn x\n```\n", BODY),
+    "body without its indentation": ("```python\nreturn x\n```\n", BODY),
     "body whose first line lost it": ("if x:\n        return 1\n    return 2\n", None),
     "no code at all": ("I cannot do that.", "I cannot do that."),
     "nothing": ("", ""),

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable
 
 from pkg_lib.data.functions import RepoTask, first_line
-from pkg_lib.generation.extraction import Region, answer, bare_code, blocks
+from pkg_lib.generation.extraction import Region, answer, bare_code, blocks, is_code
 from pkg_lib.graph.code import is_python
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
@@ -63,17 +63,20 @@ def code_block(text: str, entry_point: str = "") -> Region:
     """Return the code of an answer.
 
     Returns:
-        The first fenced block with text in it. Without one, the longest run of lines that defines the entry
+        The first fenced block that holds code. Without one, the longest run of lines that defines the entry
         point or is a function body, else the whole answer.
     """
     text = answer(text)
-    regions = blocks(text)
+    regions = [region for region in blocks(text) if region.code.strip()]
     for region in regions:
-        if region.code.strip():
+        if is_code(region):
             return region
+    bare = text if is_python(text) else bare_code(text, entry_point)
+    if bare:
+        return Region(bare, False)
     if regions:
-        return Region("", False)
-    return Region(text if is_python(text) else bare_code(text, entry_point) or text, False)
+        return regions[0]
+    return Region("" if blocks(text) else text, False)
 
 
 def extract_body(text: str, task: RepoTask) -> str:
