@@ -44,6 +44,8 @@ class ModelSpec:
     revision: str = ""  # a commit of the hub
     needs_gpu: bool = False
     endpoint: str = ""  # of core/endpoints.py; it has no weights
+    # Pairs of tags around its reasoning, in addition to those that generation/extraction.py knows.
+    reasoning_tags: tuple[tuple[str, str], ...] = ()
 
     @property
     def directory(self) -> Path | None:

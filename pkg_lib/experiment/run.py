@@ -39,7 +39,7 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.generation.cache import GenerationCache, stored
-from pkg_lib.generation.extraction import continued, extract
+from pkg_lib.generation.extraction import answer, continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
     COLUMNS,
@@ -327,13 +327,19 @@ class Run:
             rows = self._verdict_rows(column)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
-        text = continued if self.generator.spec.style == "plain" else str
-        solutions = {}
-        for i, generation in self.completions(column).items():
+        return {
+            task_id: self.rules.solution(tasks[task_id], self._answer(completion.raw))
+            for task_id, completion in self.completions(column).items()
+        }
+
+    def _answer(self, raw: str) -> str:
+        """The model's text without its reasoning; for a model that only continues, up to the body's end."""
+        if len(raw) > limits.MAX_ANSWER_BYTES:
             # Parsing a text takes many times its size in memory, and no solution is that long.
-            raw = generation.raw if len(generation.raw) <= limits.MAX_ANSWER_BYTES else ""
-            solutions[i] = self.rules.solution(tasks[i], text(raw))
-        return solutions
+            return ""
+        spec = self.generator.spec
+        text = answer(raw, spec.reasoning_tags)
+        return continued(text) if spec.style == "plain" else text
 
     # Verdicts
 
