@@ -60,7 +60,7 @@ def test_table_8_with_and_without_the_measurement(tmp_path):
     assert {here for _, _, here in cost.table8_rows(cost.stored(tmp_path, "graph"))} == {DASH}
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "graph.json").write_text("{")
-    with pytest.raises(UserError, match=r"graph\.json is damaged"):
+    with pytest.raises(UserError, match=r"graph\.json, line 1 is damaged"):
         cost.stored(tmp_path, "graph")
 
 

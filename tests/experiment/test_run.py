@@ -268,7 +268,7 @@ def test_damaged_result_is_named_in_one_line(committed, stage, line):
     with pytest.raises(UserError, match=rf"{path.name}, line 1 is damaged: "):
         run.verdicts(["None", "BM25"])
     run.file("contexts", "BM25", ".meta.json").write_text("{")
-    with pytest.raises(UserError, match=r"bm25\.meta\.json is damaged"):
+    with pytest.raises(UserError, match=r"bm25\.meta\.json, line 1 is damaged"):
         run.provenance()
 
 
