@@ -43,6 +43,11 @@ class ModelSpec:
     revision: str = ""  # a commit of the hub
     needs_gpu: bool = False
     endpoint: str = ""  # of core/endpoints.py; it has no weights
+    # Pairs of tags around its reasoning, in addition to those that generation/extraction.py knows.
+    reasoning_tags: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasoning_tags", tuple(map(tuple, self.reasoning_tags)))  # TOML has lists
 
     @property
     def directory(self) -> Path | None:

@@ -38,6 +38,7 @@ class Benchmark(ABC):
     columns: tuple[str, ...] = ()  # those completed where none is named; (): all that the corpus offers
     in_tokens = False  # whether prompts are cut to `budgets` in the model's tokens: contexts are one model's
     budgets: Mapping[str, int] = {}
+    starts_program = False  # whether a judged program begins with the solution: it may import __future__
     selects = True  # whether Reranked and Ideal choose among its solutions
     # Rows of solutions that must pass every task, or none: else the harness is broken.
     controls: Mapping[str, bool] = {"return None": False, "canonical solution": True}
@@ -69,7 +70,8 @@ class Benchmark(ABC):
         return TEMPLATES.get_or_fail(style)(task.prompt, context)
 
     def solution(self, task: Task, raw: str) -> str:
-        return extract(raw, task.entry_point)
+        """Extract the solution from a model's text, by the rule of docs/extraction.md."""
+        return extract(raw, task.entry_point, self.starts_program)
 
     def limits(self, task: Task) -> Limits:
         return Limits()

@@ -39,6 +39,7 @@ class MBPP(Benchmark):
     hint: str = "first test"
     seconds: float = 20.0
     home: str = DATA.home
+    starts_program = True
     given = staticmethod(lambda task: None if task.id in OWN_CLASSES else "")
 
     @property

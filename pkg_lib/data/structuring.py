@@ -17,12 +17,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pkg_lib.core.markdown import fences
 from pkg_lib.core.models import cache_dir, model_spec
 from pkg_lib.core.registry import unknown
 from pkg_lib.core.store import read_rows, slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Document, Generation, Request, UserError, digest
 from pkg_lib.data import corpora
 from pkg_lib.generation.cache import GenerationCache
+from pkg_lib.generation.extraction import answer
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
 from pkg_lib.graph.text.structure import STRUCTURERS, structured
@@ -32,7 +34,6 @@ MIN_WORDS = 40  # less is a heading with nothing below it
 CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 RETRIES = 2
-_FENCE = re.compile(r"^[ \t]*```(?:json|JSON)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.S | re.M)
 PROMPT = """\
 Turn this section of a programming tutorial into JSON.
 
@@ -152,10 +153,17 @@ def read_answer(document: str, raw: str, finish: str, attempt: int) -> Structure
 
 
 def json_part(raw: str) -> str:
-    """The JSON in an answer: its first fenced block, else from the first brace to the last, else all."""
-    text = raw.strip()
-    if not text.startswith("{") and (fenced := _FENCE.search(text)):
-        return fenced[1]
+    """Return the JSON part of an answer.
+
+    Returns:
+        The first block fenced as JSON or without a language, unless the answer begins with a brace. Without
+        such a block, the text from the first brace to the last, else the whole answer.
+    """
+    text = answer(raw).strip()
+    if not text.startswith("{"):
+        for fence in fences(text):
+            if fence.language.lower() in ("", "json", "jsonc", "json5") and fence.code.strip():
+                return fence.code.strip()
     return text[max(text.find("{"), 0) : text.rfind("}") + 1] or text
 
 

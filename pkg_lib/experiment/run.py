@@ -37,7 +37,7 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.generation.cache import GenerationCache, stored
-from pkg_lib.generation.extraction import continued, extract
+from pkg_lib.generation.extraction import answer, continued, extract
 from pkg_lib.generation.generator import Generator
 from pkg_lib.retrieval.columns import (
     COLUMNS,
@@ -269,7 +269,7 @@ class Run:
                 answer = by_context.get((c.task_id, c.sha256))
             if answer is None and c.task_id in solutions:
                 same = [g for (_, sha256), g in by_context.items() if sha256 == c.sha256]
-                answer = _of_solution(solutions[c.task_id], same)
+                answer = _of_solution(solutions[c.task_id], same, self.rules.starts_program)
             completions[c.task_id] = answer
         return {i: answer for i, answer in completions.items() if answer is not None}
 
@@ -299,8 +299,16 @@ class Run:
             rows = self._verdict_rows(column)
             return {t.id: rows[t.id]["solution"] for t in self.tasks if t.id in rows}
         tasks = {t.id: t for t in self.tasks}
-        text = continued if self.generator.spec.style == "plain" else str
-        return {i: self.rules.solution(tasks[i], text(g.raw)) for i, g in self.completions(column).items()}
+        return {
+            task_id: self.rules.solution(tasks[task_id], self._answer(completion.raw))
+            for task_id, completion in self.completions(column).items()
+        }
+
+    def _answer(self, raw: str) -> str:
+        """The model's text without its reasoning; for a model that only continues, up to the body's end."""
+        spec = self.generator.spec
+        text = answer(raw, spec.reasoning_tags)
+        return continued(text) if spec.style == "plain" else text
 
     # Verdicts
 
@@ -456,10 +464,12 @@ def by_task(path: Path, fields: Iterable[str] = ()) -> dict[str, dict[str, Any]]
     return {r["task_id"]: r for r in read_rows(path, ("task_id", *fields))} if path.exists() else {}
 
 
-def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:
+def _of_solution(solution: str, answers: list[Generation], starts_program: bool) -> Generation | None:
     """The answer that gave a solution, of a task that shares its prompt; None where several fit."""
     names = re.findall(r"def\s+(\w+)", solution) or [""]
-    fitting = {g.key: g for g in answers if any(extract(g.raw, n) == solution for n in names)}
+    fitting = {
+        g.key: g for g in answers if any(extract(g.raw, name, starts_program) == solution for name in names)
+    }
     return next(iter(fitting.values())) if len(fitting) == 1 else None
 
 

@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from transformers.utils import is_flash_attn_2_available
 
 from pkg_lib.core.types import Request, UserError
-from pkg_lib.generation.extraction import settled
+from pkg_lib.generation.extraction import REASONING_TAGS, settled
 from pkg_lib.generation.prompts import turns
 
 MAX_NEW_TOKENS = 512  # Section 4
@@ -91,6 +91,7 @@ class TransformersBackend:
             reason = str(e).strip().partition("\n")[0]
             advice = "fetch it again or check your access to the hub"
             raise UserError(f"model {path} cannot be loaded ({reason}); {advice}") from e
+        self.opened = ""  # the reasoning tag with which the chat template begins the answer
         self.slots, self.chat, self.stop, self.max_new_tokens = slots, chat, stop, max_new_tokens
         end = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(end if isinstance(end, list) else [end])}
@@ -105,6 +106,7 @@ class TransformersBackend:
             return self.tokenizer(texts)["input_ids"] if texts else []
         chats = [turns(text) for text in texts]
         full = self.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+        self.opened = _opened_reasoning(full[0])
         # The chat template writes the start token itself, a plain template leaves it to the tokenizer.
         return self.tokenizer(full, add_special_tokens=False)["input_ids"]
 
@@ -183,8 +185,13 @@ class TransformersBackend:
         if self.stop is not None:
             return self.stop(self.tokenizer.decode(row.tokens))
         tail = self.tokenizer.decode(row.tokens[-6:])
-        closes = "```" in tail or "[/" in tail
-        return closes and settled(self.tokenizer.decode(row.tokens), row.request.entry_point)
+        closes = any(mark in tail for mark in ("```", "~~~", "[/"))
+        return closes and settled(self.opened + self.tokenizer.decode(row.tokens), row.request.entry_point)
+
+
+def _opened_reasoning(prompt: str) -> str:
+    """The reasoning tag at the end of a prompt, which the answer continues; "" without one."""
+    return next((opening for opening, _ in REASONING_TAGS if prompt.rstrip().endswith(opening)), "")
 
 
 class _Batch:

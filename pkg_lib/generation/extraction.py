@@ -1,24 +1,98 @@
 """The solution in a model's text, by one rule for every model and for the control rows.
 
-1. Blocks stand between [PYTHON] and [/PYTHON] or between fences. A fence with a language inside a block that
-   has no `def` starts it anew: some answers open a fence, go on in prose and then open the real one.
-2. The solution is the first closed block that defines the entry point; else the first block that defines it;
-   else the first block; else the whole text.
-3. `from __future__` lines, copied from whole files, are taken out: after HumanEval's prompt none may stand.
-A model that only continues a prompt (style plain) goes on after the body: `continued` ends it there.
-A text is *settled* once a closed block defines the entry point: what follows cannot change the extraction.
+docs/extraction.md states the rule in full. In short: reasoning and end-of-text tokens are removed
+(``answer``); code regions are read from ``[PYTHON]`` tags or CommonMark fences (``blocks``); the first region
+that is valid Python and defines the entry point is the solution; without one, the answer is read more
+leniently (``extract``).
+
+A model that only continues a prompt (style plain) may write on after the body: ``continued`` ends it there.
+A text is *settled* when no more text of the model can change its extraction.
 """
 
+import ast
 import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
+from pkg_lib.core.markdown import MARKS, Fence, fences, with_plain_line_ends
+from pkg_lib.core.python_syntax import UNPARSABLE, parsed_or_none, syntax_tree
+from pkg_lib.generation.imports import with_missing_imports, without_future_imports
+
+MAX_CHARACTERS = 200_000  # of an answer that are read
+MAX_PARSED = 2_000_000  # characters that are parsed in search of code without fences
+MAX_LINE = 1000  # characters of a line on each side of a tag in which its quotation marks are looked for
+MAX_MARKS = 20  # fence marks inside a block at which it is cut on trial
+
+# Opening and closing marks of reasoning. An entry of models.toml may list more.
+REASONING_TAGS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+)
+# Tokens that end a text or a turn, as some servers return them.
+END_TOKENS = (
+    "</s>",
+    "<eos>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<|end_of_sentence|>",
+    "<|endofturn|>",
+    "<|endofprompt|>",
+    "<|im_end|>",
+    "<|im_start|>",
+    "<|im_sep|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|EOT|>",
+    "<|eot|>",
+    "<|eos|>",
+    "<|EOS|>",
+    "<|end|>",
+    "<|return|>",
+    "<|eoa|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|observation|>",
+    "<|start_header_id|>",
+    "<|START_OF_TURN_TOKEN|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|END_RESPONSE|>",
+    "<|file_separator|>",
+    "<|file_sep|>",
+    "<file_sep>",
+    "<end_of_turn>",
+    "<start_of_turn>",
+    "<end_of_utterance>",
+    "<｜end▁of▁sentence｜>",
+    "<｜begin▁of▁sentence｜>",
+    "<｜User｜>",
+    "[/INST]",
+    "[EOS]",
+    "[e~[",
+)
+# A byte order mark anywhere, and other characters without width at the start of a line: neither is Python.
+_INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
-_FUTURE = re.compile(r"^from[ \t]+__future__[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]*)[^\n]*(?:\n|\Z)", re.M)
-_DEF = re.compile(r"[ \t]*(?:async[ \t]+)?def[ \t]")
-_OPEN = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
-_ANY_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
+_DEF = re.compile(r"[ \t\f]*(?:async[ \t]+)?def[ \t]")
+_FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
+_FENCE_MARK = re.compile(r"`{3,}|~{3,}")
+_INFO = re.compile(r"[ \t]*(?:\{?\.?(?:python3?|py3?|Python)\b[^\n]*|[\w+#.-]*[ \t]*)(?:\n|\Z)")
+_PYTHON = {"", "python", "python3", "py", "py3", "ipython", "sage", "pycon"}
 
 # An indented body, and then a line at the left edge that is no end of a bracket or a string.
+INDENT = "    "  # of a function body
+# A line that opens a block: what is indented below it is part of that statement and no bare body.
+_HEADER = re.compile(
+    r"(?:(?:async[ ]+)?def|class|if|elif|else|for|while|with|try|except|finally|match|[)\]}])"
+    r".*:[ \t]*(?:#.*)?$"
+)
 _BODY = re.compile(r"\A(?:[ \t]*\n)*[ \t]+\S.*?(?=\n[^\s)\]}\"'])", re.S)
 
 
@@ -27,45 +101,91 @@ class Region(NamedTuple):
 
     code: str
     closed: bool
+    language: str = ""
 
 
-def _fences(text: str) -> list[Region]:
-    blocks: list[Region] = []
-    mark, lines = "", []
-    # Only "\n" ends a line here, as in _ANY_FENCE; str.splitlines also breaks at form feeds and the like.
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
-        match = _OPEN.match(line.rstrip("\r\n"))
-        if not mark:
-            if match:
-                mark, lines = match[1], []
-        elif match and match[1].startswith(mark) and not match[2] and line.endswith("\n"):
-            blocks.append(Region("".join(lines), True))
-            mark = ""
-        elif match and match[1].startswith(mark) and match[2] and not any(map(_DEF.match, lines)):
-            mark, lines = match[1], []  # what was opened was prose
-        else:
-            lines.append(line)
-    if mark:
-        # The closing mark at the very end of the text has no newline yet: it closes, but settles nothing.
-        if lines and lines[-1].strip() == mark:
-            lines.pop()
-        blocks.append(Region("".join(lines), False))
-    return blocks
+def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
+    """Reduce a model's text to its answer.
+
+    Only what follows the last closing reasoning tag is the answer. A reasoning tag that is opened and never
+    closed means that there is no answer. The first end-of-text token ends the answer. Tags and tokens within
+    quotes belong to the text.
+
+    Args:
+        text: What the model wrote.
+        tags: Pairs of opening and closing reasoning tags, in addition to ``REASONING_TAGS``.
+
+    Returns:
+        The answer with "\\n" as line end, without byte order marks, at most ``MAX_CHARACTERS`` long.
+    """
+    text = _INVISIBLE.sub("", with_plain_line_ends(text))
+    pairs = [*REASONING_TAGS, *tags]
+    ends = [match.end() for match in _unquoted([closing for _, closing in pairs], text)]
+    text = text[max(ends, default=0) :]
+    if end := next(_unquoted(END_TOKENS, text), None):
+        text = text[: end.start()]
+    is_unfinished = any(_unquoted([opening for opening, _ in pairs], text))
+    return "" if is_unfinished else text[:MAX_CHARACTERS]
+
+
+def _unquoted(marks: Sequence[str], text: str) -> Iterator[re.Match[str]]:
+    """Find marks that are not part of a quoted string.
+
+    A string is what quotation marks enclose on the mark's own line, or three of them in a row anywhere.
+    """
+    if not any(mark in text for mark in marks):
+        return
+    position, triples = 0, {'"""': 0, "'''": 0}
+    last = {quote: text.rfind(quote) for quote in triples}
+    for match in re.finditer("|".join(map(re.escape, marks)), text):
+        for quote in triples:
+            triples[quote] += text.count(quote, position, match.start())
+        position = match.start()
+        is_in_triple = any(count % 2 and last[quote] > position for quote, count in triples.items())
+        if not is_in_triple and not _is_quoted_on_line(text, match.start(), match.end()):
+            yield match
+
+
+def _is_quoted_on_line(text: str, start: int, end: int) -> bool:
+    before = text[max(text.rfind("\n", 0, start) + 1, start - MAX_LINE) : start]
+    after = text[end : end + MAX_LINE].partition("\n")[0]
+    before = re.sub(r"(?<=[A-Za-z]{2})'(?=[A-Za-z])", "", before)  # apostrophes
+    return any(before.count(quote) % 2 and quote in after for quote in "'\"`")
 
 
 def blocks(text: str) -> list[Region]:
-    """The code regions in the order of the text, by the kind of mark that comes first in it."""
+    """List the code regions of a model's answer in order, by the kind of mark that comes first in it."""
+    return _regions(answer(text))
+
+
+def _regions(text: str) -> list[Region]:
     tag = text.find("[PYTHON]")
-    fence = _ANY_FENCE.search(text)
+    fence = re.search(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", text, re.M)
     if tag < 0 or (fence and fence.start() < tag):
-        return _fences(text)
-    regions = [Region(m[1], bool(m[2])) for m in _TAG.finditer(text)]
-    return [Region("".join(b.code for b in _fences(r.code)) or r.code, r.closed) for r in regions]
+        return [_restarted(fence) for fence in fences(text)]
+    regions = [Region(match[1], bool(match[2])) for match in _TAG.finditer(text)]
+    return [Region("".join(f.code for f in fences(r.code)) or r.code, r.closed) for r in regions]
+
+
+def _restarted(fence: Fence) -> Region:
+    """Start a block anew at a fence with a language if the lines before it hold no function.
+
+    Some answers open a fence, go on in prose and then open the real one.
+    """
+    code, language = fence.code, fence.language
+    lines = code.splitlines(keepends=True) if any(mark in code for mark in MARKS) else []
+    for number, line in enumerate(lines):
+        if _DEF.match(line):
+            break
+        match = _FENCE_LINE.match(line.rstrip("\n"))
+        if match and match[2] and match[1].startswith(fence.mark):
+            code, language = "".join(lines[number + 1 :]), match[2]
+    return Region(code, fence.closed, language)
 
 
 def defines(code: str, entry_point: str) -> bool:
     """Whether the code defines a function of this name at any indentation."""
-    return re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
+    return re.search(rf"^[ \t\f]*(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}\b", code, re.M) is not None
 
 
 def continued(text: str) -> str:
@@ -75,13 +195,290 @@ def continued(text: str) -> str:
 
 
 def settled(text: str, entry_point: str) -> bool:
-    """Whether no continuation of `text` can change what `extract` returns."""
-    return any(b.closed and defines(b.code, entry_point) for b in blocks(text))
+    """Whether no continuation of a text can change what ``extract`` returns for it.
+
+    A closed block is needed that is valid Python and defines the entry point. The one exception is a
+    continuation with a reasoning tag: it would turn the text before it into reasoning. Where the chat
+    template opens the reasoning, the caller puts the opening tag before the text.
+    """
+    return any(r.closed and _function(r.code, entry_point) for r in blocks(text))
 
 
-def extract(text: str, entry_point: str) -> str:
-    """The solution by the rule above; indentation is kept, since a bare body is a valid completion."""
-    regions = blocks(text)
-    wanted = [b for b in regions if defines(b.code, entry_point)]
-    choices = [b for b in wanted if b.closed] or wanted or regions
-    return _FUTURE.sub("", choices[0].code if choices else text)
+def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
+    """Extract the solution from a model's text (docs/extraction.md).
+
+    Args:
+        text: What the model wrote.
+        entry_point: Name of the function that is tested; "" if any function is meant.
+        starts_program: Whether the judged program begins with the solution, so that imports of ``__future__``
+            are legal in it.
+
+    Returns:
+        The solution. Its indentation is kept, since a bare body is a valid completion. Text without any code
+        is returned as it is, and judged so.
+    """
+    text = answer(text)
+    regions = _regions(text)
+    code, earlier = _solution(text, regions, entry_point)
+    return without_future_imports(with_missing_imports(code, earlier), starts_program)
+
+
+def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, list[str]]:
+    """The solution's code, and the code before it."""
+    codes = [region.code for region in regions]
+    for is_closed in (True, False):
+        for number, region in enumerate(regions):
+            if region.closed is is_closed and (code := _function(region.code, entry_point)):
+                return code, codes[:number]
+    for number, region in enumerate(regions):
+        if code := _inner_function(region.code, entry_point):
+            return code, codes[:number]
+    parts = _parts(text)
+    if run := _longest_run(parts, lambda code: _function(code, entry_point)):
+        return run, [text.partition(run.strip())[0]]
+    for number, region in enumerate(regions if entry_point else []):
+        if code := _after_signature(region.code, codes[:number], entry_point) or _body(region.code):
+            return code, codes[:number]
+    wanted = [region for region in regions if defines(region.code, entry_point)]
+    has_block = bool(wanted) or any(map(is_code, regions))
+    outside_blocks = parts[:1] if has_block else parts
+    if entry_point and (run := _bare_body(outside_blocks)):
+        return run, []
+    python = [region for region in regions if region.language.lower() in _PYTHON and region.code.strip()]
+    choices = [r for r in wanted if r.closed] or wanted or python or regions
+    return (choices[0].code if choices else text), []
+
+
+def is_code(region: Region) -> bool:
+    """Whether a region is more than the prose after a stray closing fence."""
+    is_marked = region.closed or bool(region.language)
+    return bool(region.code.strip()) and (is_marked or parsed_or_none(region.code) is not None)
+
+
+def bare_code(text: str, entry_point: str) -> str:
+    """Return the longest run of lines that is code, wherever fence marks are.
+
+    Returns:
+        Lines that define the entry point; without any, lines that are a function body; else "".
+    """
+    parts = _parts(text)
+    return _longest_run(parts, lambda code: _function(code, entry_point)) or _bare_body(parts)
+
+
+def _bare_body(parts: list[str]) -> str:
+    for part in parts:
+        if code := _body(part):
+            return code
+    return _longest_run(parts, _body, are_bodies=True) or _longest_run(parts, _body)
+
+
+def _function(code: str, entry_point: str) -> str:
+    """The code, dedented if needed, if it is Python that defines the entry point with a body; "" if not."""
+    if not defines(code, entry_point):
+        return ""
+    tree = parsed_or_none(code)
+    if tree is None:
+        code = _dedented(code)
+        tree = parsed_or_none(code)
+        if tree is None or any(isinstance(node, ast.Return) for node in tree.body):
+            return ""
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    named = [node for node in functions if not entry_point or node.name == entry_point]
+    return "" if all(map(_is_stub, named)) else code
+
+
+def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is only a signature: its body has a docstring, ``pass``, ``...`` and the like."""
+    return all(
+        isinstance(statement, ast.Pass)
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        or (isinstance(statement, ast.Raise) and "NotImplementedError" in ast.unparse(statement))
+        for statement in node.body
+    )
+
+
+def _body(code: str) -> str:
+    """The code, indented as a function body, if it can only be one; "" if not.
+
+    Chat models often lose the indentation, of the first line (which servers strip) or of all.
+    """
+    if not code.strip():
+        return ""
+    code = code.lstrip("\n")
+    if code[:1].isspace():
+        dedented = _dedented(code)
+        forms = [textwrap.indent(dedented, INDENT) if dedented != code else code]
+    else:
+        forms = [INDENT + code, textwrap.indent(code, INDENT)]
+    for form in forms:
+        tree = parsed_or_none(f"def _():\n{form}")
+        body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
+        returns = any(isinstance(node, ast.Return) for statement in body for node in _own_nodes(statement))
+        if any(map(_has_effect, body)) and (returns or code[:1].isspace()):
+            return form
+    return ""
+
+
+def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement, without those of functions and classes inside it."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield node
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _has_effect(statement: ast.stmt) -> bool:
+    """Whether a statement is more than a name, a comparison or the like, which a line of prose can be."""
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is not None
+    if not isinstance(statement, ast.Expr):
+        return True
+    effects = ast.Call | ast.Await | ast.Yield | ast.YieldFrom
+    return any(isinstance(node, effects) for node in ast.walk(statement))
+
+
+def _after_signature(code: str, earlier: list[str], entry_point: str) -> str:
+    """Join a body with the signature in the block before it; "" if they are not such a pair."""
+    signature = earlier[-1] if earlier else ""
+    if not code.strip() or not defines(signature, entry_point):
+        return ""
+    return _function(f"{signature.rstrip()}\n{code}", entry_point)
+
+
+def _inner_function(code: str, entry_point: str) -> str:
+    """The function in a block that is not valid Python as a whole; "" if there is none."""
+    if not defines(code, entry_point):
+        return ""
+    for inner in fences(code):
+        if function := _function(inner.code, entry_point):
+            return function
+    for mark in islice(_FENCE_MARK.finditer(code), MAX_MARKS):
+        if function := _function(code[: mark.start()].rstrip(" \t"), entry_point):
+            return function
+    return _longest_run([code], lambda run: _function(run, entry_point))
+
+
+def _parts(text: str) -> list[str]:
+    """Split a text at every fence mark, wherever it is in its line, and at stray tags."""
+    parts = re.split(r"`{3,}|~{3,}|\[/?PYTHON\]", text)
+    return [parts[0], *(_INFO.sub("", part, count=1) if _INFO.match(part) else part for part in parts[1:])]
+
+
+def _longest_run(parts: list[str], accepted: Callable[[str], str], are_bodies: bool = False) -> str:
+    """The longest accepted run of lines within any part; the first among equals, "" without any."""
+    budget = _Budget(MAX_PARSED)
+    best = ""
+    for part in parts:
+        for run in _runs(part.split("\n"), are_bodies, budget):
+            code = accepted(run)
+            if code.strip("\n").count("\n") > best.strip("\n").count("\n") or (code and not best):
+                best = code
+    return best
+
+
+class _Budget:
+    """Characters that may still be parsed: a search through junk must end."""
+
+    def __init__(self, characters: int) -> None:
+        self.left = characters
+
+    def allows(self, text: str) -> bool:
+        self.left -= len(text) + 100
+        return self.left >= 0
+
+
+def _runs(lines: list[str], are_bodies: bool, budget: _Budget) -> Iterator[str]:
+    """The runs of lines that are Python, without prose at their ends.
+
+    A run ends only where its last statement does: code that breaks off inside a function is not a run.
+
+    Args:
+        lines: Lines of a text without fence marks.
+        are_bodies: Whether runs are indented function bodies; else they are modules, of which the common
+            indentation is removed.
+        budget: Ends the search.
+    """
+    start = 0
+    header = ""  # the last line at the left edge
+    while start < len(lines) and budget.left > 0:
+        line = lines[start]
+        is_inside = _indent(line) and _HEADER.match(header)
+        if not line.strip() or is_inside or (are_bodies and not _indent(line)):
+            header = line if line.strip() and not _indent(line) else header
+            start += 1
+            continue
+        end = _end_of_run(lines, start, are_bodies, budget)
+        if end > start and not _breaks_off(lines, start, end):
+            yield _trimmed(lines, start, end, are_bodies)
+        following = max(end, start + 1)
+        header = next((x for x in reversed(lines[start:following]) if x.strip() and not _indent(x)), header)
+        start = following
+
+
+def _end_of_run(lines: list[str], start: int, is_body: bool, budget: _Budget) -> int:
+    """The line after the longest Python that begins at a line; the line itself if there is none."""
+    end = len(lines)
+    indent = _indent(lines[start])
+    if indent and not is_body:
+        left = (i for i in range(start, end) if lines[i].strip() and _indent(lines[i]) < indent)
+        end = next(left, end)
+    while end > start:
+        source = "\n".join(lines[start:end])
+        if not budget.allows(source):
+            return start
+        try:
+            syntax_tree(f"def _():\n{source}" if is_body else _dedented(source))
+        except SyntaxError as error:
+            failing = start + max((error.lineno or 1) - (2 if is_body else 1), 0)
+            end = min(end - 1, failing)
+        except UNPARSABLE:
+            return start
+        else:
+            return end
+    return start
+
+
+def _breaks_off(lines: list[str], start: int, end: int) -> bool:
+    """Whether the first line after a run is still inside what the run begins with."""
+    following = next((line for line in lines[end:] if line.strip()), "")
+    return bool(following) and _indent(following) >= max(_indent(lines[start]), 1)
+
+
+def _trimmed(lines: list[str], start: int, end: int, is_body: bool) -> str:
+    """A run as code, without statements at both ends that do nothing and may be words of prose."""
+    code = "\n".join(lines[start:end])
+    code = code.rstrip() + "\n" if end < len(lines) else code.rstrip(" \t")
+    if is_body:
+        return code
+    code = _dedented(code)
+    statements = syntax_tree(code).body
+    kept = [statement for statement in statements if _has_effect(statement) or _is_string(statement)]
+    if not kept or (statements[0] is kept[0] and statements[-1] is kept[-1]):
+        return code
+    first = 0 if statements[0] is kept[0] else _first_line(kept[0]) - 1
+    return "\n".join(code.split("\n")[first : kept[-1].end_lineno]) + "\n"
+
+
+def _is_string(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _dedented(code: str) -> str:
+    """The code without its common indentation; lines of blanks in its strings keep theirs."""
+    lines = code.split("\n")
+    indents = [_indent(line) for line in lines if line.strip()]
+    margin = min(indents, default=0)
+    if not margin:
+        return code
+    return "\n".join(line[min(margin, _indent(line)) :] for line in lines)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))

@@ -14,16 +14,15 @@ Lines are exact and inclusive; a text is these lines of the source, unchanged.
 import ast
 import re
 import textwrap
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from pkg_lib.core.markdown import MARKS, fences
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
 from pkg_lib.core.types import Document
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([^\s`]*)[^`\n]*\n(.*?)(?:^[ \t]*```[ \t]*\r?$|\Z)", re.S | re.M)
 _DEF = re.compile(r"\bdef[ \t\f\\]")
 _PYTHON = {"", "python", "python3", "py"}
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what `ast.parse` raises for no Python
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCK = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match)
 _BLOCK += (ast.ClassDef, *_FUNCTION)
@@ -69,13 +68,6 @@ def _suites(node: ast.AST) -> Iterator[ast.stmt]:
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, name, ()):
             yield from child.body if isinstance(child, ast.ExceptHandler | ast.match_case) else [child]
-
-
-def syntax_tree(source: str | bytes) -> ast.Module:
-    """`ast.parse` without its warnings: invalid escapes in other people's code are not our business."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        return ast.parse(source)
 
 
 def functions_of(source: str) -> list[Function]:
@@ -124,16 +116,22 @@ def _sort_blocks(function: Function) -> None:
 
 
 def sources_of(document: Document) -> list[tuple[int, str]]:
-    """(line offset, source) of a document's Python: the module, or each fenced block of an answer.
+    """List the Python sources in a document.
 
-    A fence that is never closed runs to the end; an answer without a fence is code where it holds a `def`.
+    A fence that is never closed runs to the end. An answer without a fence is code if it contains a ``def``.
+
+    Args:
+        document: A module or an answer in Markdown.
+
+    Returns:
+        (line offset, source): the module itself, or each fenced block of an answer that has a function.
     """
     if document.kind == "python":
         return [(0, document.text)]
-    # Fences of other languages are matched too: else their closing line would be taken for an opening one.
-    fences = (m for m in _FENCE.finditer(document.text) if m[1].lower() in _PYTHON)
-    found = [(document.text.count("\n", 0, m.start(2)), m[2]) for m in fences]
-    if not found and re.search(r"^[ \t]*(async )?def ", document.text, re.M) and "```" not in document.text:
+    blocks = fences(document.text)
+    found = [(block.line, block.code) for block in blocks if block.language.lower() in _PYTHON]
+    has_mark = any(mark in document.text for mark in MARKS)
+    if not has_mark and re.search(r"^[ \t]*(async )?def ", document.text, re.M):
         found = [(0, document.text)]
     return [(offset, source) for offset, source in found if _DEF.search(source)]
 

@@ -109,7 +109,7 @@ def finishes(backend: TransformersBackend, text: str) -> tuple[str, int]:
 
 def test_a_row_settles_with_its_closing_mark(backend, monkeypatch):
     monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
-    fenced = "```python\ndef f(): pass\n```\n"
+    fenced = "```python\ndef f(): return\n```\n"
     assert finishes(backend, fenced + "And more.") == ("settled", len(fenced))
     assert finishes(backend, "```python\ndef g(): pass\n```\n") == ("", 0)
     assert finishes(backend, "x" * 30 + "<|im_end|>") == ("end", 31)
@@ -119,7 +119,7 @@ def test_a_row_settles_with_its_closing_mark(backend, monkeypatch):
 
 def test_a_row_settles_with_its_closing_tag(backend):
     """In the pieces in which Llama's tokenizer writes the tag."""
-    pieces = ["[PYTHON]", "def f(): pass\n", "[", "/", "PY", "TH", "ON", "]", "more"]
+    pieces = ["[PYTHON]", "def f(): return\n", "[", "/", "PY", "TH", "ON", "]", "more"]
 
     class Pieces:
         def decode(self, tokens, **kwargs):
@@ -215,3 +215,12 @@ def test_a_token_that_rounding_tips_is_told_from_one_that_it_cannot(backend):
         assert token in near and len(near) < 20  # of 259
     firsts = [backend.near_draws(Request("0", request.text, "f", n), [], 0.9, 1.0) for n in (1, 2, 3)]
     assert not set.intersection(*firsts)  # other numbers draw others
+
+
+def test_a_draft_does_not_settle_while_the_template_has_opened_the_reasoning(backend, monkeypatch):
+    draft = "```python\ndef f(): return\n```\n"
+    backend.tokenizer.chat_template += "<think>\n"
+    backend.generate([Request("0", "p", "f")], lambda *_: None)
+    monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
+    assert finishes(backend, draft) == ("", 0)
+    assert finishes(backend, f"{draft}</think>{draft}") == ("settled", len(f"{draft}</think>{draft}"))

@@ -118,6 +118,10 @@ MARKS = ("```python", "```", "```py", "``` python", "```python3", "```Python ", 
         (f"```python\n{CODE}```\nand\n```python\n{CODE}", [(1, CODE), (6, CODE)]),
         ("```\ndef\tg():\n    return 2\n```\n", [(1, "def\tg():\n    return 2\n")]),
         (CODE, [(0, CODE)]),
+        # A list item's indentation is no part of the code; lines are counted in the answer.
+        ("1. So:\n\n   ```python\n   def f():\n       pass\n   ```\n", [(3, CODE)]),
+        (f"~~~python\n{CODE}~~~\n", [(1, CODE)]),
+        (f"````markdown\n```python\n{CODE}```\n````\n", []),
         ("No code here.", []),
     ],
 )

@@ -7,10 +7,11 @@ the code that precedes the body, for the model to go on; a second form asks the 
 import ast
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pkg_lib.data.functions import RepoTask, first_line
-from pkg_lib.generation.extraction import Region
+from pkg_lib.generation.extraction import Region, answer, bare_code, blocks, is_code
+from pkg_lib.graph.code import is_python
 
 CONTEXT_TOKENS = 1000  # the paper has 4,000; two processor cores read no more in reasonable time
 LEFT_TOKENS = 500
@@ -55,46 +56,38 @@ def continued_body(text: str, task: RepoTask) -> str:
 
 def settled(text: str) -> bool:
     """Whether nothing that follows can change the extraction: the first block with text in it is closed."""
-    return "```" in text and code_block(text).closed
+    return any(region.closed and region.code.strip() for region in blocks(text))
 
 
-def code_block(text: str) -> Region:
-    """The first fenced block with text in it; the whole text where there is none.
+def code_block(text: str, entry_point: str = "") -> Region:
+    """Return the code of an answer.
 
-    A fence inside a string in triple quotes, such as an example in a docstring, closes nothing.
+    Returns:
+        The first fenced block that holds code. Without one, the longest run of lines that defines the entry
+        point or is a function body, else the whole answer.
     """
-    opened, lines = False, list[str]()
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
-        if not line.lstrip().startswith("```"):
-            lines += [line] if opened else []
-        elif not opened:
-            opened, lines = True, []
-        elif not _in_string(lines) and "".join(lines).strip():
-            if line.strip() == "```" and line.endswith("\n"):
-                return Region("".join(lines), True)
-            if line.strip() == "```":  # at the text's very end: what comes next may still belong to this line
-                break
-        elif _in_string(lines):
-            lines.append(line)
-    return Region("".join(lines), False) if opened else Region(text, False)
-
-
-def _in_string(lines: Sequence[str]) -> bool:
-    mark = ""
-    for quotes in re.findall(r"\"{3}|'{3}", "".join(lines)):
-        mark = "" if mark == quotes else mark or quotes
-    return bool(mark)
+    text = answer(text)
+    regions = [region for region in blocks(text) if region.code.strip()]
+    for region in regions:
+        if is_code(region):
+            return region
+    bare = text if is_python(text) else bare_code(text, entry_point)
+    if bare:
+        return Region(bare, False)
+    if regions:
+        return regions[0]
+    return Region("" if blocks(text) else text, False)
 
 
 def extract_body(text: str, task: RepoTask) -> str:
     """The function's body in a model's answer, indented as the task's is; "" where there is none.
 
-    1. The first code block with text in it; without any block the whole text.
+    1. The first code block with text in it; without any block the lines that are a body, else the whole text.
     2. Where it defines a function of the task's name: that function's body, without a docstring.
     3. Else its lines up to the first one that stands left of the first one (CodeRAG-Bench's rule).
     What else the block defines or imports is left out: only a body was asked for.
     """
-    code = code_block(text).code.replace("\t", "    ")
+    code = code_block(text, task.entry_point).code.replace("\t", "    ")
     head = re.search(rf"^([ \t]*)(?:async[ \t]+)?def[ \t]+{re.escape(task.entry_point)}\b", code, re.M)
     lines = _body_of_definition(code, task.entry_point, head) if head else _block(code.split("\n"))
     body = textwrap.dedent("\n".join(lines)).strip("\n")

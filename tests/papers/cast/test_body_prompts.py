@@ -74,8 +74,30 @@ def test_nothing_after_a_settled_text_changes_the_extraction(text, more):
 
 def test_an_open_block_is_not_settled():
     assert settled("```python\nx = 1\n```\n")
-    for text in ("```python\nx = 1\n``", "```python\nx = 1\n```", '```python\n"""\n```\n'):
+    for text in ("```python\nx = 1\n``", "```python\nx = 1\n```", '```python\n"""\n    ```\n'):
         assert not settled(text)
+
+
+def test_reasoning_is_no_part_of_the_answer():
+    draft = fenced("return 5")
+    assert extract_body(f"<think>\n{draft}</think>\n{fenced(BODY)}", task()) == INNER
+    assert extract_body(f"<think>\n{draft}", task()) == ""
+    assert not settled(f"<think>\n{draft}")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"1. The body:\n\n{textwrap.indent(fenced(BODY).partition(chr(10))[2], '   ')}",
+        f"The body is:\n\n{INNER}\n\nIt returns 0 or x.",
+        f"{INNER}\n```\n\nIt returns 0 or x.",
+        f"Here: ```python\n{BODY}\n```\nDone.",
+        fenced(BODY, "</s>"),
+        fenced(BODY).replace("\n", "\r\n"),
+    ],
+)
+def test_the_body_in_answers_with_unusual_fences(answer):
+    assert extract_body(answer, task()) == INNER
 
 
 def chunk(path, text):
