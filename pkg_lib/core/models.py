@@ -47,6 +47,9 @@ class ModelSpec:
     # Pairs of tags around its reasoning, in addition to those that generation/extraction.py knows.
     reasoning_tags: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasoning_tags", tuple(map(tuple, self.reasoning_tags)))  # TOML has lists
+
     @property
     def directory(self) -> Path | None:
         """The directory that `repo` names; None for a hub repository."""

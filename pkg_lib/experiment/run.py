@@ -297,7 +297,7 @@ class Run:
                 answer = by_context.get((c.task_id, c.sha256))
             if answer is None and c.task_id in solutions:
                 same = [g for (_, sha256), g in by_context.items() if sha256 == c.sha256]
-                answer = _of_solution(solutions[c.task_id], same)
+                answer = _of_solution(solutions[c.task_id], same, self.rules.starts_program)
             completions[c.task_id] = answer
         return {i: answer for i, answer in completions.items() if answer is not None}
 
@@ -524,10 +524,12 @@ def read_provenance(meta: Path) -> dict[str, Any]:
     return read_json(meta, (), PROVENANCE) if meta.exists() else {}
 
 
-def _of_solution(solution: str, answers: list[Generation]) -> Generation | None:
+def _of_solution(solution: str, answers: list[Generation], starts_program: bool) -> Generation | None:
     """The answer that gave a solution, of a task that shares its prompt; None where several fit."""
     names = re.findall(r"def\s+(\w+)", solution) or [""]
-    fitting = {g.key: g for g in answers if any(extract(g.raw, n) == solution for n in names)}
+    fitting = {
+        g.key: g for g in answers if any(extract(g.raw, name, starts_program) == solution for name in names)
+    }
     return next(iter(fitting.values())) if len(fitting) == 1 else None
 
 

@@ -77,7 +77,6 @@ END_TOKENS = (
     "[EOS]",
     "[e~[",
 )
-_END = re.compile("|".join(map(re.escape, END_TOKENS)))
 # A byte order mark anywhere, and other characters without width at the start of a line: neither is Python.
 _INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
@@ -200,11 +199,9 @@ def settled(text: str, entry_point: str) -> bool:
 
     A closed block is needed that is valid Python and defines the entry point. The one exception is a
     continuation with a reasoning tag: it would turn the text before it into reasoning. Where the chat
-    template opens the reasoning, the caller puts the opening tag before the text. Texts with a reasoning tag
-    still open or with an end-of-text token are not settled.
+    template opens the reasoning, the caller puts the opening tag before the text.
     """
-    is_ending = _END.search(text) is not None
-    return not is_ending and any(r.closed and _function(r.code, entry_point) for r in blocks(text))
+    return any(r.closed and _function(r.code, entry_point) for r in blocks(text))
 
 
 def extract(text: str, entry_point: str, starts_program: bool = False) -> str:

@@ -45,7 +45,7 @@ def test_the_pipe_gives_the_file_back(tmp_path):
         (["a.py", "--mode", "half"], "unknown mode"),
         (["a.py", "--language", "cobol"], "unknown language"),
         (["a.txt"], "--language"),
-        ([], "name a file"),
+        ([], "needs a file or a directory"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, word):

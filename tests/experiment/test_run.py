@@ -14,7 +14,7 @@ import pytest
 from fakes import FakeBackend, WordEmbedder, unpacked
 
 from pkg_lib.core.store import ROOT, read_packed, read_rows, write_jsonl
-from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Task, UserError
+from pkg_lib.core.types import NOTHING, BenchmarkMissing, Document, Generation, Task, UserError
 from pkg_lib.data import mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.data.corpora import load_corpus
@@ -377,3 +377,14 @@ def test_no_committed_record_is_empty():
     """An empty file would name a column, a corpus or a choice of which nothing is known."""
     stored = (ROOT / "results").rglob("*.jsonl*")
     assert [p for p in stored if not read_packed(p)] == []
+
+
+def test_the_reasoning_tags_of_a_model_s_entry_are_read(run, monkeypatch):
+    task = run.tasks[0].id
+    text = "<inner>\n```python\ndef f(): return 0\n```\n</inner>    return 1\n"
+    completion = Generation("key", task, text, [], "end", 1)
+    monkeypatch.setattr(run, "completions", lambda column: {task: completion})
+    assert run.solutions("None")[task] != "    return 1\n"
+    spec = replace(run.generator.spec, reasoning_tags=[["<inner>", "</inner>"]])
+    monkeypatch.setattr(run.generator, "spec", spec)
+    assert run.solutions("None")[task] == "    return 1\n"

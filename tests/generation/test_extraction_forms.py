@@ -51,6 +51,7 @@ FORMS = {
     "fence in a nested list": (f"- a\n  - b\n\n{indented(FENCED, '    ')}", F),
     "fence in item 10": (f"10. Solution\n\n{indented(FENCED, '    ')}", F),
     "list item whose code is not indented": (f"1. Solution:\n\n   ```python\n{F}   ```\n", F),
+    "fence that ends with its list item": (f"- ```python\n{indented(WRONG, '  ')}\nNo:\n{FENCED}", F),
     "block quote": (indented(FENCED, "> "), F),
     "quote in a list": (f"- So:\n{indented(FENCED, '  > ')}", F),
     "fence indented by two, code not": (f"  ```python\n{F}  ```\n", F),

@@ -346,7 +346,7 @@ MISTAKES = {
     'model = "m"\nbase_url = "http://[::1/v1"': "base_url is no address",
     'model = "m"\nbase_url = "http://h/v1"\nomit = ["temprature"]': "omit.0: Input should be 'temperature'",
     'model = ""\nbase_url = "http://h/v1"': "model: String should have at least 1 character",
-    "model = ": "cannot be read",
+    "model = ": "endpoints.toml is damaged",
 }
 
 
