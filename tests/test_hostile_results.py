@@ -25,6 +25,7 @@ DAMAGE = {
     "wrong types": lambda data: gzip.compress(b'{"task_id": [], "status": 1, "key": {}}\n'),
     "bomb": lambda data: gzip.compress(b" " * 2**26),
 }
+LINES_ALONE = ("nested", "wrong types")  # sound gzip of damaged lines
 RUN = ("run", "--model", MODEL, "--benchmark", "humaneval", "--shard", "1/2", "--limit", "4")
 
 
@@ -67,15 +68,14 @@ def told(errors):
 @pytest.mark.parametrize("file", [CONTEXTS, VERDICTS, ANSWERS])
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, file, how):
+    if file == ANSWERS and how in LINES_ALONE:
+        pytest.skip("a damaged line of the cache is generated again, which needs weights")
     left = damage(results / file, how)
     code, out, errors = call(
         results, *RUN, "--corpus", "pkg-contexts", "--corpus", "published", "--column", "Func-PKG"
     )
     lines = told(errors)
-    if file == ANSWERS and how in ("nested", "wrong types"):  # of a cache a damaged line is asked again
-        assert file in errors and code in (1, 2)
-    else:
-        assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), errors
+    assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), errors
     assert "| published: " in out and all(len(line) < 700 for line in lines)
     assert (results / file).read_bytes() == left
 
@@ -105,14 +105,14 @@ def test_packing_and_merging_lose_nothing(results, tmp_path, how):
     extra.write_bytes(rows[3])
     for words in (["pack"], ["merge", shard]):
         code, _, errors = call(results, *words)
-        if how in ("nested", "wrong types"):  # sound gzip of damaged lines, which are kept aside
+        if how in LINES_ALONE:  # sound gzip of damaged lines, which are kept aside
             assert code == 0
         else:
             assert code == 2 and any(str(results / ANSWERS) in line for line in told(errors))
             assert (results / ANSWERS).read_bytes() == left and plain.exists()
     assert not other.exists()  # it was packed all the same
     assert (results / extra.relative_to(shard)).exists()
-    if how in ("nested", "wrong types"):
+    if how in LINES_ALONE:
         aside = plain.with_name(plain.name + ".damaged").read_bytes()
         assert b"{torn in the middle\n" in aside
         assert all(line in aside for line in gzip.decompress(left).splitlines())

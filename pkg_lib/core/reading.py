@@ -30,7 +30,7 @@ PACKED = ".gz"
 WHITE_SPACE = " \t\r\n"  # of JSON
 BOM = b"\xef\xbb\xbf"
 MEGABYTE = 2**20
-PACKED_CHUNK, CHUNK = 2**14, MEGABYTE  # bytes read or unpacked at a time
+PACKED_CHUNK, CHUNK = 2**16, MEGABYTE  # bytes read or unpacked at a time
 LONGEST_SHOWN = 60  # characters of a value in a message
 CORRECT = "correct the file, or give another"
 
@@ -383,9 +383,12 @@ def _value(line: Line, fields: Fields, optional: Kinds | None) -> dict[str, Any]
     """The object of a line; ValueError says why it has none."""
     if line.text is None:
         raise ValueError(f"it is longer than {MAX_ROW_BYTES // MEGABYTE} MB")
-    if line.blank:
-        raise ValueError("it is blank")
-    value = parse(line.text)
+    try:
+        value = parse(line.text)
+    except ValueError:
+        if line.blank:
+            raise ValueError("it is blank") from None
+        raise
     if why := fault_of(value, fields, optional):
         raise ValueError(why)
     return value

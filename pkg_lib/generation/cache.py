@@ -181,7 +181,10 @@ def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None
                 why = f"field {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
             if generation is not None and not 0 <= generation.prompt_tokens < 2**31:
                 why = "field prompt_tokens is not a plausible number of tokens"
-        yield row._replace(why=why), None if why else generation
+        if why:
+            yield row._replace(why=why), None
+        else:
+            yield row, generation
 
 
 @cache
