@@ -302,19 +302,20 @@ def _body(code: str) -> str:
 
     Chat models often lose the indentation, of the first line (which servers strip) or of all.
     """
-    if not code.strip():
+    first = next((line for line in code.split("\n") if line.strip()), "")
+    if not first:
         return ""
-    code = code.lstrip("\n")
-    if code[:1].isspace():
-        dedented = _dedented(code)
-        forms = [textwrap.indent(dedented, INDENT) if dedented != code else code]
+    is_indented = bool(_indent(first))
+    if is_indented:
+        forms = [code if _margin(code) == len(INDENT) else textwrap.indent(_dedented(code), INDENT)]
     else:
+        code = code.lstrip("\n")
         forms = [INDENT + code, textwrap.indent(code, INDENT)]
     for form in forms:
         tree = parsed_or_none(f"def _():\n{form}")
         body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
         returns = any(isinstance(node, ast.Return) for statement in body for node in _own_nodes(statement))
-        if any(map(_has_effect, body)) and (returns or code[:1].isspace()):
+        if any(map(_has_effect, body)) and (returns or is_indented):
             return form
     return ""
 
@@ -472,12 +473,15 @@ def _first_line(node: ast.stmt) -> int:
 
 def _dedented(code: str) -> str:
     """The code without its common indentation; lines of blanks in its strings keep theirs."""
-    lines = code.split("\n")
-    indents = [_indent(line) for line in lines if line.strip()]
-    margin = min(indents, default=0)
+    margin = _margin(code)
     if not margin:
         return code
-    return "\n".join(line[min(margin, _indent(line)) :] for line in lines)
+    return "\n".join(line[min(margin, _indent(line)) :] for line in code.split("\n"))
+
+
+def _margin(code: str) -> int:
+    """The common indentation of the lines with text."""
+    return min((_indent(line) for line in code.split("\n") if line.strip()), default=0)
 
 
 def _indent(line: str) -> int:

@@ -146,6 +146,9 @@ FORMS = {
     "indented bare code": (f"So it is:\n\n{indented(F, '    ')}\nThat is all.\n", F),
     "body, then prose": (f"{LONG_BODY}\nThis returns 1 or 2.\n", LONG_BODY),
     "prose, body, prose": (f"The body is:\n\n{BODY}\nThat is all.\n", BODY),
+    "body with lines of blanks": (f"```python\n\n{BODY}  \n{BODY}    \n```", f"\n{BODY}  \n{BODY}    \n"),
+    "bare body with lines of blanks": (f"\n{BODY}  \n{BODY}", f"\n{BODY}  \n{BODY}"),
+    "body indented by two": ("```python\n  if x:\n    return x\n```", None),
     "body without its indentation": ("```python\nreturn x\n```\n", BODY),
     "body whose first line lost it": ("if x:\n        return 1\n    return 2\n", None),
     "no code at all": ("I cannot do that.", "I cannot do that."),
@@ -192,6 +195,7 @@ FORMS = {
     "future import in a body": (f"    from __future__ import annotations\n{BODY}", f"    pass\n{BODY}"),
 }
 EXPECTED = {
+    "body indented by two": "    if x:\n      return x\n",
     "bare code twice, the longer": "def f(x):\n    y = x\n    return y\n",
     "body whose first line lost it": "    if x:\n        return 1\n    return 2\n",
     "wrong inside the function": "def f(x):\n    y = = 1\n    return x\n",
