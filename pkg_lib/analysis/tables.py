@@ -105,7 +105,9 @@ def csv_text(frame: pd.DataFrame, index: bool = True, **options: Any) -> str:
     safe = frame.copy()
     for place, dtype in enumerate(frame.dtypes):
         if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)):
-            safe.isetitem(place, frame.iloc[:, place].astype(object).map(_no_formula))
+            # A list, since `Series.map` turns whole numbers beside missing values into fractions.
+            cells = [_no_formula(cell) for cell in frame.iloc[:, place].astype(object)]
+            safe.isetitem(place, pd.Series(cells, frame.index, dtype=object))
     safe.columns = _safe_names(frame.columns)
     safe.index = _safe_names(frame.index)
     return safe.to_csv(index=index, lineterminator="\n", **options)
@@ -121,9 +123,8 @@ def _safe_names(names: pd.Index) -> pd.Index:
 
 
 def _no_formula(cell: Any) -> Any:
-    if isinstance(
-        cell, str
-    ):  # a bare carriage return would begin a row, since the csv module does not quote it
+    if isinstance(cell, str):
+        # A bare carriage return would begin a row, since the csv module does not quote it.
         cell = cell.replace("\r\n", "\n").replace("\r", "\n")
     formula = isinstance(cell, str) and cell[:1] in FORMULA and not NUMBERS.fullmatch(cell)
     return f"'{cell}" if formula else cell
