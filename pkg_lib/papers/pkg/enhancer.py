@@ -46,6 +46,10 @@ class DocstringFile(GenerationCache):
     def __init__(self, model: str, corpus: str, results: Path) -> None:
         self.path = results / "enhanced" / slug(model) / f"{slug(corpus)}.jsonl"
         self.root, self.unreadable = self.path.parent, {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file again, which another process may have written since."""
         found = list(read_answers(self.path, FIELDS)) if self.path.exists() else []
         self.rows = {row.value["key"]: row.value for row in found if row.value is not None}
         self._damaged = [row for row in found if row.value is None and row.line.ended]
