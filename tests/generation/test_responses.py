@@ -473,13 +473,13 @@ if fill == "elements":  # as many as are parsed
     most = limits.MAX_ELEMENTS if int(count) else answer_elements(int(tokens))
     units = min(units, (most - 20) // sum(unit.count(c) for c in b"[{,"))
 body = before + unit * (units - 1) + unit.rstrip(b",") + after
-began = time.perf_counter()
+began = time.process_time()
 try:
     read_embeddings(body, int(count)) if int(count) else read_answer(body, "openai", True, "p", int(tokens))
     ended = "answer"
 except Fault as e:
     ended = str(e) if len(str(e)) < 2000 else "long"
-seconds = time.perf_counter() - began
+seconds = time.process_time() - began
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds, ended)
 """
 SAID = '{"choices":[{"finish_reason":"stop","message":{"content":['
