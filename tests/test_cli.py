@@ -40,6 +40,7 @@ run --limit 0 -> '--limit'
 run --nosuch -> --nosuch
 run --prices p.csv -> only with --dry-run
 run --dry-run --prices /no/such/prices.csv -> No such file
+run --model path:/no/such/model --dry-run -> /no/such/model does not exist
 run --dry-run --tokens-per-second 0 -> '--tokens-per-second'
 nosuch -> nosuch
 fetch nosuch -> unknown model 'nosuch'
@@ -219,4 +220,5 @@ def test_a_saved_graph_is_searched_without_its_corpus(call, monkeypatch, tmp_pat
     assert [line.split("  ")[1:] for line in answers[0][1].splitlines()] == nearest
     assert answers[0] == answers[1] == answers[2] and len(list(folder.glob("*.hnsw"))) == 1
     assert "has no leaf nodes" in mistake(call, "search", folder, "x", "--unit", "leaf")
-    assert "unknown index 'tree'; choose" in mistake(call, "search", folder, "x", "--index", "tree")
+    for place in (folder, tmp_path / "missing"):  # the name is checked before the graph is loaded
+        assert "unknown index 'tree'; choose" in mistake(call, "search", place, "x", "--index", "tree")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from annotated_types import Ge, Gt, MinLen
 
 from pkg_lib.core.reading import Damaged, read_text
-from pkg_lib.core.registry import Registry, unknown
+from pkg_lib.core.registry import LONGEST_NAME, Registry, unknown
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
 
@@ -55,8 +56,25 @@ class Endpoint:
         return about | {"revision": f"endpoint-sha256-{digest(json.dumps(about, sort_keys=True))[:16]}"}
 
 
-def endpoints() -> Registry[Endpoint]:
-    """All that the file describes; none where it is not there. UserError for a mistake in it."""
+class Endpoints(Registry[Endpoint]):
+    """The endpoints that a file describes; none where the file does not exist."""
+
+    def __init__(self, path: Path, described: Iterable[Endpoint]) -> None:
+        super().__init__(f"endpoint of {path}", described)
+        self.path = path
+
+    def get_or_fail(self, name: str) -> Endpoint:
+        """The endpoint of a name. Raises UserError with the names to choose from, if there are any."""
+        if name in self or self:
+            return super().get_or_fail(name)
+        fault = "describes no endpoint" if self.path.exists() else "does not exist"
+        raise UserError(
+            f"endpoint '{name[:LONGEST_NAME]}': the file {self.path} {fault}; see docs/endpoints.md"
+        )
+
+
+def endpoints() -> Endpoints:
+    """All that the file describes; none where it does not exist. UserError for a mistake in it."""
     path = Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
     try:
         tables = tomllib.loads(read_text(path)) if path.exists() else {}
@@ -65,8 +83,7 @@ def endpoints() -> Registry[Endpoint]:
     except (RecursionError, ValueError) as e:  # Python's parser lets these through
         raise Damaged.of(path, "it is nested too deep or holds a number that is too large") from e
     described = (_endpoint(f"{path}: endpoint {name}", name, table) for name, table in tables.items())
-    there = "" if path.exists() else ", which is not there:"
-    return Registry(f"endpoint of {path}{there}", described)
+    return Endpoints(path, described)
 
 
 def _endpoint(place: str, name: str, table: Any) -> Endpoint:

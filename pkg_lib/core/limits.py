@@ -13,6 +13,13 @@ RATIO_FROM = 4 * 2**20  # unpacked bytes up to which the ratio does not matter
 MAX_RESPONSE_BYTES = 16 * 2**20  # the body of a response, unpacked; embeddings of one request included
 RESPONSE_BYTES_BASE = 2**20  # what the body of an answer may have in any case (identifiers, padding)
 RESPONSE_BYTES_PER_TOKEN = 4096  # and for each token that was asked for: log probabilities are long
+# Brackets, braces and commas, which bound how many values JSON holds. A parsed value takes up to 200 bytes,
+# far more than its text. A token with 20 log probabilities has about 170 of these characters.
+MAX_ELEMENTS = 2**20
+ELEMENTS_BASE = 2**16
+ELEMENTS_PER_TOKEN = 256
+MAX_ERROR_ELEMENTS = 10_000  # in the body of an error, of which only the beginning is shown
+MAX_PARTS = 10_000  # parts of one message
 MAX_ANSWER_BYTES = 2**20  # the text of an answer, as UTF-8; also the longest text that is judged
 ANSWER_BYTES_BASE = 2**14
 ANSWER_BYTES_PER_TOKEN = 64

@@ -132,6 +132,22 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     return now
 
 
+def check_directory(name: str, results: Path) -> None:
+    """Refuse a model whose directory does not exist, unless answers of it may be stored.
+
+    Args:
+        name: The model's name.
+        results: The results directory.
+
+    Raises:
+        UserError: The directory does not exist, and the results have nothing of the model.
+    """
+    folder = model_spec(name).directory
+    stored = results / "generations" / slug(name)
+    if folder and not folder.is_dir() and not stored.exists():
+        raise UserError(f"model {name}: the directory {folder} does not exist; correct the path")
+
+
 def directory_digest(folder: Path, pattern: str = "*") -> str:
     """SHA-256 of names and contents of a model's files, computed anew where a size or a time has changed."""
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.glob(pattern)) if p.suffix in LOADED}

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
+from http.client import responses
 from importlib import import_module
 from typing import Any
 from urllib.parse import quote
@@ -33,6 +34,7 @@ MOST_PATIENCE = 600.0  # seconds of Retry-After beyond which the run ends instea
 GIVE_UP = 3  # prompts without an answer, one after the other
 HOPELESS = (401, 402, 403, 404)  # the key, the account or the model is wrong: so would be every other request
 AGAIN = (408, 409, 425, 429)  # and 5xx
+REDIRECTS = (301, 302, 303, 307, 308)
 FILTERED = ("content_filter", "content_policy_violation")
 SHORTEST_KEY = 8  # characters; a shorter text is found in answers by chance, and replaced there
 UNKNOWN = -1  # the id of a token: servers report how many there are, not which
@@ -92,8 +94,8 @@ class RemoteBackend:
         asyncio.run(self._all())
         if missing := len(requests) - self.came:
             why = f"{self.over or self.fault}; {missing} of {len(requests)} prompts have no answer"
-            again = "what came is kept: mend that and run the command again, without --fresh, for the rest"
-            raise UserError(f"endpoint {self.endpoint.name}: {why}, {again}")
+            again = "Fix this, then run the same command again (without --fresh)."
+            raise UserError(f"endpoint {self.endpoint.name}: {why}. The answers so far are kept. {again}")
 
     @property
     def max_tokens(self) -> int:
@@ -213,7 +215,7 @@ class RemoteBackend:
             return f"no whole answer within {self.endpoint.timeout:g} seconds"
         response = getattr(error, "response", None)
         if response is not None:
-            told = f"{response.status_code} {reported(response.content)}"
+            told = _told(response.status_code, reported(response.content))
         elif isinstance(error, self.package.APIError):
             told = f"{error} {error.__cause__ or ''}"
         else:
@@ -227,6 +229,17 @@ class RemoteBackend:
     def _clean(self, text: str) -> str:
         """The text without the key, which a server may repeat; any other text as it is."""
         return text.replace(self.key, "***") if self.key else text
+
+
+def _told(status: int, words: str) -> str:
+    """What a response that is an error says; also where the server sends no words with it."""
+    if words:
+        return f"{status} {words}"
+    # The client follows a redirect that says where to; it raises an error for any other.
+    if status in REDIRECTS:
+        return f"{status}: the server redirected without saying where to"
+    meaning = f" ({responses[status].lower()})" if status in responses else ""
+    return f"{status}{meaning}, without a message"
 
 
 def _seconds(retry_after: str) -> float:

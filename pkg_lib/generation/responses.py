@@ -2,8 +2,9 @@
 
 A body is read in four steps: JSON, an error that the server reports in it, the fields that an answer must
 have, and the reason why the model stopped. A body that fails at one of them is a `Fault`; nothing of it is
-kept. Servers differ in small things. The module accepts what real servers send (content in parts, finish
-reasons in capitals, no usage) and nothing that could be half an answer.
+kept. The number of values in a body is bounded before it is parsed, because small values take far more memory
+than their text. Servers differ in small things. The module accepts what real servers send (content in parts,
+finish reasons in capitals, no usage) and nothing that could be half an answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
@@ -159,19 +159,6 @@ class MessageResponse(Response):
     stop_reason: str | None = None
 
 
-class Embedding(BaseModel):
-    """One vector, as numbers or as base64 of little-endian float32."""
-
-    index: int | None = None
-    embedding: list[float] | str
-
-
-class EmbeddingResponse(BaseModel):
-    """The response of /embeddings."""
-
-    data: list[Embedding]
-
-
 def read_answer(body: bytes, api: str, chat: bool, prompt: str, max_tokens: int) -> Answer:
     """Read the body of a response to one prompt.
 
@@ -188,13 +175,14 @@ def read_answer(body: bytes, api: str, chat: bool, prompt: str, max_tokens: int)
     Raises:
         Fault: The body is not a complete answer, or it is too large.
     """
-    value = _parsed(body)
+    value = _parsed(body, answer_elements(max_tokens))
     if api == "anthropic":
+        _check_parts(value.get("content"))
         response = _validated(MessageResponse, value)
         text, refusal = _joined(response.content)
         reason = response.stop_reason
     else:
-        response = _validated(ChatResponse if chat else TextResponse, value)
+        response = _validated(ChatResponse if chat else TextResponse, _with_one_choice(value))
         choice = response.choices[0]
         if choice.error:
             raise Fault(f"the server reports an error: {_words(choice.error)}")
@@ -203,7 +191,8 @@ def read_answer(body: bytes, api: str, chat: bool, prompt: str, max_tokens: int)
         reason = choice.finish_reason
     known = (reason or "").strip().lower()
     if known not in ENDED + CUT + REFUSED:
-        raise Fault(f"the answer is not complete: its finish reason is {(reason or 'null')[:50]!r}")
+        why = f"its finish reason is {reason[:50]!r}" if known and reason else "it has no finish reason"
+        raise Fault(f"the answer is not complete: {why}")
     size = len(text.encode("utf8", "surrogatepass"))
     if size > (most := answer_bytes(max_tokens)):
         raise Fault(f"the answer has {size:,} bytes; max_tokens = {max_tokens:,} allows {most:,}")
@@ -228,20 +217,28 @@ def read_embeddings(body: bytes, count: int) -> np.ndarray:
     Raises:
         Fault: The body does not hold one vector with a direction for each text.
     """
-    data = _validated(EmbeddingResponse, _parsed(body)).data
-    indices = [place if item.index is None else item.index for place, item in enumerate(data)]
-    if sorted(indices) != list(range(count)):
+    data = _parsed(body, limits.MAX_ELEMENTS).get("data")
+    if not isinstance(data, list):
+        raise Fault(f"the response holds no vectors: data is {_kind(data)}")
+    if len(data) != count:
         raise Fault(f"not one vector for each of {count} texts: {len(data)} came")
-    rows = [_numbers(data[place].embedding) for place in np.argsort(indices)]
-    dimensions = {len(row) for row in rows}
+    rows: list[np.ndarray | None] = [None] * count
+    for place, item in enumerate(data):
+        if not isinstance(item, dict):
+            raise Fault(f"the response holds no vectors: an element of data is {_kind(item)}")
+        index = place if item.get("index") is None else _count(item["index"])
+        if index is None or index >= count or rows[index] is not None:
+            raise Fault(f"not one vector for each of {count} texts: an index is missing or comes twice")
+        rows[index] = _numbers(item.get("embedding"))
+    dimensions = {len(row) for row in rows if row is not None}
     if len(dimensions) != 1 or not 0 < max(dimensions) <= limits.MAX_DIMENSIONS:
         raise Fault(f"vectors of {sorted(dimensions)[:5]} numbers")
-    with np.errstate(all="ignore"):  # numbers beyond float32 become infinite, and are found below
-        vectors = np.array(rows, np.float32)
+    with np.errstate(all="ignore"):  # numbers whose squares are beyond float64 are found below
+        vectors = np.array(rows, np.float64)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(norms) & (norms > 0)).all():
         raise Fault("not one vector with a direction for each text")
-    return vectors / norms
+    return (vectors / norms).astype(np.float32)
 
 
 def response_bytes(max_tokens: int) -> int:
@@ -256,8 +253,20 @@ def answer_bytes(max_tokens: int) -> int:
     return min(limits.ANSWER_BYTES_BASE + limits.ANSWER_BYTES_PER_TOKEN * max_tokens, limits.MAX_ANSWER_BYTES)
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body holds, which reports no error."""
+def answer_elements(max_tokens: int) -> int:
+    """Give the number of brackets, braces and commas that the body of an answer may have."""
+    return min(limits.ELEMENTS_BASE + limits.ELEMENTS_PER_TOKEN * max_tokens, limits.MAX_ELEMENTS)
+
+
+def _elements(body: bytes) -> int:
+    """How many brackets, braces and commas a body has, in texts too: about as many values its JSON holds."""
+    return sum(body.count(character) for character in (b"[", b"{", b","))
+
+
+def _parsed(body: bytes, most: int) -> dict[str, Any]:
+    """The JSON object that a body holds, which reports no error and has at most so many elements."""
+    if (elements := _elements(body)) > most:
+        raise Fault(f"the body has {elements:,} brackets, braces and commas; {most:,} are allowed")
     try:
         value = json.loads(body, parse_constant=_not_a_number, parse_float=_finite)
     except (ValueError, RecursionError) as e:
@@ -276,18 +285,28 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 
 def reported(body: bytes) -> str:
-    """Give the words of a server's error: the message in its JSON, or the beginning of any other body."""
+    """Give the words of a server's error.
+
+    Args:
+        body: The body of the error's response.
+
+    Returns:
+        The message in its JSON, or the beginning of any other body; "" where the body says nothing.
+    """
+    if _elements(body) > limits.MAX_ERROR_ELEMENTS:
+        return _beginning(body)
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
         return _beginning(body)
     if _deeper_than(limits.MAX_DEPTH, value):
         return _beginning(body)
-    return _words(value.get("error") or value if isinstance(value, dict) else value)
+    told = (value.get("error") or value) if isinstance(value, dict) else value
+    return _words(told) if told else ""
 
 
 def _beginning(body: bytes) -> str:
-    return body[:200].decode("utf8", "replace")
+    return body[:200].decode("utf8", "replace").strip()
 
 
 def _not_a_number(name: str) -> NoReturn:
@@ -315,13 +334,53 @@ def _deeper_than(most: int, value: Any) -> bool:
     return True
 
 
+def _with_one_choice(value: dict[str, Any]) -> dict[str, Any]:
+    """The response with the choice whose index is 0, else with the first, so that no other is validated."""
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return value
+    first = (c for c in choices if isinstance(c, dict) and type(c.get("index")) is int and c["index"] == 0)
+    choice = next(first, choices[0])
+    if isinstance(choice, dict):
+        _check_parts(choice.get("text"))
+        message = choice.get("message")
+        _check_parts(message.get("content") if isinstance(message, dict) else None)
+    return value | {"choices": [choice]}
+
+
+def _check_parts(content: Any) -> None:
+    if isinstance(content, list) and len(content) > limits.MAX_PARTS:
+        raise Fault(f"the message has {len(content):,} parts; at most {limits.MAX_PARTS:,} are read")
+
+
 def _validated(model: type[Any], value: dict[str, Any]) -> Any:
     try:
         return model.model_validate(value)
     except ValidationError as e:
-        first = e.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise Fault(f"the response is not an answer: {place}: {first['msg']}") from e
+        first = e.errors(include_input=False, include_url=False, include_context=False)[0]
+    names: list[str] = []
+    inner: Any = value
+    for step in first["loc"]:
+        if isinstance(inner, dict) and step in inner:
+            names.append(str(step))
+        elif isinstance(inner, dict) and first["type"] == "missing":
+            raise Fault(
+                f"the response is not an answer: the field {'.'.join([*names, str(step)])} is missing"
+            )
+        elif not (isinstance(inner, list) and isinstance(step, int)):
+            break  # what follows is the name of a type
+        inner = inner[step]
+    raise Fault(f"the response is not an answer: the field {'.'.join(names)} holds {_kind(inner)}")
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is, for a message."""
+    if isinstance(value, dict | list):
+        name = "object" if isinstance(value, dict) else "array"
+        return f"an {name}" if value else f"an empty {name}"
+    if isinstance(value, str):
+        return f"the text {value[:50]!r}"
+    return json.dumps(value)[:50]
 
 
 def _words(error: Any) -> str:
@@ -367,10 +426,18 @@ def _plausible(
     return (usage.prompt, usage.new) if prompt_fits and new_fits else (None, None)
 
 
-def _numbers(embedding: Iterable[float] | str) -> np.ndarray:
+def _numbers(embedding: Any) -> np.ndarray:
+    """The numbers of one vector, which a server sends as such or as base64 of little-endian float32."""
+    if isinstance(embedding, list):
+        if strange := set(map(type, embedding)) - {int, float}:
+            raise Fault(f"a vector holds a value that is no number ({min(t.__name__ for t in strange)})")
+        try:
+            return np.array(embedding, np.float64)
+        except OverflowError as e:
+            raise Fault("a vector holds a number that is too large") from e
     if not isinstance(embedding, str):
-        return np.asarray(embedding, np.float64)
+        raise Fault(f"a vector is {_kind(embedding)}, neither numbers nor base64")
     try:
         return np.frombuffer(b64decode(embedding, validate=True), "<f4")
     except ValueError as e:
-        raise Fault(f"an embedding is neither numbers nor base64: {e}") from e
+        raise Fault(f"a vector is a text, but not the base64 of float32 numbers: {e}") from e

@@ -14,7 +14,7 @@ from pkg_lib.graph.schema import PATHVALUE, PKG
 from pkg_lib.retrieval.augment import Augmented
 from pkg_lib.retrieval.columns import knowledge_of
 from pkg_lib.retrieval.embed import Embedder
-from pkg_lib.retrieval.index import HNSWIndex, make_index
+from pkg_lib.retrieval.index import INDEXES, HNSWIndex, make_index
 from pkg_lib.retrieval.prune import GUARDED, choices, prune
 from pkg_lib.retrieval.retrievers import BlockPKG, FuncPKG, GraphNodes, Knowledge
 
@@ -83,6 +83,7 @@ def search(
 ) -> Iterator[str]:
     """The nodes nearest to each query (Equation 5) in a folder or database: cosine, place, first line."""
     kind = KINDS.get_or_fail(unit)
+    INDEXES.get_or_fail(index)  # before anything is loaded
     with bolt.opened(place) if "://" in place else nullcontext() as database:
         graph = database.load() if database else disk.load(Path(place))
         nodes = graph.first_of_each_text(kind)

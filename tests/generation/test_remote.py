@@ -91,7 +91,7 @@ def test_a_committed_run_is_read_without_file_key_and_network(describe, tmp_path
     assert len(run.completions("None")) == len(run.solutions("None")) == LIMIT
     (row,) = forecast.forecast(Preparer(run), ["None"], set())
     assert (row.cached, row.missing) == (LIMIT, 0) and forecast.cost(run, [row], forecast.Rates()).todo == 0
-    with pytest.raises(UserError, match=r"unknown endpoint of .*endpoints.toml, which is not there: 'stub'"):
+    with pytest.raises(UserError, match=r"endpoint 'stub': the file .*endpoints.toml does not exist"):
         complete(opened(LIMIT + 1))
 
 
@@ -120,7 +120,7 @@ def test_a_server_that_hangs_is_asked_again_after_the_time_limit(describe, tmp_p
 def test_a_server_that_dies_in_the_middle(describe, tmp_path):
     with Stub(seconds=0.005, lives=9) as dead:
         describe(dead.url, concurrency=3, retries=2)
-        with pytest.raises(UserError, match=r"endpoint stub: .* prompts have no answer, what came is kept"):
+        with pytest.raises(UserError, match=r"endpoint stub: .* prompts have no answer.* kept"):
             complete(opened())
     kept = {row["task_id"] for row in lines(tmp_path)}
     assert 9 - 3 <= len(kept) <= len(dead.answered) <= 9
@@ -170,7 +170,7 @@ def test_a_budget_stops_the_run_and_all_is_kept(describe, tmp_path, fields):
     with Stub() as stub:
         describe(stub.url, concurrency=2, budget=fields, **prices)
         with pytest.raises(
-            UserError, match=f"budget.{next(iter(fields))} is .*raise it; .* have no answer, what came is"
+            UserError, match=f"budget.{next(iter(fields))} is .*raise it; .* have no answer.* kept"
         ):
             complete(opened())
         kept = lines(tmp_path)

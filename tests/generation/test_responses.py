@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,13 @@ THINKING = {"type": "thinking", "thinking": [text_part("hm")]}
 ERROR = {"message": "the model is overloaded", "code": 503}
 RAW = b'{"choices": [{"finish_reason": "stop", "message": {"content": "x"}}], "z": %s}'
 
+LIKELY = {"token": "x", "logprob": -0.123456789, "bytes": [120, 121, 122]}
+
+
+def choice(content, index):
+    return {"index": index, "finish_reason": "stop", "message": {"content": content}}
+
+
 # Body -> the text of the answer.
 ANSWERS = {
     "plain": (chat(), CODE),
@@ -97,6 +106,15 @@ ANSWERS = {
         chat(choices=[*json.loads(chat("a"))["choices"], *json.loads(chat("b"))["choices"]]),
         "a",
     ),
+    "choices in another order": (chat(choices=[choice("b", 1), choice("a", 0)]), "a"),
+    "choices that count from 1": (chat(choices=[choice("a", 1), choice("b", 2)]), "a"),
+    "a second choice that is broken": (chat(choices=[choice("a", 0), {"index": 1}, None]), "a"),
+    "an index that is no number": (chat(choices=[choice("a", "x"), choice("b", [])]), "a"),
+    "20 log probabilities for each token": (
+        chat(choice={"logprobs": {"content": [{"token": "x", "top_logprobs": [LIKELY] * 20}] * MOST}}),
+        CODE,
+    ),
+    "a text of brackets alone": (chat("[" * BIG), "[" * BIG),
     "the longest text": (chat("x" * BIG), "x" * BIG),
     "nested, but not too deep": (RAW % (b"[" * 200 + b"]" * 200), "x"),
     "usage missing": (without(chat(), "usage"), CODE),
@@ -133,6 +151,8 @@ FAULTS = {
     "a part whose text is a number": parts(text_part(7)),
     "a part whose text is missing": parts({"type": "text"}),
     "a part that is a number": parts(7),
+    "more parts than are read": parts(*[{"type": "x"}] * (limits.MAX_PARTS + 1)),
+    "an error in the choice with index 0": chat(choices=[choice("b", 1), choice("a", 0) | {"error": ERROR}]),
     "choices empty": chat(choices=[]),
     "choices missing": without(chat(), "choices"),
     "choices null": chat(choices=None),
@@ -204,6 +224,32 @@ def test_faults(name, server):
         ask(server, FAULTS[name])
     line = str(fault.value)
     assert line.isprintable() and len(line) < 700
+
+
+# Body -> what its fault's message names.
+TOLD = {
+    "message missing": "choices.message is missing",
+    "message a text": "choices.message holds the text 'x'",
+    "message null": "choices.message holds null",
+    "content a number": "choices.message.content holds 7",
+    "content an object": "choices.message.content holds an object",
+    "a part that is a number": "choices.message.content holds an array",
+    "choices empty": "choices holds an empty array",
+    "choices null": "choices holds null",
+    "a choice that is null": "choices holds null",
+    "finish a number": "choices.finish_reason holds 1",
+    "finish null": "no finish reason",
+    "finish missing": "no finish reason",
+    "finish empty": "no finish reason",
+    "finish abort": "'abort'",
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_fault_names_the_field_and_what_came(name, server):
+    with pytest.raises(UserError) as fault:
+        ask(server, FAULTS[name])
+    assert TOLD[name] in str(fault.value)
 
 
 def test_a_fault_is_asked_again_and_reported_in_the_words_of_the_server(server):
@@ -362,6 +408,11 @@ def packed(*numbers: float) -> str:
 def test_embeddings_are_one_vector_for_each_text():
     np.testing.assert_allclose(read_embeddings(vectors([3, 4], [0.0, 2]), 2), [[0.6, 0.8], [0, 1]])
     np.testing.assert_allclose(read_embeddings(vectors(packed(3, 4)), 1), [[0.6, 0.8]])
+    for numbers in ([3e30, 4e30], [3e-30, 4e-30], [3e100, 4e100], packed(3e38, 4e37)):
+        (vector,) = read_embeddings(vectors(numbers), 1)
+        assert vector.dtype == np.float32 and np.linalg.norm(vector) == pytest.approx(1)
+    without_index = b'{"data": [{"embedding": [0, 2]}, {"embedding": [3, 0]}]}'
+    np.testing.assert_allclose(read_embeddings(without_index, 2), [[0, 1], [1, 0]])
     swapped = b'{"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]}'
     np.testing.assert_allclose(read_embeddings(swapped, 2), [[1, 0], [0, 1]])
 
@@ -375,7 +426,18 @@ BROKEN_VECTORS = {
     "other lengths": vectors([1, 0], [1, 0, 0]),
     "empty": vectors([], []),
     "without a direction": vectors([0, 0], [1, 0]),
-    "beyond float32": vectors([1e300, 0], [1, 0]),
+    "an index beyond the texts": b'{"data": [{"index": 2, "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
+    "an index that is a text": b'{"data": [{"index": "1", "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
+    "numbers as texts": vectors(["1", "2"], [1, 0]),
+    "true": vectors([True, False], [1, 0]),
+    "nested": vectors([[1, 0]], [[1, 0]]),
+    "a number of 400 digits": vectors([10**400, 0], [1, 0]),
+    "an object": vectors({"0": 1}, [1, 0]),
+    "a number": vectors(7, [1, 0]),
+    "elements that are null": b'{"data": [null, null]}',
+    "data null": b'{"data": null}',
+    "data an object": b'{"data": {"0": [1], "1": [1]}}',
+    "beyond the squares of float64": vectors([1e300, 0], [1, 0]),
     "NaN": vectors([float("nan"), 0], [1, 0]),
     "texts": vectors(["a", "b"], [1, 0]),
     "null": vectors(None, [1, 0]),
@@ -398,3 +460,54 @@ def test_what_is_stored_of_an_answer_can_be_read_again():
     most = limits.MAX_ANSWER_BYTES
     assert 6 * most + 4 * (most + 10**4) + 2**20 < limits.MAX_ROW_BYTES
     assert response_bytes(10**9) == limits.MAX_RESPONSE_BYTES and answer_bytes(10**9) == most
+
+
+READ = """
+import resource, sys, time
+from pkg_lib.core import limits
+from pkg_lib.generation.responses import Fault, answer_elements, read_answer, read_embeddings, response_bytes
+before, unit, after, tokens, fill, count = sys.argv[1:]
+before, unit, after = before.encode(), unit.encode(), after.encode()
+units = (response_bytes(int(tokens)) - len(before) - len(after)) // len(unit)
+if fill == "elements":  # as many as are parsed
+    most = limits.MAX_ELEMENTS if int(count) else answer_elements(int(tokens))
+    units = min(units, (most - 20) // sum(unit.count(c) for c in b"[{,"))
+body = before + unit * (units - 1) + unit.rstrip(b",") + after
+began = time.process_time()
+try:
+    read_embeddings(body, int(count)) if int(count) else read_answer(body, "openai", True, "p", int(tokens))
+    ended = "answer"
+except Fault as e:
+    ended = str(e) if len(str(e)) < 2000 else "long"
+seconds = time.process_time() - began
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds, ended)
+"""
+SAID = '{"choices":[{"finish_reason":"stop","message":{"content":['
+CROWDED = {
+    "parts that are empty": (SAID, "{},", "]}}]}"),
+    "parts that are texts": (SAID, '"",', "]}}]}"),
+    "parts of an unknown type": (SAID, '{"type":"x"},', "]}}]}"),
+    "parts that are numbers": (SAID, "1,", "]}}]}"),
+    "choices that are empty": ('{"choices":[', "{},", "]}"),
+    "choices that are lists": ('{"choices":[', "[[]],", "]}"),
+    "choices without a content": ('{"choices":[', '{"message":{}},', "]}"),
+    "nested objects": ('{"choices":[],"z":[', '{"a":{"a":{"a":{"a":{}}}}},', "]}"),
+    "nested lists": ('{"choices":[],"z":[', "[" * 250 + "]" * 250 + ",", "]}"),
+    "an error": ('{"error":[', "{},", "]}"),
+    "vectors that are empty": ('{"data":[', '{"embedding":[]},', "]}"),
+    "a vector of texts": ('{"data":[{"embedding":[', '"",', "]}]}"),
+    "a vector of objects": ('{"data":[{"embedding":[', '{"a":1},', "]}]}"),
+    "a vector of numbers": ('{"data":[{"embedding":[', "0.5,", "]}]}"),
+}
+
+
+@pytest.mark.parametrize("fill", ["bytes", "elements"])
+@pytest.mark.parametrize("tokens", [MOST, 2**17])
+@pytest.mark.parametrize("name", CROWDED)
+def test_a_body_of_many_small_values_takes_little_memory_and_time(name, tokens, fill):
+    count = 4 if "vector" in name else 0
+    command = [sys.executable, "-P", "-c", READ, *CROWDED[name], str(tokens), fill, str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    megabytes, seconds, ended = done.stdout.split(maxsplit=2)
+    assert float(megabytes) < 700 and float(seconds) < 10
+    assert ended.strip() not in ("answer", "long")
