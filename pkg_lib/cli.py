@@ -433,6 +433,7 @@ def replay(
 
     from pkg_lib.papers.pkg import replay as replaying
 
+    replaying.find_samples(folder)  # a mistake in its name is told before there is a bar
     target = results_dir() / "replay" / slug(folder.resolve().name)
     with tqdm(unit="sample") as bar:
 
@@ -447,7 +448,9 @@ def replay(
         typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
     if not replayed.table[["passed", "failed"]].to_numpy().any():
-        nothing = f"no completion in {folder} could be judged; the problems above say why"
+        # Of a long list of problems the first says best why: damage precedes what is missing because of it.
+        why = replayed.problems[0] if replayed.problems else "no task has one"
+        nothing = f"no completion in {folder} could be judged: {why}"
         raise UserError(nothing, *replayed.damaged)
     if replayed.damaged:
         raise UserError(*replayed.damaged)

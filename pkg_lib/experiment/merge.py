@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, shown
+from pkg_lib.core.reading import PACKED, Damaged, Kinds, ScannedRow, shown
 from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark

@@ -79,7 +79,8 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
     if without := [t.id for t in tasks if t.id not in sampled]:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
         missing = f"{len(without)} of {len(tasks)} tasks have no completion"
-        problems.append(f"{shown(str(path))}: {missing}: {named}")
+        damaged = f" ({len(problems)} damaged lines are left out)" if problems else ""
+        problems.append(f"{shown(str(path))}: {missing}{damaged}: {named}")
     rows += [(task, None, None) for task in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
     frame = frame.assign(sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places))
