@@ -153,7 +153,9 @@ def pack_rows(results: Path) -> list[str]:
     return left
 
 
-def read_answers(path: Path, fields: reading.Fields = ()) -> Iterator[ScannedRow]:
+def read_answers(
+    path: Path, fields: reading.Fields = (), optional: Kinds | None = None
+) -> Iterator[ScannedRow]:
     """Yield each line of a file of a cache, as `reading.scan` does.
 
     A last line without a newline counts as damaged in a plain file, whatever it holds: the next append will
@@ -162,11 +164,12 @@ def read_answers(path: Path, fields: reading.Fields = ()) -> Iterator[ScannedRow
     Args:
         path: The file, packed or plain.
         fields: The fields that each row must have.
+        optional: What other fields must be, if they are there.
 
     Raises:
         Damaged: The file cannot be read.
     """
-    for row in reading.scan(path, fields, advice=advice_for):
+    for row in reading.scan(path, fields, optional, advice_for):
         torn = not row.line.ended and path.suffix != PACKED
         yield row._replace(value=None, why="it is cut off") if torn else row
 
