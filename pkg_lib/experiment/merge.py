@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import PACKED, Damaged, Kinds, ScannedRow, shown
+from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, shown
 from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.experiment.run import OTHERS, OUTCOME
+from pkg_lib.experiment.run import OUTCOME
 from pkg_lib.generation.cache import keep_aside, packed, read_answers
 
 STAGES = ("contexts", "generations", "evaluations", "feedback")
@@ -102,14 +102,6 @@ def _add(rows: Rows, path: Path, lines: list[str]) -> None:
             raise UserError(f"{about}: another directory has another answer; nothing is merged")
 
 
-def _fields(path: Path) -> tuple[Kinds, Kinds]:
-    """What each row of a file must hold, and what its other fields are where a row has them."""
-    verdicts = path.name.removesuffix(PACKED).removesuffix(".jsonl")
-    if "evaluations" in path.parts and not verdicts.endswith((".shown", ".unshown")):
-        return OUTCOME, OTHERS
-    return {"task_id": str}, {}
-
-
 def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
     """A file's rows, of one key the last, and its damaged lines, which are reported in `lines`.
 
@@ -121,7 +113,7 @@ def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
     files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
     rows, damaged = Rows(), []
     for file in files:
-        for row in read_answers(file, *_fields(file)):
+        for row in read_answers(file, {"task_id": str}, {"status": OUTCOME["status"]}):
             key = (row.value or {}).get("key") or (row.value or {}).get("task_id")
             if isinstance(key, str) and key:
                 rows[key] = row.value

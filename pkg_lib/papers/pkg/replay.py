@@ -108,8 +108,8 @@ def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
     if not known:
         names = "`pkg-lib list benchmarks` shows the benchmarks"
         raise UserError(f"{shown(str(folder))} holds no <benchmark>/<method>.jsonl; {names}")
-    unknown_ones = [shown(str(p)) for p in paths if p not in known]
-    return known, [f"{p}: no benchmark has the name of its directory" for p in unknown_ones]
+    others = [p for p in paths if p not in known]
+    return known, [f"{shown(str(p))}: unknown benchmark {shown(p.parent.name)}" for p in others]
 
 
 def replay(
