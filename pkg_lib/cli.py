@@ -22,6 +22,7 @@ import typer
 from pkg_lib.core import locks, models, workers
 from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
+from pkg_lib.core.reading import shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
@@ -79,6 +80,29 @@ def model_name(name: str, style: str = "") -> str:
     TEMPLATES.get_or_fail(style := style or spec.style)
     bare = f"path:{spec.directory}" if spec.directory else name.partition("#")[0]
     return bare if style == "chat" else f"{bare}#{style}"
+
+
+def one_line(message: str) -> str:
+    """A message without line breaks: those that a name holds are escaped, as are other control characters.
+
+    Args:
+        message: What is said, perhaps of a file whose name was chosen by somebody else.
+
+    Returns:
+        Printable text in one line.
+    """
+    safe = message.strip().encode("utf8", "surrogateescape").decode("utf8", "backslashreplace")
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in safe)
+
+
+class OneLine(logging.Filter):
+    """Makes each warning of this program one line for each line that it has on purpose."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Escape control characters in the arguments of a warning; never drops one."""
+        if record.name.startswith("pkg_lib") and isinstance(record.args, tuple) and len(record.args) > 1:
+            record.args = tuple(shown(str(a)) if isinstance(a, str | Path) else a for a in record.args)
+        return True
 
 
 def say(lines: Iterable[object]) -> None:
@@ -146,7 +170,7 @@ def run(
     style: Annotated[str, opt("Prompt style for hf:, path: and endpoint: models, such as plain.")] = "",
     benchmark: Annotated[Many, opt("A benchmark from `list`; repeatable.", **NAMED)] = None,
     corpus: Annotated[Many, opt("A corpus from `list`, or several as A+B; repeatable.", **NAMED)] = None,
-    column: Annotated[Many, opt("A column (method) from `list`, not all; repeatable.", **NAMED)] = None,
+    column: Annotated[Many, opt("Only this column (method) from `list`; repeatable.", **NAMED)] = None,
     notebook: Annotated[Many, opt("A notebook from `list`, instead of all; repeatable.", **NAMED)] = None,
     parameter: Annotated[Many, opt(PARAMETER, "--parameter", "-p", metavar="NAME=VALUE")] = None,
     embedder: Embedding = MINILM,
@@ -208,7 +232,7 @@ def run(
         work.run(study.plan(choice))
         code, errors = work.outcome()
         for line in errors:
-            typer.echo(f"error: {line}", err=True)
+            typer.echo(f"error: {one_line(line)}", err=True)
         if work.reported:
             report()
     raise typer.Exit(code)
@@ -406,11 +430,12 @@ def replay(
 ) -> None:
     """Execute stored completions, and compare published verdicts."""
     workers.use(engine)
-    typer.echo(f"reading the samples of {folder} ...")
+    typer.echo(f"reading the samples of {shown(str(folder))} ...")
     from tqdm import tqdm
 
     from pkg_lib.papers.pkg import replay as replaying
 
+    replaying.find_samples(folder)  # a mistake in its name is told before there is a bar
     target = results_dir() / "replay" / slug(folder.resolve().name)
     with tqdm(unit="sample") as bar:
 
@@ -419,13 +444,15 @@ def replay(
             bar.update(1 if done else 0)
 
         replayed = replaying.replay(folder, target, protocol, progress=progress)
-    say(f"problem: {problem}" for problem in replayed.problems)
+    say(f"problem: {one_line(problem)}" for problem in replayed.problems)
     for row in replayed.disagreements.itertuples():
         where = f"{row.benchmark} {row.method} {row.task_id}"
         typer.echo(f"disagreement: {where}: here {row.status}, published {row.published}")
     typer.echo(replayed.table.to_string(index=False, na_rep="–"))
     if not replayed.table[["passed", "failed"]].to_numpy().any():
-        nothing = f"no completion in {folder} could be judged; the problems above say why"
+        # Of a long list of problems the first says best why: damage precedes what is missing because of it.
+        why = replayed.problems[0] if replayed.problems else "no task has one"
+        nothing = f"no completion in {folder} could be judged: {why}"
         raise UserError(nothing, *replayed.damaged)
     if replayed.damaged:
         raise UserError(*replayed.damaged)
@@ -611,6 +638,8 @@ def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: 
 def main() -> int:
     """Exit code 0; 1 when a notebook failed; 2 with one line for a user's mistake; 130 for Ctrl-C."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(OneLine())
     for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
         if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE|ENDPOINTS)", name):
             os.environ[name] = str(Path(value).expanduser().resolve())
@@ -622,8 +651,8 @@ def main() -> int:
         load_plugins()
         code = app(words, standalone_mode=False) or 0
     except (UserError, UsageFault) as e:
-        for message in e.args if isinstance(e, UserError) else [e.format_message()]:
-            typer.echo(f"error: {' '.join(message.split())}", err=True)
+        for message in e.args if isinstance(e, UserError) else [" ".join(e.format_message().split())]:
+            typer.echo(f"error: {one_line(str(message))}", err=True)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         code = 130

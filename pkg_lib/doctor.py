@@ -44,7 +44,7 @@ def lines() -> Iterator[str]:
 def _unavailable(name: str, reason: str) -> str:
     """What an error says of a name, without saying the name or that it is unavailable twice."""
     reason = reason.removeprefix(f"corpus {name}: ")
-    return reason if "not at hand" in reason else f"not available: {reason}"
+    return reason if "not available" in reason else f"not available: {reason}"
 
 
 def _model(spec: models.ModelSpec) -> str:

@@ -43,13 +43,18 @@ run --dry-run --prices /no/such/prices.csv -> No such file
 run --model path:/no/such/model --dry-run -> /no/such/model does not exist
 run --dry-run --tokens-per-second 0 -> '--tokens-per-second'
 nosuch -> nosuch
+replay /no/such -> /no/such does not exist
+merge /no/such -> /no/such does not exist
+chunk /no/such -> /no/such does not exist
+graph sorce:/tmp -> did you mean 'source:'
+graph source:{__file__} -> it is a file
 fetch nosuch -> unknown model 'nosuch'
 verify-cache --sample 0 -> '--sample'
 verify-cache --model nosuch -> unknown model 'nosuch'
 graph nosuch -> unknown corpus 'nosuch'
 graph -> Missing argument
 graph textbook+python-docs -> mixes code and text
-search /no/such/graph x -> pkg-lib graph source:PATH --output
+search /no/such/graph x -> pkg-lib graph source:DIR --output
 search http://localhost x -> write bolt://HOST
 graph textbook --store bolt: -> write bolt://HOST
 enhance --model nosuch -> unknown model 'nosuch'
@@ -170,7 +175,7 @@ def test_graph_says_what_was_built_and_keeps_it(call, tmp_path, source):
     assert (
         "7 nodes: NAME 2, IMPL 2, BLOCK 3" in shown and "6 edges: HAS_IMPL 2, HAS_BLOCK 3, PARENT 1" in shown
     )
-    assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse: SyntaxError" in shown
+    assert "3 functions = 2 IMPL nodes + 1 skipped" in shown and "does not parse (SyntaxError)" in shown
     kept = disk.load(tmp_path / "graph")
     assert code == 0 and len(kept) == 7 and kept.meta["corpus"] == source
 

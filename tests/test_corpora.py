@@ -65,7 +65,7 @@ MIXED, PACKAGE = "mixes code and text", "corpus docstrings:.*no such package"
     [
         *((name, UNKNOWN) for name in ("nosuch", "textbook+nosuch", "", "textbook+", "Textbook")),
         ("source:/nosuch", "no such directory"),
-        ("source:", "no such directory"),
+        ("source:", "names no directory"),
         ("textbook+python-docs", MIXED),
         ("docstrings:json+stdlib", MIXED),
         ("published+textbook", "published is each task's own context; run it alone"),

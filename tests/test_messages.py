@@ -116,7 +116,7 @@ def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):
     (tmp_path / "a.py").write_text("def f():\n    return 1\n")
     code, _, error = call("search", tmp_path, "x")
     assert code == 2 and error.count("\n") == 1
-    assert f"pkg-lib graph source:PATH --output {tmp_path}" in error
+    assert f"pkg-lib graph source:{tmp_path} --output OTHER_DIR, then search OTHER_DIR" in error
     (tmp_path / disk.GRAPH).write_bytes(b"something else")
     code, _, damaged = call("search", tmp_path, "x")
     assert code == 2 and "damaged" in damaged

@@ -78,6 +78,8 @@ def _chunk(chunker: Chunker, file: File) -> Chunked:
 def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, processes: int = 1) -> str:
     """Writes the chunks of a file or of all files below a directory; returns the accounts in words."""
     accounts = Accounts()
+    if not path.exists() and not path.is_symlink():
+        raise UserError(f"{shown(str(path))} does not exist; name a file or directory")
     if path.is_dir():
         files = chunk_files(walk(path, accounts), chunker, processes)
     else:
@@ -85,7 +87,7 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
             data = read_file(path.resolve(), MAX_CHUNKED_BYTES)
         except (OSError, RuntimeError, Unreadable) as e:  # RuntimeError: a loop of links
             name = shown(str(path))
-            raise UserError(f"{name}: {e}; give a source file or a tree of them") from e
+            raise UserError(f"{name}: {e}; name a file or directory") from e
         files = [chunker.chunk(data, shown(path.name), language)]
     for chunked in files:
         accounts.files.append(chunked.account)
@@ -93,7 +95,8 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
     out.flush()
     if not accounts.files:
         skipped = "".join(f"; {line}" for line in Skipped(accounts.skipped).summary())
-        raise UserError(f"{path}: no source file of a known language; give a tree that holds some{skipped}")
+        what = "no source file that can be read" if skipped else "no source file of a known language"
+        raise UserError(f"{shown(str(path))} holds {what}; give a tree that holds some{skipped}")
     return str(accounts)
 
 

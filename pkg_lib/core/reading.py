@@ -67,8 +67,11 @@ class Damaged(UserError):
     @classmethod
     def unreadable(cls, path: Path, error: OSError, advice: Advice = CORRECT) -> Self:
         """Build the error for a file that is not there, or that the system refuses to read."""
+        name = shown(str(path))
+        if isinstance(error, IsADirectoryError):  # what it holds is not ours, so there is nothing to restore
+            return cls(f"{name} is a directory, not a file")
         advice = advice if isinstance(advice, str) else advice(path)
-        told = f"{shown(str(path))} cannot be read: {error.strerror or error}"
+        told = f"{name} cannot be read: {error.strerror or error}"
         return cls(f"{told}; {advice}" if advice else told)
 
 
@@ -137,7 +140,7 @@ def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> 
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", 0) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
+                raise Damaged(f"{shown(str(path))} is not a regular file; move it away")
             for part in _unpacked(file) if path.suffix == PACKED else iter(lambda: file.read(CHUNK), b""):
                 total += len(part)
                 if total > most:
@@ -258,10 +261,15 @@ def _no_constant(name: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+_PYTHON_DECODER = json.JSONDecoder(parse_float=_finite)
 
 
-def parse(text: bytes) -> Any:
+def parse(text: bytes, constants: bool = False) -> Any:
     """The value of a JSON text in UTF-8.
+
+    Args:
+        text: The text.
+        constants: Whether NaN, Infinity and -Infinity are numbers, as Python's json writes them.
 
     Raises:
         ValueError: It is not JSON, holds a number that is not finite or has thousands of digits, or is nested
@@ -270,7 +278,8 @@ def parse(text: bytes) -> Any:
     try:
         bare = text.decode("utf8").rstrip(WHITE_SPACE)
         # Faster than `decode`, which looks for white space with regular expressions.
-        value, end = _DECODER.raw_decode(bare, len(bare) - len(bare.lstrip(WHITE_SPACE)))
+        decoder = _PYTHON_DECODER if constants else _DECODER
+        value, end = decoder.raw_decode(bare, len(bare) - len(bare.lstrip(WHITE_SPACE)))
         if end != len(bare):
             raise json.JSONDecodeError("Extra data", bare, end)
     except UnicodeDecodeError as e:
@@ -348,6 +357,7 @@ def scan(
     optional: Kinds | None = None,
     advice: Advice = CORRECT,
     blank: bool = False,
+    constants: bool = False,
 ) -> Iterator[ScannedRow]:
     """Yield every line of a JSONL file, the damaged ones with the reason.
 
@@ -357,6 +367,7 @@ def scan(
         optional: As for `fault_of`.
         advice: What an error about the whole file tells the reader to do.
         blank: Whether blank lines are passed over; otherwise they are damage.
+        constants: As for `parse`.
 
     Raises:
         Damaged: The file cannot be read, or has more than MAX_DAMAGED_ROWS damaged lines.
@@ -365,26 +376,26 @@ def scan(
     for line in lines(path, advice):
         if blank and line.blank:
             continue
-        row = _row(line, fields, optional)
+        row = _row(line, fields, optional, constants)
         damaged += row.value is None
         if damaged > MAX_DAMAGED_ROWS:
             raise Damaged.of(path, f"more than {MAX_DAMAGED_ROWS:,} lines are ({row.why})", None, advice)
         yield row
 
 
-def _row(line: Line, fields: Fields, optional: Kinds | None) -> ScannedRow:
+def _row(line: Line, fields: Fields, optional: Kinds | None, constants: bool) -> ScannedRow:
     try:
-        return ScannedRow(line, _value(line, fields, optional), "")
+        return ScannedRow(line, _value(line, fields, optional, constants), "")
     except ValueError as e:
         return ScannedRow(line, None, reason_of(e))
 
 
-def _value(line: Line, fields: Fields, optional: Kinds | None) -> dict[str, Any]:
+def _value(line: Line, fields: Fields, optional: Kinds | None, constants: bool = False) -> dict[str, Any]:
     """The object of a line; ValueError says why it has none."""
     if line.text is None:
         raise ValueError(f"it is longer than {MAX_ROW_BYTES // MEGABYTE} MB")
     try:
-        value = parse(line.text)
+        value = parse(line.text, constants)
     except ValueError:
         if line.blank:
             raise ValueError("it is blank") from None

@@ -129,9 +129,9 @@ def advice_for(path: Path) -> str:
     if place.is_relative_to(ROOT) and _tracked(place):
         return f"restore it with: git checkout -- {shown(str(path))}"
     if place.is_relative_to(results_path().absolute() / "generations"):
-        return "restore a copy of it, or move it elsewhere: then its answers are generated again"
+        return "restore it from a copy, or move it away; `run` then generates its answers again"
     if place.is_relative_to(results_path().absolute()):
-        return "restore a copy of it, or move it elsewhere: then it is made again"
+        return "restore it from a copy, or move it away; `run` then computes it again"
     return reading.CORRECT
 
 

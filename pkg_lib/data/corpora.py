@@ -86,9 +86,13 @@ def _stdlib() -> Iterator[Document]:
 
 
 def _directory(name: str) -> Path:
+    if not name:
+        raise UserError("source: names no directory; write source:DIR")
     directory = Path(name).expanduser()
-    if not name or not directory.is_dir():
-        raise UserError(f"corpus source:{name}: no such directory; give a tree of Python files")
+    if not directory.exists():
+        raise UserError(f"corpus source:{shown(name)}: no such directory; give a tree of Python files")
+    if not directory.is_dir():
+        raise UserError(f"corpus source:{shown(name)}: it is a file; give the directory that holds it")
     return directory
 
 
@@ -212,6 +216,8 @@ def parts(name: str) -> list[tuple[Corpus, list[str]]]:
     for part in retrieval(name)[0].split("+"):
         prefix, *value = part.split(":", 1)
         corpus = prefixes.get(prefix) if value else None
+        if value and corpus is None and part not in CORPORA:
+            raise unknown("corpus", f"{prefix}:", [f"{known}:" for known in prefixes], f"in '{part}'")
         pairs.append((corpus, value) if corpus else (CORPORA.get_or_fail(part), []))
     return pairs
 

@@ -49,7 +49,8 @@ class DataSet:
             BenchmarkMissing: No directory is named, and the hub cannot be reached.
             UserError: The directory holds none of the files, or the file is damaged.
         """
-        advice = f"take {self.source} and set {self.variable} to the directory that holds {names[0]}"
+        unpack = ", unpack it," if ".zip" in self.source else ""
+        advice = f"download {self.source}{unpack} and set {self.variable} to the directory of {names[0]}"
         if folder := os.environ.get(self.variable):
             if path := next((p for n in names if (p := Path(folder, n)).is_file()), None):
                 return read_records(path, self.title, make, fields)
@@ -57,7 +58,7 @@ class DataSet:
                 f"{self.variable} names {folder}, which holds no {names[0]}; {advice}, or unset it"
             )
         if not self.on_hub:
-            raise BenchmarkMissing(f"{self.title} is not at hand: {advice}")
+            raise BenchmarkMissing(f"{self.title}: {advice}")
         try:
             from datasets import load_dataset
 
@@ -65,7 +66,7 @@ class DataSet:
             splits = load_dataset(*self.on_hub)
         except (ImportError, UserError, OSError, ValueError) as e:
             reason = str(e).partition("\n")[0]
-            raise BenchmarkMissing(f"{self.title} is not at hand ({reason}): {advice}") from e
+            raise BenchmarkMissing(f"{self.title} is not available ({reason}): {advice}") from e
         return [make(row) for split in splits.values() for row in split]
 
     def repository(self, name: str) -> dict[str, str]:

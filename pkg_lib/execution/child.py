@@ -262,6 +262,8 @@ def anew(server: Server) -> None:
     if server.plan.namespaces:
         os.chdir(filesystem.make_work(confine.SECOND_RUN))
         os.environ["HOME"] = os.getcwd()
+    if "unittest" in sys.modules:  # its loader remembers where the first run discovered tests
+        sys.modules["unittest"].defaultTestLoader._top_level_dir = None
 
 
 def wait(

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import PACKED, Damaged, ScannedRow
+from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, shown
 from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.experiment.run import OUTCOME
 from pkg_lib.generation.cache import keep_aside, packed, read_answers
 
 STAGES = ("contexts", "generations", "evaluations", "feedback")
@@ -40,8 +41,12 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
         PartlyMerged: Some files cannot be read. They stay as they are, and the others are merged.
     """
     for folder in folders:
+        if not folder.exists():
+            raise UserError(f"{shown(str(folder))} does not exist")
         if not any((folder / stage).is_dir() for stage in STAGES):
-            raise UserError(f"{folder} is no results directory: it has none of {', '.join(STAGES)}")
+            raise UserError(
+                f"{shown(str(folder))} is not a results directory: it has none of {', '.join(STAGES)}"
+            )
     files = (p.relative_to(f) for f in folders for s in STAGES for p in (f / s).rglob("*.json*"))
     grown, lines = dict[Path, Rows](), list[str]()
     aside: dict[Path, list[ScannedRow]] = {}
@@ -54,13 +59,13 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
             rows = dict(ours)
             for folder in folders:
                 _add(rows, folder / name, told)
-        except Damaged as e:
+        except (Damaged, OSError) as e:
             unreadable.append(str(e))
             continue
         lines += told
         if len(rows) > len(ours):
             grown[name], aside[name] = rows, damaged
-            lines.append(f"{name}: {len(rows) - len(ours)} added")
+            lines.append(f"{shown(str(name))}: {len(rows) - len(ours)} added")
     places = {name: _places(name) for name in grown if name.suffix != ".json"}
     for name, rows in grown.items():
         if name.suffix == ".json":
@@ -68,9 +73,12 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
             continue
         in_order = sorted(rows.values(), key=lambda row, of=places[name]: of.get(row["task_id"], 0))
         path, of_cache = results / name, name.parts[0] == "generations"
-        keep_aside(path, aside[name])
-        write_jsonl(path if of_cache else packed(path), in_order)
-        (packed(path) if of_cache else path).unlink(missing_ok=True)  # its rows are among them
+        try:
+            keep_aside(path, aside[name])
+            write_jsonl(path if of_cache else packed(path), in_order)
+            (packed(path) if of_cache else path).unlink(missing_ok=True)  # its rows are among them
+        except (UserError, OSError) as e:
+            unreadable.append(str(e))
     if unreadable:
         raise PartlyMerged(unreadable, lines)
     return lines
@@ -89,7 +97,8 @@ def _add(rows: Rows, path: Path, lines: list[str]) -> None:
         known = rows.setdefault(key, row)
         if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
             file = path if path.exists() else packed(path)
-            about = f"{file}: {row.get('task_id', '')} {key}".rstrip()
+            ids = dict.fromkeys((row.get("task_id", ""), key))  # the key of a verdict is its task
+            about = f"{shown(str(file))}: {' '.join(ids).strip()}"
             raise UserError(f"{about}: another directory has another answer; nothing is merged")
 
 
@@ -104,14 +113,15 @@ def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
     files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
     rows, damaged = Rows(), []
     for file in files:
-        for row in read_answers(file, {"task_id": str}):
+        for row in read_answers(file, {"task_id": str}, {"status": OUTCOME["status"]}):
             key = (row.value or {}).get("key") or (row.value or {}).get("task_id")
             if isinstance(key, str) and key:
                 rows[key] = row.value
                 continue
             if row.line.text is None:  # it could not be kept aside
                 raise Damaged.of(file, row.why, row.number, advice_for)
-            lines.append(f"{file}, line {row.number} is damaged and left out: {row.why or 'it has no key'}")
+            why = row.why or "it has no key"
+            lines.append(f"{shown(str(file))}, line {row.number} is damaged and left out: {why}")
             if row.line.ended or file != path:
                 damaged.append(row)
     return rows, damaged

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core import limits, reading
-from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow
+from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, shown
 from pkg_lib.core.store import advice_for, read_rows, write_bytes, write_jsonl
 from pkg_lib.core.types import Generation, UserError, digest
 
@@ -66,16 +66,29 @@ def pack(folder: Path) -> None:
     left = []
     for path in sorted(folder.glob("**/*.jsonl")):
         try:
-            rows, damaged = _rows_by_key(path)
-        except Damaged as e:
+            _pack_file(path)
+        except (UserError, OSError) as e:
             left.append(str(e))
-            continue
-        keep_aside(path, damaged)
-        text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
-        write_bytes(packed(path), gzip.compress(text.encode(), mtime=0))
-        path.unlink()
     if left:
         raise UserError(*left)
+
+
+def _pack_file(path: Path) -> None:
+    """Pack one file of a cache. UserError or OSError if it stays as it is."""
+    _require_regular(path)
+    rows, damaged = _rows_by_key(path)
+    keep_aside(path, damaged)
+    text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
+    write_bytes(packed(path), gzip.compress(text.encode(), mtime=0))
+    path.unlink()
+
+
+def _require_regular(path: Path) -> None:
+    """Refuse what is no file, and a link that leads to none: to replace it would destroy it."""
+    if path.is_dir():
+        raise Damaged(f"{shown(str(path))} is a directory, not a file; it is left as it is")
+    if not path.is_file():
+        raise Damaged(f"{shown(str(path))} is not a regular file; it is left as it is")
 
 
 def _rows_by_key(path: Path) -> tuple[dict[str, dict[str, Any]], list[ScannedRow]]:
@@ -128,19 +141,21 @@ def pack_rows(results: Path) -> list[str]:
     stages = ("contexts", "evaluations", "feedback", "replay/*/*/shown")
     for path in (p for stage in stages for p in sorted(results.glob(f"{stage}/**/*.jsonl"))):
         try:
+            _require_regular(path)
             if packed(path).exists():
                 for _ in reading.lines(packed(path), advice_for):
                     pass  # it is sound, so the plain file may go
             else:
                 write_jsonl(packed(path), read_rows(path))
-        except Damaged as e:
-            left.append(str(e))
-        else:
             path.unlink()
+        except (UserError, OSError) as e:
+            left.append(str(e))
     return left
 
 
-def read_answers(path: Path, fields: reading.Fields = ()) -> Iterator[ScannedRow]:
+def read_answers(
+    path: Path, fields: reading.Fields = (), optional: Kinds | None = None
+) -> Iterator[ScannedRow]:
     """Yield each line of a file of a cache, as `reading.scan` does.
 
     A last line without a newline counts as damaged in a plain file, whatever it holds: the next append will
@@ -149,11 +164,12 @@ def read_answers(path: Path, fields: reading.Fields = ()) -> Iterator[ScannedRow
     Args:
         path: The file, packed or plain.
         fields: The fields that each row must have.
+        optional: What other fields must be, if they are there.
 
     Raises:
         Damaged: The file cannot be read.
     """
-    for row in reading.scan(path, fields, advice=advice_for):
+    for row in reading.scan(path, fields, optional, advice_for):
         torn = not row.line.ended and path.suffix != PACKED
         yield row._replace(value=None, why="it is cut off") if torn else row
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pkg_lib.core.reading import parse
+from pkg_lib.core.reading import parse, shown
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.graph.schema import NODES, PKG
 
@@ -49,7 +49,8 @@ def save(graph: PKG, folder: Path) -> None:
 
 def load(folder: Path) -> PKG:
     """The graph of a directory. UserError when there is none, or one that is damaged."""
-    path, build = folder / GRAPH, f"pkg-lib graph source:PATH --output {folder}"
+    path, name = folder / GRAPH, shown(str(folder))
+    again = f"pkg-lib graph source:DIR --output {name}"
     try:
         if path.exists() and not path.is_file():
             raise OSError(22, "it is not a regular file")
@@ -57,9 +58,13 @@ def load(folder: Path) -> PKG:
     except OSError as e:
         if path.exists():
             raise UserError(f"cannot read {path}: {e.strerror}; make it readable") from e
-        raise UserError(f"{folder} does not contain a saved graph. Build one with: {build}") from e
+        if not folder.exists():
+            raise UserError(f"{name} does not exist; save a graph with: {again}") from e
+        # The directory may be the user's source, which a graph must not be written into.
+        build = f"pkg-lib graph source:{name} --output OTHER_DIR, then search OTHER_DIR"
+        raise UserError(f"{name} does not contain a saved graph. Build one with: {build}") from e
     if hashlib.sha256(data[:-_END]).digest() != data[-_END:].tobytes():
-        raise UserError(f"{path} is damaged: its contents have changed. Build the graph again with: {build}")
+        raise UserError(f"{path} is damaged: its contents have changed. Build the graph again with: {again}")
     try:
         table = pa.ipc.open_file(pa.py_buffer(data[:-_END])).read_all()
         table.validate(full=True)  # a file that somebody else made may have the right digest
@@ -73,7 +78,7 @@ def load(folder: Path) -> PKG:
     except (pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as e:
         why = " ".join(str(e)[:200].split())
         raise UserError(
-            f"{path} is damaged: it is not a saved graph ({why}). Build the graph again with: {build}"
+            f"{path} is damaged: it is not a saved graph ({why}). Build the graph again with: {again}"
         ) from e
 
 

@@ -22,6 +22,7 @@ from pkg_lib.graph.code import UNPARSABLE, sources_of, split_lines, syntax_tree
 from pkg_lib.graph.schema import BLOCK, IMPL, PKG
 
 _DEF = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.M)
+UNPARSED = "does not parse: "
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -49,14 +50,28 @@ class Ledger:
             f"{self.functions:,} functions = {self.implementations:,} IMPL nodes"
             f" + {self.lost.total():,} skipped",
             *(
-                f"  {self.lost[r]:,} `def` lines in {n:,} sources: {r} ({first_few(self.named[r], NAMED)})"
-                for r, n in self.skipped.most_common()
+                f"  {_skipped_sources(reason, number)}: {first_few(self.named[reason], NAMED)};"
+                f" {_counted(self.lost[reason], 'function')} in them"
+                for reason, number in self.skipped.most_common()
             ),
             f"{self.blocks:,} BLOCK nodes; {state}",
             *(f"  {w}" for w in self.wrong[:10]),
             *([f"  and {len(self.wrong) - 10:,} more"] if len(self.wrong) > 10 else []),
         ]
         return "\n".join(rows)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _skipped_sources(reason: str, number: int) -> str:
+    """Say how many sources were skipped and why, such as "4 sources do not parse (SyntaxError)"."""
+    sources = _counted(number, "source")
+    if reason.startswith(UNPARSED):
+        verb = "does" if number == 1 else "do"
+        return f"{sources} {verb} not parse ({reason.removeprefix(UNPARSED)})"
+    return f"{sources} skipped ({reason})"
 
 
 def ledger(documents: list[Document], graph: PKG) -> Ledger:
@@ -76,7 +91,7 @@ def ledger(documents: list[Document], graph: PKG) -> Ledger:
                 try:
                     expected += _count(source)
                 except UNPARSABLE as e:
-                    reasons.append((f"does not parse: {type(e).__name__}: {e}", source))
+                    reasons.append((f"{UNPARSED}{type(e).__name__}: {e}", source))
             if counts != expected:
                 words = f"{expected[IMPL]} functions and {expected[BLOCK]} blocks"
                 account.wrong.append(f"{document.id}: {words}, but {counts[IMPL]} and {counts[BLOCK]} nodes")

@@ -70,9 +70,17 @@ def test_every_bad_line_is_named_and_the_rest_kept(tmp_path, three):
         ["HumanEval/2", None, None],
         ["HumanEval/1", "    return 1", None],
     ]
-    assert [p.split(" is damaged: ")[0] for p in problems] == [f"{path}, line {n}" for n in (2, 4, 5, 6, 9, 10)]
+    assert [p.split(" is damaged: ")[0] for p in problems] == [
+        f"{path}, line {n}" for n in (2, 4, 5, 6, 9, 10)
+    ]
     assert f"{path}, line 6 is damaged: unknown task_id 'HumanEval/999'" in problems
-    assert last == f"{path}: 1 of 3 tasks have no completion: HumanEval/2"
+    assert last.startswith(f"{path}: 1 of 3 tasks have no completion") and "6 damaged lines" in last
+
+
+def test_python_nan_is_refused_only_in_a_field_that_is_read(tmp_path, three):
+    lines = [row("HumanEval/0", "x", score=float("nan")), row("HumanEval/1", "x", passed=float("nan"))]
+    samples, problems = read_samples(write(tmp_path, "m", lines), three)
+    assert samples.completion.notna().sum() == 1 and "line 2 is damaged" in problems[0]
 
 
 def test_replay_table_ideal_and_disagreements(tmp_path, three):

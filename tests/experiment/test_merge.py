@@ -134,6 +134,16 @@ def test_a_torn_last_line_is_named_and_left_out(parts, tmp_path):
     assert files(tmp_path / "results") == files(parts / "shard2")
 
 
+def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
+    results = shutil.copytree(parts / "shard1", tmp_path / "results")
+    (path,) = (results / "evaluations").rglob("none/none.jsonl.gz")
+    first, *rest = read_rows(path)
+    write_jsonl(path, (first | {"status": "PASSED"}, *rest))
+    lines = merge.merge([parts / "shard1"], results)
+    assert any(line.startswith(f"{path}, line 1 is damaged") for line in lines)
+    assert files(results).items() >= files(parts / "shard1").items()
+
+
 def test_commands_refuse_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     for words in (["merge", str(tmp_path)], ["run", "--shard", "3/2"], ["run", "--shard", "x"]):

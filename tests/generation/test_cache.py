@@ -180,3 +180,14 @@ def test_a_row_that_no_reader_accepts_is_not_written(cache, monkeypatch):
         cache.append("h/none.jsonl", generation("d"))
     assert path.read_bytes() == before and set(cache.rows) == set("abc")
     assert set(GenerationCache(cache.root).rows) == set("abc")
+
+
+def test_pack_leaves_what_is_no_file_and_packs_the_rest(tmp_path):
+    (tmp_path / "a.jsonl").mkdir()
+    (tmp_path / "b.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "c.jsonl").symlink_to("missing")
+    (tmp_path / "d.jsonl").write_text('{"key": "k"}\n')
+    with pytest.raises(UserError) as error:
+        pack(tmp_path)
+    assert len(error.value.args) == 3 and "computes" not in str(error.value)
+    assert (tmp_path / "d.jsonl.gz").exists() and not (tmp_path / "d.jsonl").exists()

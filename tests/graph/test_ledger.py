@@ -64,7 +64,7 @@ def test_what_is_skipped_stands_by_reason():
     assert (account.functions, account.implementations, account.blocks) == (10, 3, 4)
     assert (account.documents, account.skipped.total(), account.lost.total()) == (8, 6, 7)
     assert (account.lost["does not parse: UnicodeEncodeError"], account.lost["no Python code"]) == (1, 0)
-    assert "1 `def` lines in 1 sources: does not parse: UnicodeEncodeError" in str(account)
+    assert "1 source does not parse (UnicodeEncodeError)" in str(account)
 
 
 def lost(node: int) -> Callable[[pa.Table], pa.Table]:

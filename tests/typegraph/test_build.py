@@ -110,6 +110,13 @@ def test_a_zip_archive_gives_the_same_graph_as_its_directory(tmp_path):
         assert build(archive, mode).graph == build(SHOP, mode).graph
 
 
+@pytest.mark.parametrize("data", [b"\0class A {}", b"class {{{ ;;"])
+def test_a_tree_of_which_nothing_can_be_read_is_refused_by_name(tmp_path, data):
+    (tmp_path / "A.java").write_bytes(data)
+    with pytest.raises(UserError, match=r"A\.java"):
+        build(tmp_path)
+
+
 @pytest.mark.parametrize("damage", ["member", "encrypted"])
 def test_a_damaged_member_of_an_archive_is_named(tmp_path, damage):
     archive = tmp_path / "src.zip"

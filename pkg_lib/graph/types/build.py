@@ -16,11 +16,11 @@ from pydantic import TypeAdapter
 
 from pkg_lib.core import reading, workers
 from pkg_lib.core.registry import unknown
-from pkg_lib.core.source_tree import EMPTY, NAMED, Unreadable, reader
+from pkg_lib.core.source_tree import EMPTY, NAMED, Skipped, Unreadable, reader
 from pkg_lib.core.store import first_few, shown, write_text
 from pkg_lib.core.types import UserError
 from pkg_lib.graph.types import resolve
-from pkg_lib.graph.types.java import VERSION, Facts, facts_of
+from pkg_lib.graph.types.java import NO_TYPE, VERSION, Facts, facts_of
 from pkg_lib.graph.types.scan import SUFFIX, JavaTree, scan
 from pkg_lib.graph.types.typegraph import MODES, TypeGraph
 
@@ -84,12 +84,30 @@ def build(
         scanned = time.perf_counter()
         known = _load(store) if store else {}
         entries = _read(tree, known, processes)
+        _require_readable(tree, entries)
         if store:
             _save(store, entries)
         parsed = sum(known.get(path, ("",))[0] != sha for path, (sha, _) in entries.items())
         seconds = {"scan": scanned - start, "parse": time.perf_counter() - scanned}
         facts = {path: facts for path, (_, facts) in entries.items()}
         return in_mode(BuiltGraph(tree, facts, parsed, seconds=seconds), mode, extra)
+
+
+def _require_readable(tree: JavaTree, entries: Known) -> None:
+    """Refuse a tree of which no file could be read; UserError names what was skipped.
+
+    Args:
+        tree: What was found.
+        entries: What was read of it; a file that is skipped has a reason.
+    """
+    reasons = {path: facts.reason for path, (_, facts) in entries.items()}
+    if any(reason in ("", NO_TYPE) for reason in reasons.values()):
+        return  # a file was read, even if it declares no type
+    skipped = Skipped()
+    for path, reason in [*tree.skipped, *reasons.items()]:
+        skipped.add(path, reason)
+    why = "; ".join(skipped.summary())
+    raise UserError(f"{shown(str(tree.root))} holds no {SUFFIX} file that can be read: {why}")
 
 
 def in_mode(built: BuiltGraph, mode: str, extra: Collection[str] = ()) -> BuiltGraph:
@@ -192,7 +210,7 @@ def lines(built: BuiltGraph) -> list[str]:
         "cyclic inheritance": [", ".join(group) for group in graph.cycles()],
         "declared in another file too": [f"{name} in {path}" for path, name in about.again],
     }
-    for word, rows in {"skipped": built.skipped, "remarked": built.remarks}.items():
+    for word, rows in {"skipped": built.skipped, "notes": built.remarks}.items():
         text += [] if rows else [f"{word}: none"]
         for path, reason in rows:
             odd.setdefault(f"{word}, {reason}", []).append(path)

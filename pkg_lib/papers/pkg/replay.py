@@ -4,6 +4,7 @@ A directory holds DIR/<benchmark>/<method>.jsonl, one object a line: `task_id` (
 11), `completion`, and where known `passed`. Several lines for a task are samples of it, for pass@k.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -67,7 +68,7 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
         Damaged: The file cannot be read.
     """
     places, rows, problems = {t.id: i for i, t in enumerate(tasks)}, [], []
-    for row in reading.scan(path, SAMPLE, blank=True):
+    for row in reading.scan(path, SAMPLE, blank=True, constants=True):  # Python writes NaN by default
         try:
             if row.value is None:
                 raise ValueError(row.why)
@@ -78,7 +79,8 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
     if without := [t.id for t in tasks if t.id not in sampled]:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
         missing = f"{len(without)} of {len(tasks)} tasks have no completion"
-        problems.append(f"{shown(str(path))}: {missing}: {named}")
+        damaged = f" ({len(problems)} damaged lines are left out)" if problems else ""
+        problems.append(f"{shown(str(path))}: {missing}{damaged}: {named}")
     rows += [(task, None, None) for task in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
     frame = frame.assign(sample=frame.groupby("task_id").cumcount(), place=frame["task_id"].map(places))
@@ -90,6 +92,8 @@ def _sample(row: dict[str, Any], benchmark: str, known: dict[str, int]) -> tuple
     task, passed = str(row["task_id"]), row.get("passed")
     if benchmark.startswith("mbpp") and task.isdigit():  # they are often bare numbers
         task = f"MBPP/{task}"
+    if isinstance(passed, float) and not math.isfinite(passed):
+        raise ValueError(f"field passed is {reading.brief(passed)}, not true or false")
     if task not in known:
         raise ValueError(f"unknown task_id {reading.brief(row['task_id'])}")
     return task, row["completion"], passed if isinstance(passed, bool) else None
@@ -97,12 +101,15 @@ def _sample(row: dict[str, Any], benchmark: str, known: dict[str, int]) -> tuple
 
 def find_samples(folder: Path) -> tuple[list[Path], list[str]]:
     """The samples of a directory, and those of unknown benchmarks as problems; UserError without any file."""
+    if not folder.exists():
+        raise UserError(f"{shown(str(folder))} does not exist")
     paths = sorted(folder.glob("*/*.jsonl"))
     known = [p for p in paths if p.parent.name in BENCHMARKS]
     if not known:
-        names = ", ".join(BENCHMARKS)
-        raise UserError(f"{folder} holds no <benchmark>/<method>.jsonl; benchmarks are: {names}")
-    return known, [f"{p}: unknown benchmark {p.parent.name}" for p in paths if p not in known]
+        names = "`pkg-lib list benchmarks` shows the benchmarks"
+        raise UserError(f"{shown(str(folder))} holds no <benchmark>/<method>.jsonl; {names}")
+    others = [p for p in paths if p not in known]
+    return known, [f"{shown(str(p))}: unknown benchmark {shown(p.parent.name)}" for p in others]
 
 
 def replay(
