@@ -12,7 +12,7 @@ A text is *settled* when no more text of the model can change its extraction.
 import ast
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from pkg_lib.generation.imports import with_missing_imports, without_future_impo
 MAX_CHARACTERS = 200_000  # of an answer that are read
 MAX_PARSED = 2_000_000  # characters that are parsed in search of code without fences
 MAX_LINE = 1000  # characters of a line on each side of a tag in which its quotation marks are looked for
+MAX_TOKENS_IN_TEXT = 100  # end tokens in comments and strike-through that are read over
 MAX_MARKS = 20  # fence marks inside a block at which it is cut on trial
 
 # Opening and closing marks of reasoning. An entry of models.toml may list more.
@@ -30,9 +31,14 @@ REASONING_TAGS = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
     ("<thought>", "</thought>"),
+    ("<thoughts>", "</thoughts>"),
     ("<reasoning>", "</reasoning>"),
+    ("<scratchpad>", "</scratchpad>"),
+    ("<analysis>", "</analysis>"),
     ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("◁think▷", "◁/think▷"),
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
 )
 # Tokens that end a text or a turn, as some servers return them.
@@ -77,6 +83,26 @@ END_TOKENS = (
     "[EOS]",
     "[e~[",
 )
+# Tokens that begin a text or the model's turn. They and the end tokens may stand before an answer.
+START_TOKENS = (
+    "<s>",
+    "<bos>",
+    "<|begin_of_text|>",
+    "<|startoftext|>",
+    "<|start|>",
+    "<|CHATBOT_TOKEN|>",
+    "[INST]",
+)
+TRIPLES = ('"""', "'''")
+_END_TOKEN = re.compile("|".join(map(re.escape, END_TOKENS)))
+_FENCE_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
+_APOSTROPHE = re.compile(r"(?<=[A-Za-z]{2})'(?=[A-Za-z])|\bI'(?=(?:m|ve|ll|d)\b)")
+_USER_TOKENS = ("<|user|>", "<｜User｜>")  # what follows them is not the model's
+_LEADING_TOKEN = "|".join(re.escape(t) for t in (*START_TOKENS, *END_TOKENS) if t not in _USER_TOKENS)
+_ROLE = (
+    r"(?:assistant|model|chatbot|ai)(?=\s*(?:\n|\Z)|[ \t]*<)(?:[ \t]*(?:<\|end_header_id\|>|<\|im_sep\|>))?"
+)
+_LEADING = re.compile(rf"(?:\s*(?:{_LEADING_TOKEN})(?:{_ROLE}|(?!\s*(?:user|system|tool)\b)))+", re.I)
 # A byte order mark anywhere, and other characters without width at the start of a line: neither is Python.
 _INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
@@ -120,28 +146,132 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
     """
     text = _INVISIBLE.sub("", with_plain_line_ends(text))
     pairs = [*REASONING_TAGS, *tags]
-    ends = [match.end() for match in _unquoted([closing for _, closing in pairs], text)]
-    text = text[max(ends, default=0) :]
-    if end := next(_unquoted(END_TOKENS, text), None):
-        text = text[: end.start()]
-    is_unfinished = any(_unquoted([opening for opening, _ in pairs], text))
+    text = text[_end_of_reasoning(text, pairs) :]
+    if leading := _LEADING.match(text):
+        text = text[leading.end() :].lstrip("\n")
+    if (end := _first_end_token(text)) is not None:
+        text = text[:end]
+    openings = _unquoted(_tag_pattern(opening for opening, _ in pairs), text)
+    is_unfinished = any(_begins_a_line(text, match) for match in openings)
     return "" if is_unfinished else text[:MAX_CHARACTERS]
 
 
-def _unquoted(marks: Sequence[str], text: str) -> Iterator[re.Match[str]]:
+def _tag_pattern(tags: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for tags in any case, with blanks or attributes before ">", and with options of a channel."""
+    patterns = []
+    for tag in tags:
+        pattern = re.escape(tag)
+        if re.fullmatch(r"</?[\w:]+>", tag):
+            pattern = rf"{re.escape(tag[:-1])}(?:[ \t][^<>\n]*)?>"
+        pattern = pattern.replace(r"<\|message\|>", r"[^<\n]*(?:<\|constrain\|>[^<\n]*)?<\|message\|>")
+        patterns.append(pattern)
+    return re.compile("|".join(patterns), re.I)
+
+
+def _end_of_reasoning(text: str, pairs: Sequence[tuple[str, str]]) -> int:
+    """The end of the last closing reasoning tag; 0 without any.
+
+    A closing tag whose opening tag precedes it counts whatever triple quotation marks a draft holds. If all
+    closing tags after an opening tag are quoted on their lines, then the last of them counts.
+    """
+    closing = _tag_pattern(closing for _, closing in pairs)
+    if not closing.search(text):
+        return 0
+    opening = _tag_pattern(opening for opening, _ in pairs)
+    marks = [(match, True) for match in closing.finditer(text)]
+    marks += [(match, False) for match in opening.finditer(text)]
+    marks.sort(key=lambda mark: mark[0].start())
+    triples = _TripleQuotes(text)
+    end, last_quoted, is_open = 0, 0, False
+    for match, is_closing in marks:
+        is_quoted = _is_quoted_on_line(text, match.start(), match.end())
+        if is_open:
+            if is_closing and is_quoted:
+                last_quoted = match.end()
+            is_accepted = is_closing and not is_quoted
+        else:
+            is_accepted = not is_quoted and not triples.enclose(match.start(), are_pairs=True)
+            is_open = is_accepted and not is_closing
+        if is_accepted and is_closing:
+            end, last_quoted, is_open = match.end(), 0, False
+            triples.restart(end)
+    return max(end, last_quoted)
+
+
+def _begins_a_line(text: str, match: re.Match[str]) -> bool:
+    """Whether only blanks precede a tag on its line. A special token such as a channel may be anywhere."""
+    line_start = text.rfind("\n", 0, match.start()) + 1
+    return match[0].startswith("<|") or not text[line_start : match.start()].strip()
+
+
+class _TripleQuotes:
+    """Counts triple quotation marks up to positions that only grow."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.last = {quote: text.rfind(quote) for quote in TRIPLES}
+        self.total = {quote: text.count(quote) for quote in TRIPLES}
+        self.before = dict.fromkeys(TRIPLES, 0)
+
+    def restart(self, position: int) -> None:
+        """Leave out what precedes a position."""
+        self.enclose(position)
+        self.total = {quote: self.total[quote] - self.before[quote] for quote in TRIPLES}
+        self.before = dict.fromkeys(TRIPLES, 0)
+
+    def enclose(self, position: int, are_pairs: bool = False) -> bool:
+        """Whether an odd number of marks precedes a position and another follows it.
+
+        Args:
+            position: A position in the text.
+            are_pairs: Whether an odd number must follow: then every mark of the text has its partner.
+        """
+        for quote in TRIPLES:
+            self.before[quote] += self.text.count(quote, self.position, position)
+        self.position = position
+        for quote in TRIPLES:
+            after = self.total[quote] - self.before[quote]
+            is_followed = bool(after % 2) if are_pairs else self.last[quote] > position
+            if self.before[quote] % 2 and is_followed:
+                return True
+        return False
+
+
+def _first_end_token(text: str) -> int | None:
+    """The position of the first token that ends the answer."""
+    for number, match in enumerate(_unquoted(_END_TOKEN, text)):
+        is_struck = match[0] == "</s>" and _closes_strike_through(text, match.start())
+        is_text = is_struck or _is_in_fenced_comment(text, match.start())
+        if not is_text or number >= MAX_TOKENS_IN_TEXT:
+            return match.start()
+    return None
+
+
+def _closes_strike_through(text: str, position: int) -> bool:
+    """Whether a "<s>" without its end precedes a "</s>" in its paragraph."""
+    paragraph = max(text.rfind("\n\n", 0, position), text.rfind("```", 0, position), position - MAX_LINE, 0)
+    opening = text.rfind("<s>", paragraph, position)
+    is_open = opening > text.rfind("</s>", paragraph, position)
+    return is_open and not _is_quoted_on_line(text, opening, opening + len("<s>"))
+
+
+def _is_in_fenced_comment(text: str, position: int) -> bool:
+    """Whether a "#" precedes a position on its line, and the line is in a fence that is closed later."""
+    line_start = text.rfind("\n", 0, position) + 1
+    if "#" not in text[line_start:position] or not _FENCE_START.search(text, position):
+        return False
+    return len(_FENCE_START.findall(text, 0, line_start)) % 2 == 1
+
+
+def _unquoted(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Find marks that are not part of a quoted string.
 
     A string is what quotation marks enclose on the mark's own line, or three of them in a row anywhere.
     """
-    if not any(mark in text for mark in marks):
-        return
-    position, triples = 0, {'"""': 0, "'''": 0}
-    last = {quote: text.rfind(quote) for quote in triples}
-    for match in re.finditer("|".join(map(re.escape, marks)), text):
-        for quote in triples:
-            triples[quote] += text.count(quote, position, match.start())
-        position = match.start()
-        is_in_triple = any(count % 2 and last[quote] > position for quote, count in triples.items())
+    triples = _TripleQuotes(text)
+    for match in pattern.finditer(text):
+        is_in_triple = triples.enclose(match.start())
         if not is_in_triple and not _is_quoted_on_line(text, match.start(), match.end()):
             yield match
 
@@ -149,7 +279,7 @@ def _unquoted(marks: Sequence[str], text: str) -> Iterator[re.Match[str]]:
 def _is_quoted_on_line(text: str, start: int, end: int) -> bool:
     before = text[max(text.rfind("\n", 0, start) + 1, start - MAX_LINE) : start]
     after = text[end : end + MAX_LINE].partition("\n")[0]
-    before = re.sub(r"(?<=[A-Za-z]{2})'(?=[A-Za-z])", "", before)  # apostrophes
+    before = _APOSTROPHE.sub("", before)
     return any(before.count(quote) % 2 and quote in after for quote in "'\"`")
 
 
