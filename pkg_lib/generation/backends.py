@@ -101,6 +101,12 @@ class TransformersBackend:
         named = {self.tokenizer.convert_tokens_to_ids(t) for t in marks}
         self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
 
+    def _prompt_ids(self, request: Request) -> list[int]:
+        """The token ids of a prompt, in the model's chat template unless the request forbids it."""
+        if request.as_it_is:
+            return self.tokenizer([request.text])["input_ids"][0]
+        return self._ids([request.text])[0]
+
     def _ids(self, texts: list[str]) -> list[list[int]]:
         if not self.chat or not texts:
             return self.tokenizer(texts)["input_ids"] if texts else []
@@ -119,7 +125,7 @@ class TransformersBackend:
         top_p: float = 1.0,
     ) -> None:
         """Calls `done(row, raw, finish)` as each request ends: by "end", "settled" (`stop`) or "length"."""
-        ids = self._ids([r.text for r in requests])
+        ids = [self._prompt_ids(request) for request in requests]
         rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
         encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
         drawn = partial(self._choose, temperature, top_p)
@@ -139,7 +145,7 @@ class TransformersBackend:
     @torch.inference_mode()
     def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
         """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 at their size)."""
-        ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
+        ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
         first, second = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()[pair].tolist()
         size = max(abs(first), abs(second), 1e-9)
         return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
@@ -149,7 +155,7 @@ class TransformersBackend:
         self, request: Request, tokens: list[int], temperature: float, top_p: float, times: int = 200
     ) -> set[int]:
         """What the row's random number draws after prompt + tokens, with logits two spacings off at most."""
-        ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
+        ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
         logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float().cpu()
         noise = torch.rand(times, len(logits), generator=torch.Generator().manual_seed(0)) - 0.5
         draws = Row(request, 0).draws
@@ -182,6 +188,8 @@ class TransformersBackend:
         return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
 
     def _settled(self, row: Row) -> bool:
+        if row.request.as_it_is:
+            return False
         if self.stop is not None:
             return self.stop(self.tokenizer.decode(row.tokens))
         tail = self.tokenizer.decode(row.tokens[-6:])
