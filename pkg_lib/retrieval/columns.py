@@ -25,8 +25,8 @@ class Column:
     without a retriever of its own it takes that column's contexts. It may have another `wording` of the
     prompt, or draw at a `temperature` above 0: `sample` is the number of the draw, from 1.
 
-    With a `style`, the model gets that style's prompt in place of its own, as the paper's authors send it:
-    without the model's chat template. The answer is kept whole, since the authors' extraction reads all of it.
+    With a `style`, the model gets that style's prompt in place of its own, and without its chat template, as
+    the paper's authors send it. The answer is kept whole, since the authors' extraction reads all of it.
     """
 
     name: str

@@ -47,6 +47,21 @@ def test_has_the_words_that_the_paper_prints(style, augmented, words):
     assert words in " ".join(prompt.split())
 
 
+def test_every_model_has_a_style():
+    # "plain" is for models by name that only continue text.
+    assert set(STYLES) == {model.style for model in MODELS.values()} | {"plain"}
+
+
+def test_plain_adds_no_word():
+    assert TEMPLATES["plain"]("def f():", "") == "def f():"
+    assert TEMPLATES["plain"]("def f():", "x = 1") == "x = 1\n\ndef f():"
+
+
+def test_turns_alternate_between_user_and_assistant():
+    assert turns("a") == [{"role": "user", "content": "a"}]
+    assert [t["role"] for t in turns(TURN.join("abc"))] == ["user", "assistant", "user"]
+
+
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("variant", ["context first", "earlier turn"])
 def test_a_variant_has_the_same_content_as_the_prompt(style, variant):
