@@ -192,7 +192,9 @@ class Run:
         corpus = "none" if of == "None" else slug(self.corpus)
         column = of if stage == "contexts" else column
         own = ".jsonl" if stage == "generations" else ROWS  # of a cache, which is appended to
-        shared = stage != "evaluations" and self.rules.stored_with
+        # A benchmark that judges another's solutions by other tests shares its contexts and completions, but
+        # whether a context passes the tests is a matter of its own.
+        shared = self.rules.stored_with if stage != "evaluations" and suffix != LEAKAGE else ""
         place, model = (shared or self.benchmark, corpus), (slug(self.model),)
         if stage != "contexts":
             place = model + place
