@@ -15,7 +15,7 @@ from pkg_lib.data import evalplus, mbpp
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
 from pkg_lib.execution.sandbox import run_jobs
 from pkg_lib.experiment.prepare import Preparer
-from pkg_lib.experiment.run import Run
+from pkg_lib.experiment.run import LEAKAGE, Run
 
 PLUS, MODEL = BENCHMARKS["humaneval+"], "qwen2.5-coder-0.5b-instruct"
 TEST = "def check(candidate):\n    assert candidate([1.0, 2.0], 0.5) is False\n"
@@ -130,3 +130,13 @@ def test_changed_are_those_whose_shown_test_the_new_reference_fails(monkeypatch)
     outcomes = run_jobs([base.job(t, t.solution) for t in shown])
     failed = {int(t.id[5:]) for t, o in zip(tasks, outcomes, strict=True) if o.status != "passed"}
     assert len(tasks) == 224 and failed == changed
+
+
+@pytest.mark.skipif(evalplus.VARIABLE not in os.environ, reason="the data set is not here")
+def test_whether_a_context_passes_is_kept_apart_from_the_benchmark_below(tmp_path):
+    base, plus = (
+        Run("qwen2.5-coder-0.5b-instruct", name, "published", results=tmp_path)
+        for name in ("humaneval", "humaneval+")
+    )
+    assert base.file("contexts", "Func-PKG") == plus.file("contexts", "Func-PKG")
+    assert base.file("contexts", "Func-PKG", LEAKAGE) != plus.file("contexts", "Func-PKG", LEAKAGE)

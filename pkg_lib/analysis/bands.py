@@ -14,7 +14,8 @@ def wording_band(run: Run, column: str) -> pd.DataFrame:
     all. Empty without the paper's.
     """
     swapped = f"{column}, swapped"
-    others = (c.name for c in COLUMNS.values() if c.of == column and (c.wording or c.name == swapped))
+    of_column = [c for c in COLUMNS.values() if c.of == column and not c.style]
+    others = [c.name for c in of_column if c.wording or c.name == swapped]
     names = [column, *others]
     verdicts = run.verdicts(list(dict.fromkeys([BASELINE, *names])))
     verdicts = verdicts.dropna(axis="columns", how="all").dropna()

@@ -104,12 +104,22 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt to complete; `sample` numbers the completions of one prompt where several are drawn."""
+    """One prompt to complete.
+
+    Attributes:
+        task_id: The task it asks for.
+        text: The prompt.
+        entry_point: The function that the answer should define.
+        sample: Number of the completion, where several are sampled from one prompt.
+        as_it_is: Whether the prompt is sent without the model's chat template, and the answer is decoded to
+            its end instead of stopping once its extraction is settled.
+    """
 
     task_id: str
     text: str
     entry_point: str
     sample: int = 0
+    as_it_is: bool = False
 
 
 @dataclass(frozen=True, slots=True)

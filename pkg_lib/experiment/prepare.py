@@ -26,7 +26,8 @@ from pkg_lib.core.types import (
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmark import tasks_digest
 from pkg_lib.data.benchmarks import load_benchmark
-from pkg_lib.execution.sandbox import Job, Limits, run_jobs
+from pkg_lib.execution.batches import run_with_limits
+from pkg_lib.execution.sandbox import Job
 from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
 from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, read_provenance, verdict_series
 from pkg_lib.generation.extraction import defines
@@ -274,17 +275,10 @@ class Preparer:
 
     def _execute(self, what: str, jobs: list[tuple[Task, Job | Outcome]]) -> list[Outcome]:
         """The outcomes in order; jobs of the same limits run together."""
-        outcomes = [job for _, job in jobs]
-        by_limits: dict[Limits, list[int]] = {}
-        for place, (task, job) in enumerate(jobs):
-            if isinstance(job, Job):
-                by_limits.setdefault(self.run.rules.limits(task), []).append(place)
-        with tqdm(total=len(jobs), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
-            for limits, places in by_limits.items():
-                judged = run_jobs([outcomes[p] for p in places], limits, progress=lambda _: bar.update())
-                for place, outcome in zip(places, judged, strict=True):
-                    outcomes[place] = outcome
-        return outcomes
+        to_run = [(job, self.run.rules.limits(task)) for task, job in jobs if isinstance(job, Job)]
+        with tqdm(total=len(to_run), desc=f"executing {what}", unit="sample", disable=len(jobs) < 20) as bar:
+            judged = iter(run_with_limits(to_run, progress=lambda _: bar.update()))
+        return [next(judged) if isinstance(job, Job) else job for _, job in jobs]
 
     def _rerank(self) -> None:
         """Chooses where the solutions are others than when it was last chosen."""

@@ -159,7 +159,7 @@ class Run:
         variant = column_of(column)
         fits = not variant.retriever or corpora.kind_of(self.corpus) in variant.kinds
         # A benchmark with a corpus of its own has prompts of its own, too.
-        fits = fits and not (variant.wording and self.rules.corpus)
+        fits = fits and not ((variant.wording or variant.style) and self.rules.corpus)
         return bool(variant.of) and fits and self.offers(variant.of)
 
     @property
@@ -192,7 +192,9 @@ class Run:
         corpus = "none" if of == "None" else slug(self.corpus)
         column = of if stage == "contexts" else column
         own = ".jsonl" if stage == "generations" else ROWS  # of a cache, which is appended to
-        shared = stage != "evaluations" and self.rules.stored_with
+        # A benchmark that judges another's solutions by other tests shares its contexts and completions, but
+        # whether a context passes the tests is a matter of its own.
+        shared = self.rules.stored_with if stage != "evaluations" and suffix != LEAKAGE else ""
         place, model = (shared or self.benchmark, corpus), (slug(self.model),)
         if stage != "contexts":
             place = model + place
@@ -268,10 +270,11 @@ class Run:
 
     def request(self, task: Task, context: Context, column: str) -> Request:
         """Format(q, C(q)), Equation 10, before the model's own chat template, in the column's wording."""
-        about, spec = column_of(column), self.generator.spec
-        style = f"{spec.style}, {about.wording}" if about.wording else spec.style
-        text = self.rules.prompt(task, context.text or "", style, self.generator.measure)
-        return Request(task.id, text, task.entry_point, about.sample)
+        about = column_of(column)
+        style = about.style or self.generator.spec.style
+        variant = f"{style}, {about.wording}" if about.wording else style
+        text = self.rules.prompt(task, context.text or "", variant, self.generator.measure)
+        return Request(task.id, text, task.entry_point, about.sample, as_it_is=bool(about.style))
 
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> completion; a task without one is absent. Damaged if their file cannot be read."""

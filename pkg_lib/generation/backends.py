@@ -7,6 +7,7 @@ prompts of similar length take its place. On two cores a step for 16 rows costs 
 from __future__ import annotations
 
 import gc
+import logging
 import math
 import random
 from collections.abc import Callable
@@ -21,8 +22,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from transformers.utils import is_flash_attn_2_available
 
 from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.batch_size import CPU_SLOTS, CacheShape, slots_for
 from pkg_lib.generation.extraction import REASONING_TAGS, settled
 from pkg_lib.generation.prompts import turns
+
+log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 512  # Section 4
 LIKELY = 512  # tokens among which a nucleus is looked for first
@@ -66,6 +70,9 @@ def _drawn(probabilities: torch.Tensor, draws: torch.Tensor, top_p: float) -> to
 class TransformersBackend:
     """A causal language model on the GPUs that are visible, else the CPU; `slots` rows are decoded together.
 
+    Without a number of slots, GPUs decode as many rows as their free memory holds, and the CPU CPU_SLOTS.
+    Where a GPU runs out of memory all the same, the number is halved and the rows in flight start again.
+
     `stop` says of a row's text whether nothing after it counts (by default: its extraction is settled). At a
     temperature above 0 a request's tokens depend on its text and `sample` alone, on one kind of device.
     """
@@ -74,7 +81,7 @@ class TransformersBackend:
         self,
         path: Path | str,
         *,
-        slots: int = 48,
+        slots: int | None = None,
         dtype: torch.dtype = torch.bfloat16,
         chat: bool = True,
         stop: Callable[[str], bool] | None = None,
@@ -101,6 +108,12 @@ class TransformersBackend:
         named = {self.tokenizer.convert_tokens_to_ids(t) for t in marks}
         self.ends = {t for t in ends | (named - {self.tokenizer.unk_token_id}) if t is not None}
 
+    def _prompt_ids(self, request: Request) -> list[int]:
+        """The token ids of a prompt, in the model's chat template unless the request forbids it."""
+        if request.as_it_is:
+            return self.tokenizer([request.text])["input_ids"][0]
+        return self._ids([request.text])[0]
+
     def _ids(self, texts: list[str]) -> list[list[int]]:
         if not self.chat or not texts:
             return self.tokenizer(texts)["input_ids"] if texts else []
@@ -119,27 +132,55 @@ class TransformersBackend:
         top_p: float = 1.0,
     ) -> None:
         """Calls `done(row, raw, finish)` as each request ends: by "end", "settled" (`stop`) or "length"."""
-        ids = self._ids([r.text for r in requests])
+        ids = [self._prompt_ids(request) for request in requests]
+        slots = self.slots or self._slots(max(map(len, ids), default=1))
         rows = [(Row(r, len(i)), i) for r, i in zip(requests, ids, strict=True)]
         encoded = sorted(rows, key=lambda x: (len(x[1]), x[0].request.text), reverse=True)
         drawn = partial(self._choose, temperature, top_p)
         choose = drawn if temperature else lambda logits, _: logits.argmax(-1).tolist()
         batch = _Batch(self.model, self.device, choose)
+        waiting = {id(row): prompt for row, prompt in encoded}  # the ids of prompts that have no answer yet
         while encoded or batch.rows:
-            free = self.slots - len(batch.rows)
-            # A prefill stalls the rows that decode, so it waits until a few places are free.
-            if encoded and (not batch.rows or free >= max(1, self.slots // 4)):
-                batch.admit([encoded.pop() for _ in range(min(free, len(encoded), max(1, self.slots // 4)))])
-                self._retire(batch, done)
-            if batch.rows:
-                batch.step()
-                self._retire(batch, done)
+            in_flight = list(batch.rows)
+            try:
+                free, group = slots - len(batch.rows), max(1, slots // 4)
+                # A prefill stalls the rows that decode, so it waits until a few places are free.
+                if encoded and (not batch.rows or free >= group):
+                    admitted = [encoded.pop() for _ in range(min(free, len(encoded), group))]
+                    in_flight += [row for row, _ in admitted]
+                    batch.admit(admitted)
+                    self._retire(batch, done)
+                    in_flight = list(batch.rows)
+                if batch.rows:
+                    batch.step()
+                    self._retire(batch, done)
+            except torch.cuda.OutOfMemoryError as e:
+                if slots == 1:
+                    name = self.model.config._name_or_path
+                    raise UserError(f"model {name}: not even one prompt fits into the GPU's memory") from e
+                slots //= 2
+                log.warning("the GPU ran out of memory; going on with %d prompts at a time", slots)
+                batch = _Batch(self.model, self.device, choose)
+                # Their tokens are lost; the same ones come again, since draws are seeded by the prompt.
+                again = [(Row(row.request, row.prompt_tokens), waiting[id(row)]) for row in in_flight]
+                waiting |= {id(row): prompt for row, prompt in again}
+                encoded += again
+                gc.collect()
+                torch.cuda.empty_cache()
         gc.collect()
+
+    def _slots(self, longest: int) -> int:
+        """How many rows are decoded together where the user names no number."""
+        if self.device.type != "cuda":
+            return CPU_SLOTS
+        free = sum(torch.cuda.mem_get_info(gpu)[0] for gpu in range(torch.cuda.device_count()))
+        tokens = longest + (self.max_new_tokens or MAX_NEW_TOKENS)
+        return slots_for(CacheShape.of(self.model.config), free, 0, tokens)
 
     @torch.inference_mode()
     def gap(self, request: Request, tokens: list[int], pair: list[int]) -> tuple[float, float]:
         """(distance of two tokens' logits after prompt + tokens, spacing of bfloat16 at their size)."""
-        ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
+        ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
         first, second = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float()[pair].tolist()
         size = max(abs(first), abs(second), 1e-9)
         return abs(first - second), 2.0 ** (math.floor(math.log2(size)) - 7)
@@ -149,7 +190,7 @@ class TransformersBackend:
         self, request: Request, tokens: list[int], temperature: float, top_p: float, times: int = 200
     ) -> set[int]:
         """What the row's random number draws after prompt + tokens, with logits two spacings off at most."""
-        ids = torch.tensor([self._ids([request.text])[0] + tokens], device=self.device)
+        ids = torch.tensor([self._prompt_ids(request) + tokens], device=self.device)
         logits = self.model(input_ids=ids, logits_to_keep=1).logits[0, -1].float().cpu()
         noise = torch.rand(times, len(logits), generator=torch.Generator().manual_seed(0)) - 0.5
         draws = Row(request, 0).draws
@@ -182,6 +223,8 @@ class TransformersBackend:
         return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
 
     def _settled(self, row: Row) -> bool:
+        if row.request.as_it_is:
+            return False
         if self.stop is not None:
             return self.stop(self.tokenizer.decode(row.tokens))
         tail = self.tokenizer.decode(row.tokens[-6:])

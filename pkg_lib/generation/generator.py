@@ -37,7 +37,7 @@ class Decoding:
 
     parameters: dict[str, Any]
     stop: Callable[[str], bool] | None = None
-    slots: int = 48
+    slots: int | None = None
     chat: bool | None = None
 
     @property

@@ -170,7 +170,7 @@ class RemoteBackend:
         options |= {"seed": request.sample} if self.endpoint.seed else {}
         body = {n: v for n, v in options.items() if n not in self.endpoint.omit} | self.endpoint.extra
         about: dict[str, Any] = {"model": self.endpoint.model, "extra_body": body}
-        if not self.chat:
+        if not self._as_chat(request):
             requests = client.completions
             about["prompt"] = request.text
         else:
@@ -182,9 +182,13 @@ class RemoteBackend:
         response = await requests.with_raw_response.create(**about)
         return response.http_response.content
 
+    def _as_chat(self, request: Request) -> bool:
+        """Whether a request is sent as messages; a prompt that is sent as it is goes to completions."""
+        return self.chat and not request.as_it_is
+
     def _read(self, request: Request, body: bytes) -> Reply:
         """The answer in a response. Raises Fault where there is none."""
-        answer = read_answer(body, self.endpoint.api, self.chat, request.text, self.max_tokens)
+        answer = read_answer(body, self.endpoint.api, self._as_chat(request), request.text, self.max_tokens)
         about: dict[str, Any] = {name: self._clean(value) for name, value in answer.about.items()}
         if answer.prompt_tokens is not None and answer.new_tokens is not None:
             about["usage"] = {"prompt_tokens": answer.prompt_tokens, "new_tokens": answer.new_tokens}

@@ -24,6 +24,9 @@ class Column:
     A variant `of` another column is offered where that is, and stands in a table only where it is asked for;
     without a retriever of its own it takes that column's contexts. It may have another `wording` of the
     prompt, or draw at a `temperature` above 0: `sample` is the number of the draw, from 1.
+
+    With a `style`, the model gets that style's prompt in place of its own, and without its chat template, as
+    the paper's authors send it. The answer is kept whole, since the authors' extraction reads all of it.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Column:
     needs: tuple[str, ...] = ()
     of: str = ""
     wording: str = ""
+    style: str = ""
     temperature: float = 0.0
     top_p: float = 1.0
     sample: int = 0
@@ -45,10 +49,13 @@ class Column:
 
     @property
     def decoding(self) -> dict[str, Any]:
-        """What replaces parameters of greedy decoding."""
-        if not self.sample:
-            return {}
-        return {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
+        """The parameters that differ from the benchmark's greedy decoding."""
+        changed: dict[str, Any] = {}
+        if self.style:
+            changed |= {"style": self.style, "stop": "end"}
+        if self.sample:
+            changed |= {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
+        return changed
 
 
 def _built_in(name: str, module: str = "retrievers", **options: str) -> Make:
@@ -60,8 +67,28 @@ def _built_in(name: str, module: str = "retrievers", **options: str) -> Make:
 # column -> wordings of the prompt (generation/prompts.py) beside the paper's; without a context there is one
 _OTHER = ("context first", "earlier turn", "helper section")
 WORDINGS = {"None": ("no code was found",), "Func-PKG": _OTHER, "Block-PKG": _OTHER}
+# Styles of the paper's models, with which the effect of prompt, content and extraction is taken apart.
+PAPER_STYLES = ("codellama", "starcoder2", "deepseek")
 GRAPH_UNITS = {"Func-PKG": "function", "Block-PKG": "block"}
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
+
+
+def _in_style(style: str) -> Iterator[Column]:
+    """The methods that ask every model in the style of one of the paper's models."""
+    for of, wording in (
+        ("None", ""),
+        ("None", "no code was found"),
+        ("Block-PKG", ""),
+        ("Block-PKG, swapped", ""),
+    ):
+        name = ", ".join(filter(None, (of, f"{style} prompt", wording)))
+        yield Column(name, of=of, wording=wording, style=style)
+    if style == "codellama":
+        yield Column(
+            "None, codellama prompt, no stray quote", of="None", wording="no stray quote", style=style
+        )
+
+
 COLUMNS: Registry[Column] = Registry(
     "column",
     (
@@ -89,6 +116,7 @@ COLUMNS: Registry[Column] = Registry(
             for of, unit in GRAPH_UNITS.items()
             for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
         ),
+        *(column for style in PAPER_STYLES for column in _in_style(style)),
     ),
 )
 

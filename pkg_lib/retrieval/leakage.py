@@ -20,7 +20,8 @@ from typing import Any
 
 from pkg_lib.core.types import Context, Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
-from pkg_lib.execution.sandbox import Job, run_jobs
+from pkg_lib.execution.batches import run_with_limits
+from pkg_lib.execution.sandbox import Job, Limits
 from pkg_lib.generation.extraction import blocks
 from pkg_lib.retrieval.augment import parsed, takes
 from pkg_lib.retrieval.columns import base
@@ -57,16 +58,17 @@ class Leak:
 
 def judge(pairs: Sequence[tuple[Task, str]], control: bool = False) -> list[Leak]:
     """What each text is as its task's solution (all of one benchmark; `control`: by the rule for its own)."""
-    jobs, places = [], []
+    jobs: list[tuple[Job, Limits]] = []
+    places: list[int] = []
     for place, (task, text) in enumerate(pairs):
         rules = BENCHMARKS.get_or_fail(task.benchmark)
         for form in forms(task, text):
             job = (rules.control_job if control else rules.job)(task, form, "pkg-paper")
             if isinstance(job, Job):
                 seconds = job.seconds if control else min(job.seconds or SECONDS, SECONDS)
-                jobs.append(replace(job, seconds=seconds))
+                jobs.append((replace(job, seconds=seconds), rules.limits(task)))
                 places.append(place)
-    outcomes = run_jobs(jobs, rules.limits(task) if jobs else None)
+    outcomes = run_with_limits(jobs)
     passing = {place for place, o in zip(places, outcomes, strict=True) if o.status == "passed"}
     return [Leak(i in places, i in passing, *likeness(t, x), statements(x)) for i, (t, x) in enumerate(pairs)]
 

@@ -71,7 +71,7 @@ def test_verdicts_cover_every_task_and_column(run):
 
 def test_reading_writes_and_executes_nothing(run, monkeypatch):
     """What the store lacks is not measured."""
-    monkeypatch.setattr("pkg_lib.experiment.prepare.run_jobs", lambda *a, **k: pytest.fail("executed"))
+    monkeypatch.setattr("pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed"))
     shutil.rmtree(run.results / "evaluations")
     before = {p: p.stat().st_mtime_ns for p in run.results.rglob("*")}
     assert run.verdicts().isna().all(axis=None) and run.selections() == {}

@@ -1,90 +1,55 @@
-"""The templates against Appendix B as it is printed there: a space as "_", long lines wrapped.
-
-Undone by hand: a stray "n" where the wrap cuts "\\n" in two (B.2.1), "\\n{n{problem}}" for "\\n{problem}" (B.4.1),
-and a page break after "### Response" (B.3.1). Llama 3.1's stands in the authors' code alone.
-"""
+"""Prompts against a golden file that holds the authors' own, byte for byte."""
 
 from __future__ import annotations
 
-import re
+import json
+from pathlib import Path
 
 import pytest
 
 from pkg_lib.core.models import MODELS
-from pkg_lib.core.types import Task, UserError
-from pkg_lib.data.humaneval import HumanEval
-from pkg_lib.generation.prompts import TEMPLATES, TURN, turns
+from pkg_lib.generation.prompts import STYLES, TEMPLATES, TURN, delimited, turns
 from pkg_lib.retrieval.columns import COLUMNS
 
-PRINTED = {
-    ("codellama", True): (
-        r"[INST]_You_are_a_python_programmer._Solve_the_following_problem:\n{problem}\n\n"
-        r"The_following_code_might_be_helpful:\n{augmented_data}\nIf_helper_section_is_useful,_"
-        r"integrate_their_logic_directly_into_the_body_of_the_main_function,_otherwise_just_ignore_"
-        r"them._You_MUST_write_your_solution_between_[PYTHON]_and_[/PYTHON]._Your_solution_MUST_be_"
-        r"executable.[/INST]"
-    ),
-    ("codellama", False): (
-        r"[INST]_You_are_a_python_programmer._Solve_the_following_problem:\n{problem}\n\n"
-        r"Please_write_the_python_solution_inside_[PYTHON]_and_[/PYTHON]_tags.\n[/INST]"
-    ),
-    ("starcoder2", True): (
-        "###_Instruction\n"
-        r"You_are_a_python_programmer._Solve_the_following_problem:\n{problem}\n\nThe_following_code_"
-        r"might_be_helpful:\n{augmented_data}\n__If_they_are_useful,_integrate_their_logic_directly_into_"
-        r"the_body_of_the_main_function,_otherwise_just_ignore_them.\n"
-        "\n###_Response\n"
-    ),
-    ("starcoder2", False): (
-        "###_Instruction\n"
-        r"You_are_a_python_programmer._Solve_the_following_problem:\n{problem}\n\n"
-        "\n###_Response\n"
-    ),
-    ("deepseek", True): (
-        r"[INST]_You_are_a_python_programmer._Solve_the_following_problem:\n{problem}_\n_"
-        r"The_following_code_might_be_helpful:\n{augmented_data}\n.If_they_are_useful,_integrate_"
-        r"their_logic_directly_into_the_body_of_the_main_function,_otherwise_just_ignore_them.\n["
-        r"/INST]"
-    ),
-    ("deepseek", False): (
-        r"[INST]_You_are_a_python_programmer._Solve_the_following_problem:\n{problem}_\n_"
-        r"\n[/INST]"
-    ),
-    ("llama-3.1", True): (
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n____\n____You_are_a_python_programmer."
-        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n____\n"
-        r"____Implement_a_python_function_to_solve_the_following_problem:_\n_{problem}_\n\n_The_following_helper_"
-        r"code_might_be_helpful:\n{augmented_data}.\nIf_they_are_useful,_integrate_their_logic_directly_into_the_"
-        r"body_of_the_main_function,_otherwise_just_ignore_them.\nThe_solution_should_be_executable._The_code_"
-        r"should_pass_all_the_following_test_cases._Please_write_the_python_solution_inside_[PYTHON]_and_"
-        r"[/PYTHON]_tags\n<|eot_id|><|start_header_id|>assistant<|end_header_id|>"
-        "\n________"
-    ),
-    ("llama-3.1", False): (
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n____\n____You_are_a_python_programmer."
-        "<|eot_id|><|start_header_id|>user<|end_header_id|>\n____\n"
-        r"____Implement_a_python_function_to_solve_the_following_problem:_\n_{problem}_\n\n._Please_write_the_"
-        r"python_solution_inside_[PYTHON]_and_[/PYTHON]_tags.\n<|eot_id|><|start_header_id|>assistant"
-        "<|end_header_id|>\n________"
-    ),
-}
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_prompts.json").read_text("utf8"))["prompts"]
 PROBLEM = 'def add_one(x_1):\n    """Adds {one} to x_1."""\n'
 CONTEXT = "def plus(a_b):\n    return {1: a_b}"
 
 
-@pytest.mark.parametrize(("style", "augmented"), PRINTED)
-def test_as_printed(style, augmented):
-    text = re.sub(r"(<\|\w+\|>)|_", lambda m: m[1] or " ", PRINTED[style, augmented])
-    printed = text.replace(r"\n", "\n")
-    expected = printed.replace("{problem}", PROBLEM).replace("{augmented data}", CONTEXT)
-    assert TEMPLATES[style](PROBLEM, CONTEXT if augmented else "") == expected
+@pytest.mark.parametrize(
+    "golden", GOLDEN, ids=lambda g: f"{g['style']}-{'with' if g['context'] else 'without'}"
+)
+def test_equals_the_golden_file(golden):
+    text = golden["text"].replace("{problem}", PROBLEM).replace("{context}", CONTEXT)
+    assert TEMPLATES[golden["style"]](PROBLEM, CONTEXT if golden["context"] else "") == text
 
 
-def test_every_model_has_a_template():
-    styles = {style for style in TEMPLATES if "," not in style}
-    assert styles == {m.style for m in MODELS.values()} | {
-        "plain"
-    }  # of models by name that only continue text
+def test_the_golden_file_has_every_style_with_and_without_a_context():
+    assert {(g["style"], g["context"]) for g in GOLDEN} == {(s, c) for s in STYLES for c in (True, False)}
+
+
+# The words of the paper's Appendix B, whose white space the two versions print differently.
+MERGE = "integrate their logic directly into the body of the main function, otherwise just ignore them."
+TAGS = "You MUST write your solution between [PYTHON] and [/PYTHON]. Your solution MUST be executable.[/INST]"
+PRINTED = [
+    ("codellama", True, f"If helper section is useful, {MERGE} {TAGS}"),
+    ("codellama", False, "Please write the python solution inside [PYTHON] and [/PYTHON] tags. [/INST]"),
+    ("starcoder2", True, f". If they are useful, {MERGE} ### Response"),
+    ("starcoder2", False, "### Instruction You are a python programmer. Solve the following problem:"),
+    ("deepseek", True, f".If they are useful, {MERGE} [/INST]"),
+    ("deepseek", False, "[INST] You are a python programmer. Solve the following problem:"),
+]
+
+
+@pytest.mark.parametrize(("style", "augmented", "words"), PRINTED)
+def test_has_the_words_that_the_paper_prints(style, augmented, words):
+    prompt = TEMPLATES[style](PROBLEM, CONTEXT if augmented else "")
+    assert words in " ".join(prompt.split())
+
+
+def test_every_model_has_a_style():
+    # "plain" is for models by name that only continue text.
+    assert set(STYLES) == {model.style for model in MODELS.values()} | {"plain"}
 
 
 def test_plain_adds_no_word():
@@ -92,17 +57,39 @@ def test_plain_adds_no_word():
     assert TEMPLATES["plain"]("def f():", "x = 1") == "x = 1\n\ndef f():"
 
 
-def test_turns_of_a_talk():
+def test_turns_alternate_between_user_and_assistant():
     assert turns("a") == [{"role": "user", "content": "a"}]
     assert [t["role"] for t in turns(TURN.join("abc"))] == ["user", "assistant", "user"]
 
 
-@pytest.mark.parametrize("wording", [c.wording for c in COLUMNS.values() if c.wording and c.of == "Func-PKG"])
-def test_another_wording_says_no_less(wording):
-    told = TEMPLATES[f"chat, {wording}"](PROBLEM, CONTEXT)
-    assert told != TEMPLATES["chat"](PROBLEM, CONTEXT) and PROBLEM in told and CONTEXT in told
-    assert "integrate their logic" in told and told.index("integrate their logic") > told.index(CONTEXT)
-    assert TEMPLATES[f"chat, {wording}"](PROBLEM, "") == TEMPLATES["chat"](PROBLEM, "")
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("variant", ["context first", "earlier turn"])
+def test_a_variant_has_the_same_content_as_the_prompt(style, variant):
+    prompt = TEMPLATES[f"{style}, {variant}"](PROBLEM, CONTEXT)
+    assert prompt.count(PROBLEM) == 1
+    assert prompt.count(CONTEXT) == 1
+    assert prompt.index(CONTEXT) < prompt.index(PROBLEM)
+    if style != "plain":
+        assert "integrate their logic" in prompt
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("variant", ["context first", "earlier turn", "no delimiters", "helper section"])
+def test_a_variant_without_a_context_is_the_prompt_without_one(style, variant):
+    if f"{style}, {variant}" in TEMPLATES:
+        assert TEMPLATES[f"{style}, {variant}"](PROBLEM, "") == TEMPLATES[style](PROBLEM, "")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_no_code_was_found_shows_no_context(style):
+    told = TEMPLATES[f"{style}, no code was found"](PROBLEM, CONTEXT)
+    assert CONTEXT not in told
+    assert told == TEMPLATES[style](PROBLEM, "# no code was found")
+
+
+@pytest.mark.parametrize("method", [c for c in COLUMNS.values() if c.style])
+def test_every_style_of_a_method_exists(method):
+    assert (f"{method.style}, {method.wording}" if method.wording else method.style) in TEMPLATES
 
 
 def test_where_the_other_wordings_put_the_context():
@@ -110,22 +97,16 @@ def test_where_the_other_wordings_put_the_context():
     context, answer, task = TEMPLATES["chat, earlier turn"](PROBLEM, CONTEXT).split(TURN)
     assert CONTEXT in context and PROBLEM not in context + answer
     assert task == TEMPLATES["chat"](PROBLEM, "")
-    told = TEMPLATES["chat, no code was found"](PROBLEM, CONTEXT)
-    assert CONTEXT not in told and told == TEMPLATES["chat"](PROBLEM, "# no code was found")
 
 
-def test_delimiters_of_the_authors_code():
-    for style in TEMPLATES.keys() - {"chat"}:
-        if "," not in style:
-            told, delimited = (
-                TEMPLATES[f"{style}, helper section"],
-                f"helper code 1:\n{CONTEXT}\nEnd of helper section.",
-            )
-            assert told(PROBLEM, CONTEXT) == TEMPLATES[style](PROBLEM, delimited)
-            assert told(PROBLEM, "") == TEMPLATES[style](PROBLEM, "")
+@pytest.mark.parametrize("style", ["codellama", "starcoder2", "deepseek", "llama-3.1"])
+def test_the_papers_styles_show_a_context_between_delimiters(style):
+    assert delimited(CONTEXT) in TEMPLATES[style](PROBLEM, CONTEXT)
+    bare = TEMPLATES[f"{style}, no delimiters"](PROBLEM, CONTEXT)
+    assert CONTEXT in bare
+    assert "helper code 1" not in bare
 
 
-def test_a_wording_that_a_model_has_no_template_for():
-    task = Task("T/0", "humaneval", PROBLEM, "add_one", "", "")
-    with pytest.raises(UserError, match="unknown prompt 'codellama, earlier turn'"):
-        HumanEval().prompt(task, CONTEXT, "codellama, earlier turn")
+def test_the_stray_quotation_mark_is_all_that_its_variant_leaves_out():
+    prompt, clean = (TEMPLATES[name](PROBLEM, "") for name in ("codellama", "codellama, no stray quote"))
+    assert prompt == clean + '"\n        '

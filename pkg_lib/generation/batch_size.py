@@ -1,0 +1,65 @@
+"""How many prompts a GPU decodes together, from its memory, the weights and the cache's size per token."""
+
+from dataclasses import dataclass
+from typing import Any
+
+BYTES = 2  # of a number in bfloat16 or float16
+RESERVE = 0.10  # of the memory, for activations, logits and fragmentation
+COPIES = (
+    2  # rows that join the batch are copied into one cache with the others, which exists twice for that time
+)
+MOST = 256  # more rows than this add little speed and much padding
+CPU_SLOTS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """What decides the size of a model's key-value cache.
+
+    Attributes:
+        layers: Number of layers.
+        heads: Number of key-value heads in a layer.
+        width: Numbers in a head.
+    """
+
+    layers: int
+    heads: int
+    width: int
+
+    @classmethod
+    def of(cls, config: Any) -> "CacheShape":
+        """Read the shape from a configuration of transformers.
+
+        Args:
+            config: The model's configuration.
+
+        Returns:
+            The shape of its cache.
+        """
+        attention_heads = config.num_attention_heads
+        heads = getattr(config, "num_key_value_heads", None) or attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // attention_heads
+        return cls(config.num_hidden_layers, heads, width)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes that one token of one row takes: a key and a value in each head of each layer."""
+        return 2 * self.layers * self.heads * self.width * BYTES
+
+
+def slots_for(shape: CacheShape, free_bytes: int, weight_bytes: int, tokens_per_row: int) -> int:
+    """Compute how many rows fit beside the weights.
+
+    Args:
+        shape: The shape of the model's cache.
+        free_bytes: Free memory of the GPU before the weights are loaded.
+        weight_bytes: Size of the weights; 0 where they are loaded already.
+        tokens_per_row: The longest prompt and the most new tokens.
+
+    Returns:
+        Rows that are decoded together, from 1 to MOST. 1 also where not even one fits: loading or decoding
+        then reports the lack of memory itself.
+    """
+    usable = free_bytes * (1 - RESERVE) - weight_bytes
+    per_row = COPIES * shape.bytes_per_token * tokens_per_row
+    return max(1, min(MOST, int(usable // per_row)))

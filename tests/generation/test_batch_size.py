@@ -1,0 +1,109 @@
+"""The batch size of the paper's models on GPUs of 24, 40 and 80 GB, and what follows when memory runs out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from pkg_lib.core.types import Request, UserError
+from pkg_lib.generation.backends import Row, TransformersBackend
+from pkg_lib.generation.batch_size import MOST, CacheShape, slots_for
+
+GB = 10**9
+TOKENS = 1536  # a prompt of 1,024 tokens and 512 new ones
+
+# As the models' configurations on the hub have them; parameters in billions, from the sizes of the weights.
+CONFIGS = {
+    "codellama-7b-instruct": (6.74, {"layers": 32, "attention": 32, "key_value": 32, "hidden": 4096}),
+    "codellama-13b-instruct": (13.02, {"layers": 40, "attention": 40, "key_value": 40, "hidden": 5120}),
+    "llama-3.1-8b-instruct": (8.03, {"layers": 32, "attention": 32, "key_value": 8, "hidden": 4096}),
+    "starcoder2-7b-instruct": (7.17, {"layers": 32, "attention": 36, "key_value": 4, "hidden": 4608}),
+    "deepseek-coder-7b-instruct": (6.91, {"layers": 30, "attention": 32, "key_value": 32, "hidden": 4096}),
+}
+# bytes of the cache per token, worked out by hand: 2 x layers x key-value heads x 128 x 2 bytes
+PER_TOKEN = {
+    "codellama-7b-instruct": 524_288,
+    "codellama-13b-instruct": 819_200,
+    "llama-3.1-8b-instruct": 131_072,
+    "starcoder2-7b-instruct": 65_536,
+    "deepseek-coder-7b-instruct": 491_520,
+}
+# rows at 24, 40 and 80 GB: (0.9 x memory - weights) / (2 x bytes per token x 1,536), at most 256
+SLOTS = {
+    "codellama-7b-instruct": (5, 13, 36),
+    "codellama-13b-instruct": (1, 3, 18),
+    "llama-3.1-8b-instruct": (13, 49, 138),
+    "starcoder2-7b-instruct": (36, 107, 256),
+    "deepseek-coder-7b-instruct": (5, 14, 38),
+}
+
+
+def shape_of(model: str) -> CacheShape:
+    config = CONFIGS[model][1]
+    names = {"layers": "num_hidden_layers", "attention": "num_attention_heads"}
+    names |= {"key_value": "num_key_value_heads", "hidden": "hidden_size"}
+    return CacheShape.of(SimpleNamespace(**{names[key]: value for key, value in config.items()}))
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+def test_cache_per_token(model):
+    assert shape_of(model).bytes_per_token == PER_TOKEN[model]
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+def test_rows_by_memory(model):
+    weights = round(CONFIGS[model][0] * 2 * GB)
+    found = tuple(slots_for(shape_of(model), memory * GB, weights, TOKENS) for memory in (24, 40, 80))
+    assert found == SLOTS[model]
+
+
+def test_a_model_without_grouped_heads_has_as_many_as_it_attends_with():
+    config = SimpleNamespace(num_hidden_layers=2, num_attention_heads=4, hidden_size=64)
+    assert CacheShape.of(config) == CacheShape(2, 4, 16)
+
+
+@pytest.mark.parametrize(("free", "rows"), [(0, 1), (10**15, MOST)])
+def test_at_least_one_row_and_no_more_than_the_most(free, rows):
+    assert slots_for(CacheShape(32, 8, 128), free, 0, TOKENS) == rows
+
+
+def completions(backend: TransformersBackend) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+
+    def done(row: Row, raw: str, finish: str) -> None:
+        assert row.request.task_id not in found
+        found[row.request.task_id] = row.tokens
+
+    backend.generate([Request(str(i), "def f" * (1 + i % 3), "f") for i in range(9)], done)
+    return found
+
+
+class SmallMemory:
+    """A model that runs out of memory with more rows than `most`."""
+
+    def __init__(self, model, most: int) -> None:
+        self.model, self.config, self.most, self.refused = model, model.config, most, 0
+
+    def __call__(self, input_ids, **options):
+        if len(input_ids) > self.most:
+            self.refused += 1
+            raise torch.cuda.OutOfMemoryError("out of memory")
+        return self.model(input_ids=input_ids, **options)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_halves_the_batch_when_memory_runs_out_and_gives_the_same_answers(tiny_model, most):
+    backend = TransformersBackend(tiny_model, slots=8, dtype=torch.float32, max_new_tokens=12)
+    expected = completions(backend)
+    backend.model = SmallMemory(backend.model, most)
+    assert completions(backend) == expected
+    assert backend.model.refused
+
+
+def test_a_prompt_that_does_not_fit_is_one_line(tiny_model):
+    backend = TransformersBackend(tiny_model, slots=4, dtype=torch.float32, max_new_tokens=12)
+    backend.model = SmallMemory(backend.model, 0)
+    with pytest.raises(UserError, match="memory"):
+        completions(backend)
