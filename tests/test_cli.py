@@ -23,9 +23,9 @@ run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
 run --model hf:a/b --style nosuch -> unknown prompt 'nosuch'
 run --model {study.MODEL} --style plain -> --style is only for hf:ORG/NAME
 run --style plain -> --style is only for hf:ORG/NAME
-run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> unknown endpoint of
-run --model path:/no/such/dir --benchmark humaneval --limit 1 --column None -> is no directory with a model
-fetch endpoint:nosuch -> unknown endpoint of
+run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> endpoint 'nosuch': the file
+run --model path:/no/such/dir --benchmark humaneval --limit 1 --column None -> the directory /no/such/dir does not exist
+fetch endpoint:nosuch -> endpoint 'nosuch': the file
 run --benchmark nosuch -> unknown benchmark 'nosuch'; `pkg-lib list benchmarks`
 run --corpus nosuch -> unknown corpus 'nosuch'; `pkg-lib list corpora`
 run --corpus textbook+nosuch -> unknown corpus 'nosuch'

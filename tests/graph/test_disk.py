@@ -56,7 +56,7 @@ def test_a_damaged_file_is_named_and_replaced(tmp_path, damage):
 
 
 def test_no_graph_and_a_directory_that_cannot_be_written(tmp_path):
-    with pytest.raises(UserError, match=r"nowhere does not contain a saved graph"):
+    with pytest.raises(UserError, match=r"nowhere does not exist; save a graph with"):
         disk.load(tmp_path / "nowhere")
     disk.save(build([A]), tmp_path)
     with pytest.raises(UserError, match="cannot write the graph"):

@@ -176,7 +176,7 @@ MISTAKES = {
     "hf:org/name": OFFLINE,
     "BGE-base": OFFLINE,
     "path:/no/such/dir": "is no directory with the modules.json",
-    "endpoint:nosuch": "unknown endpoint of",
+    "endpoint:nosuch": "nosuch",
     "endpoint:stub": "needs an endpoint with api openai",
 }
 
