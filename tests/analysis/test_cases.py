@@ -136,7 +136,7 @@ CORPUS = "textbook+stdlib"
 def stored(committed, monkeypatch):
     """The committed results; nothing is computed."""
     monkeypatch.setattr(Embedder, "encode", lambda *a: pytest.fail("encoded"))
-    monkeypatch.setattr("pkg_lib.experiment.prepare.run_jobs", lambda *a, **k: pytest.fail("executed"))
+    monkeypatch.setattr("pkg_lib.experiment.prepare.run_with_limits", lambda *a, **k: pytest.fail("executed"))
     monkeypatch.setattr(Knowledge, "graph", property(lambda self: pytest.fail("built the whole graph")))
     return committed
 

@@ -34,7 +34,7 @@ def folder(package, tmp_path, monkeypatch, embedder):
     monkeypatch.setattr(context_columns.context_text, "__defaults__", (900,))
     rankers = {"BM25": BM25Ranker(), "MiniLM": EmbeddingRanker("MiniLM", embedder)}
     for module in (context_columns, cast_steps):
-        monkeypatch.setattr(module, "make_ranker", rankers.__getitem__)
+        monkeypatch.setattr(module, "make_ranker", lambda name, tokenizer: rankers[name])
     cast_steps.run(tmp_path / "repo_tasks", str, ["tasks"])
     return tmp_path
 
