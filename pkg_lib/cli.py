@@ -202,7 +202,9 @@ def run(
     corpora, values = [retrieved_by(name, how) for name in asked], dict(map(_parameter, parameter or []))
     chosen = [model_name(name, style) for name in model or ([study.MODEL] if style else [])]
     for name in chosen:
-        models.check_directory(name, results_dir())
+        models.check_directory(name, results_path())
+        if name.startswith("endpoint:"):
+            endpoints()  # a damaged file of endpoints is reported once, not for each notebook
     named = (chosen, benchmark or (), corpora, column or (), notebook or ())
     if not samples and (temperature, top_p) != (0.8, 0.95):
         raise UserError("--temperature and --top-p have an effect only with --samples; add --samples N")

@@ -273,8 +273,6 @@ def plan(choice: Choice) -> Plan:
             except Damaged as e:
                 why = str(e)
                 damaged[job.label] = e
-                if why in map(str, list(damaged.values())[:-1]):
-                    continue  # it is named already
             if why:
                 left_out.append(f"{job.label}: {why}")
             else:

@@ -480,7 +480,8 @@ try:
 except Fault as e:
     ended = str(e) if len(str(e)) < 2000 else "long"
 seconds = time.process_time() - began
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds, ended)
+peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]  # ru_maxrss counts the parent, too
+print(int(peak) / 1024, seconds, ended)
 """
 SAID = '{"choices":[{"finish_reason":"stop","message":{"content":['
 CROWDED = {
