@@ -25,12 +25,12 @@ from pkg_lib.core.types import Request, UserError
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.generation import backends
 from pkg_lib.generation.backends import Row, TransformersBackend
-from pkg_lib.generation.prompts import chat
+from pkg_lib.generation.prompts import CHAT
 
 
 def humaneval_requests(count: int) -> list[Request]:
     """The first HumanEval prompts, as column None asks them."""
-    return [Request(t.id, chat(t.prompt, ""), t.entry_point) for t in load_benchmark("humaneval", count)]
+    return [Request(t.id, CHAT.prompt(t.prompt, ""), t.entry_point) for t in load_benchmark("humaneval", count)]
 
 
 def rolling(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:

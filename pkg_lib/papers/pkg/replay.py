@@ -79,7 +79,7 @@ def read_samples(path: Path, tasks: Sequence[Task]) -> tuple[pd.DataFrame, list[
     if without := [t.id for t in tasks if t.id not in sampled]:
         named = ", ".join(without[:5]) + (", ..." if len(without) > 5 else "")
         missing = f"{len(without)} of {len(tasks)} tasks have no completion"
-        damaged = f" ({len(problems)} damaged lines are left out)" if problems else ""
+        damaged = f" (damaged lines that are left out: {len(problems)})" if problems else ""
         problems.append(f"{shown(str(path))}: {missing}{damaged}: {named}")
     rows += [(task, None, None) for task in without]
     frame = pd.DataFrame(rows, columns=["task_id", "completion", "published"], dtype=object)
