@@ -93,6 +93,7 @@ START_TOKENS = (
     "<|CHATBOT_TOKEN|>",
     "[INST]",
 )
+MAX_PREFIX = 200  # characters before a function on its line among which tags are looked for
 TRIPLES = ('"""', "'''")
 _END_TOKEN = re.compile("|".join(map(re.escape, END_TOKENS)))
 _FENCE_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
@@ -108,6 +109,10 @@ _INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
 _DEF = re.compile(r"[ \t\f]*(?:async[ \t]+)?def[ \t]")
 _FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
+_FENCE_LINES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
+# Tags such as <answer>, or a fence with its language, and nothing else.
+_MARKS_ALONE = re.compile(r"[ \t]*(?:<[^<>\n]{1,60}>[ \t]*)+|[ \t]*(?:`{3,}|~{3,})[ \t]*\w{0,20}[ \t]*")
+_TAG_NAME = re.compile(r"<(\w{1,60})")
 _FENCE_MARK = re.compile(r"`{3,}|~{3,}")
 _INFO = re.compile(r"[ \t]*(?:\{?\.?(?:python3?|py3?|Python)\b[^\n]*|[\w+#.-]*[ \t]*)(?:\n|\Z)")
 _PYTHON = {"", "python", "python3", "py", "py3", "ipython", "sage", "pycon"}
@@ -327,11 +332,12 @@ def continued(text: str) -> str:
 def settled(text: str, entry_point: str) -> bool:
     """Whether no continuation of a text can change what ``extract`` returns for it.
 
-    A closed block is needed that is valid Python and defines the entry point. The one exception is a
-    continuation with a reasoning tag: it would turn the text before it into reasoning. Where the chat
-    template opens the reasoning, the caller puts the opening tag before the text.
+    A closed block is needed that is valid Python and defines the entry point at module level. The one
+    exception is a continuation with a reasoning tag: it would turn the text before it into reasoning. Where
+    the chat template opens the reasoning, the caller puts the opening tag before the text.
     """
-    return any(r.closed and _function(r.code, entry_point) for r in blocks(text))
+    regions = _regions(_with_code_on_its_own_line(answer(text), entry_point))
+    return any(region.closed and _module_function(region.code, entry_point) for region in regions)
 
 
 def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
@@ -347,7 +353,7 @@ def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
         The solution. Its indentation is kept, since a bare body is a valid completion. Text without any code
         is returned as it is, and judged so.
     """
-    text = answer(text)
+    text = _with_code_on_its_own_line(answer(text), entry_point)
     regions = _regions(text)
     code, earlier = _solution(text, regions, entry_point)
     return without_future_imports(with_missing_imports(code, earlier), starts_program)
@@ -356,15 +362,24 @@ def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
 def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, list[str]]:
     """The solution's code, and the code before it."""
     codes = [region.code for region in regions]
-    for is_closed in (True, False):
-        for number, region in enumerate(regions):
-            if region.closed is is_closed and (code := _function(region.code, entry_point)):
-                return code, codes[:number]
+    for find in (_module_function, _function):
+        for is_closed in (True, False):
+            for number, region in enumerate(regions):
+                if region.closed is is_closed and (code := find(region.code, entry_point)):
+                    return code, codes[:number]
+    if code := _across_fences(text, entry_point):
+        return code, []
     for number, region in enumerate(regions):
         if code := _inner_function(region.code, entry_point):
             return code, codes[:number]
     parts = _parts(text)
     if run := _longest_run(parts, lambda code: _function(code, entry_point)):
+        return run, [text.partition(run.strip())[0]]
+    for number, region in enumerate(regions):
+        if code := _assigned(region.code, entry_point):
+            return code, codes[:number]
+    assigning = [part for part in parts if _assigns(part, entry_point)]
+    if run := _longest_run(assigning, lambda code: _assigned(code, entry_point)):
         return run, [text.partition(run.strip())[0]]
     for number, region in enumerate(regions if entry_point else []):
         if code := _after_signature(region.code, codes[:number], entry_point) or _body(region.code):
@@ -415,6 +430,107 @@ def _function(code: str, entry_point: str) -> str:
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     named = [node for node in functions if not entry_point or node.name == entry_point]
     return "" if all(map(_is_stub, named)) else code
+
+
+def _module_function(code: str, entry_point: str) -> str:
+    """The same if the entry point is defined at module level, not as a method or inside another function."""
+    code = _function(code, entry_point)
+    tree = parsed_or_none(code) if code else None
+    if tree is None:
+        return ""
+    for node in _module_level(tree):
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_function and (not entry_point or node.name == entry_point) and not _is_stub(node):
+            return code
+    return ""
+
+
+def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes of a module, without those inside its functions and classes."""
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _across_fences(text: str, entry_point: str) -> str:
+    """The function whose docstring holds the fence lines that end its block; "" if there is none.
+
+    CommonMark ends a block at a fence that is indented by up to three columns, also inside a docstring. From
+    such a block on, lines are taken in up to a later fence line, until they are the function.
+    """
+    lines = list(islice(_FENCE_LINES.finditer(text), MAX_MARKS))
+    for number, opening in enumerate(lines):
+        first_end = lines[number + 1].start() if number + 1 < len(lines) else len(text)
+        block = text[opening.end() + 1 : first_end]
+        is_in_string = any(block.count(quote) % 2 for quote in TRIPLES)
+        if not is_in_string or not defines(block, entry_point):
+            continue
+        for closing in lines[number + 2 :]:
+            if function := _function(text[opening.end() + 1 : closing.start()], entry_point):
+                return function
+    return ""
+
+
+def _assigns(code: str, entry_point: str) -> bool:
+    """Whether a line at the left edge begins like an assignment to the entry point."""
+    return bool(entry_point) and bool(re.search(rf"^{re.escape(entry_point)}[ \t]*[:=]", code, re.M))
+
+
+def _assigned(code: str, entry_point: str) -> str:
+    """The code if it is a module that assigns a function to the entry point; "" if not.
+
+    A function is a lambda expression, or another name, which may have a module before it.
+    """
+    if not _assigns(code, entry_point):
+        return ""
+    tree = parsed_or_none(code)
+    if tree is None or any(isinstance(node, ast.Return) for node in _module_level(tree)):
+        return ""
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        else:
+            continue
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        is_function = isinstance(statement.value, ast.Lambda | ast.Name | ast.Attribute)
+        if entry_point in names and is_function:
+            return code
+    return ""
+
+
+def _with_code_on_its_own_line(text: str, entry_point: str) -> str:
+    """Break the line between a tag or a fence and the function that starts on the same line.
+
+    Some answers write ``<answer>def f(x):``, or the code on the line of its fence. The end tags of such a tag
+    are put on a line of their own, too.
+    """
+    if not entry_point:
+        return text
+    head = re.compile(rf"(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}[ \t]*\(")
+    parts: list[str] = []
+    end = 0
+    tags: list[str] = []
+    for match in islice(head.finditer(text), MAX_MARKS):
+        line_start = text.rfind("\n", 0, match.start()) + 1
+        before = text[max(line_start, match.start() - MAX_PREFIX) : match.start()]
+        if before.strip() and len(before) < MAX_PREFIX and _MARKS_ALONE.fullmatch(before):
+            parts.append(_without_end_tags(text[end : match.start()], tags).rstrip(" \t") + "\n")
+            tags = _TAG_NAME.findall(before)
+            end = match.start()
+    return "".join(parts) + _without_end_tags(text[end:], tags)
+
+
+def _without_end_tags(code: str, tags: list[str]) -> str:
+    """Put the end tags of the given names that follow code on a line of their own."""
+    if not tags:
+        return code
+    names = "|".join(map(re.escape, tags))
+    return re.sub(rf"(?<=\S)[ \t]*(</(?:{names})>)[ \t]*$", r"\n\1", code, flags=re.M)
 
 
 def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -497,7 +613,7 @@ def _parts(text: str) -> list[str]:
     return [parts[0], *(_INFO.sub("", part, count=1) if _INFO.match(part) else part for part in parts[1:])]
 
 
-def _longest_run(parts: list[str], accepted: Callable[[str], str], are_bodies: bool = False) -> str:
+def _longest_run(parts: Iterable[str], accepted: Callable[[str], str], are_bodies: bool = False) -> str:
     """The longest accepted run of lines within any part; the first among equals, "" without any."""
     budget = _Budget(MAX_PARSED)
     best = ""

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from pkg_lib.core.python_syntax import parsed_or_none
 
-_IMPORT_LINE = re.compile(r"^[ \t]*(?:import|from)[ \t]+[\w.]+.*$", re.M)
+_IMPORT_LINE = re.compile(
+    r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*\([^()]*\)|(?:import|from)[ \t]+[\w.]+.*$)", re.M
+)
 
 
 def without_future_imports(code: str, starts_program: bool) -> str:
@@ -62,7 +64,8 @@ def _remove(node: ast.stmt, lines: list[str], offset: int, is_nested: bool) -> N
     before = lines[first].encode()[: node.col_offset].decode()
     after = lines[last].encode()[node.end_col_offset :].decode()
     rest = after.lstrip()
-    if is_nested and not before.strip():  # it may be the only statement of its block
+    is_whole_line_block = before.rstrip().endswith(":") and not rest.startswith(";")
+    if is_nested and (not before.strip() or is_whole_line_block):  # it may be the only one of its block
         lines[first : last + 1] = [f"{before}pass{after}"]
     elif rest.startswith(";") and rest[1:].strip() and not rest[1:].lstrip().startswith("#"):
         lines[first : last + 1] = [before + rest[1:].lstrip()]
@@ -75,6 +78,8 @@ def _remove(node: ast.stmt, lines: list[str], offset: int, is_nested: bool) -> N
 def with_missing_imports(code: str, earlier: Iterable[str]) -> str:
     """Put before a solution the imports of earlier code that bind a name which the solution lacks.
 
+    Of several imports of one name the last counts, as in Python.
+
     Args:
         code: A module, or an indented function body. Text that is not Python is returned unchanged.
         earlier: Code that precedes it in the answer. It need not be valid Python.
@@ -85,12 +90,12 @@ def with_missing_imports(code: str, earlier: Iterable[str]) -> str:
         return code
     missing = _used(tree) - _bound(tree) - set(dir(builtins))
     wanted = []
-    for source in sources:
-        for statement in _imports(source):
-            names = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
-            if names & missing or (missing and "*" in names):
-                wanted.append(ast.unparse(statement))
-                missing -= names
+    statements = [statement for source in sources for statement in _imports(source)]
+    for statement in reversed(statements):
+        names = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+        if names & missing or (missing and "*" in names):
+            wanted.insert(0, ast.unparse(statement))
+            missing -= names
     if not wanted:
         return code
     first = next(line for line in code.split("\n") if line.strip())

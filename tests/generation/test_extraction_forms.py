@@ -24,6 +24,18 @@ DOC_FENCE = 'def f(x):\n    """Doc.\n\n    ```\n    f(1)\n    ```\n    """\n    
 DOC_LANGUAGE = 'def f(x):\n    """Doc.\n\n    ```python\n    f(1)\n    ```\n    """\n    return x\n'
 DOC_EOS = "def f(x):\n    return x + '</s>'\n"
 DOC_THINK = "def f(x):\n    return x.replace('</think>', '')\n"
+METHOD = "class A:\n    def f(self, x):\n        return x + 1\n"
+OUTER = "def g(x):\n    def f(y):\n        return y + 1\n\n    return f(x)\n"
+CONDITION = "if True:\n    def f(x):\n        return x\n"
+TYPED_LAMBDA = "from typing import Callable\n\nf: Callable = lambda x: x\n"
+LEFT_DOC = 'def f(x):\n    """Doc.\n\n```\nf(1)\n```\n    """\n    return x\n'
+LEFT_DOC_2 = 'def f(x):\n  """Doc.\n\n  ```\n  f(1)\n  ```\n  """\n  return x\n'
+LEFT_DOC_PY = 'def f(x):\n  """Doc.\n\n  ```python\n  f(1)\n  ```\n  """\n  return x\n'
+TAGGED = 'def f(x):\n    return """<b>\n</b>\n"""\n'
+ROOT_ALONE = "def f(x):\n    return sqrt(x)\n"
+LONG_IMPORT = "from math import (\n    floor,\n    sqrt,\n)\n"
+SHORT_IMPORT = "from math import floor, sqrt\n"
+SQRT = "from math import sqrt\n"
 
 
 def indented(text, prefix):
@@ -172,13 +184,48 @@ FORMS = {
         f"```python\n{IMPORT}```\n```python\n    return math.sqrt(x)\n```\n",
         "    import math\n    return math.sqrt(x)\n",
     ),
+    "import over several lines": (
+        f"```python\n{LONG_IMPORT}```\n```python\n{ROOT_ALONE}```\n",
+        SHORT_IMPORT + ROOT_ALONE,
+    ),
+    "the last import of a name": (
+        f"```python\nfrom cmath import sqrt\n```\n```python\n{SQRT}```\n```python\n{ROOT_ALONE}```\n",
+        SQRT + ROOT_ALONE,
+    ),
     "imports before prose, bare": (f"{IMPORT}\nNow the function:\n{ROOT}", IMPORT + ROOT),
     "signature first": (f"```python\ndef f(x):\n```\nThen:\n{FENCED}", F),
     "signature with docstring first": (f'```python\ndef f(x):\n    """Doc."""\n```\n{FENCED}', F),
     "signature with dots first": (f"```python\ndef f(x): ...\n```\n{FENCED}", F),
     "signature, then the body": (f"```python\ndef f(x):\n```\n```python\n{BODY}```\n", F),
     "signature alone": ("```python\ndef f(x):\n```\n", "def f(x):\n"),
+    # The function of the module is preferred to a method or an inner function of the same name
+    "method first": (f"```python\n{METHOD}```\n{FENCED}", F),
+    "inner function first": (f"```python\n{OUTER}```\n{FENCED}", F),
+    "method alone": (f"```python\n{METHOD}```\n", METHOD),
+    "function under a condition": (f"```python\nif True:\n{indented(F, '    ')}```\n{DRAFT}", CONDITION),
+    # Assignments
+    "lambda": ("```python\nf = lambda x: x\n```\n", "f = lambda x: x\n"),
+    "lambda with a type": (f"```python\n{TYPED_LAMBDA}```\n", TYPED_LAMBDA),
+    "another name for the function": (f"```python\n{G}\nf = g\n```\n", f"{G}\nf = g\n"),
+    "lambda without a fence": ("So:\n\nf = lambda x: x\n", "f = lambda x: x\n"),
+    "lambda, then a function": (f"```python\nf = lambda x: 0\n```\nBetter:\n{FENCED}", F),
+    "a call assigned to the name": (f"```python\nf = 3\n```\n{FENCED}", F),
+    # Docstrings with fences that CommonMark takes for the end of the block
+    "docstring fence at the left edge": (f"```python\n{LEFT_DOC}```\n", LEFT_DOC),
+    "docstring fence indented by two": (f"```python\n{LEFT_DOC_2}```\nDone.\n", LEFT_DOC_2),
+    "docstring fence with a language": (f"```python\n{LEFT_DOC_PY}```\n", LEFT_DOC_PY),
+    # Code on the line of a tag or a fence
+    "answer tag": (f"<answer>{F}</answer>", F),
+    "answer tag, end tag on the last line": (f"<answer>{F.rstrip()}</answer>", F),
+    "two tags": (f"<answer><code>{F}</code></answer>", F),
+    "code on the fence's line": (f"```{F}```\n", F),
+    "code on the fence's line after the language": (f"```python {F}```\n", F),
+    "a tag that is part of the code": (f"<answer>{TAGGED}</answer>", TAGGED),
     # __future__
+    "future import, the only statement of a line's block": (
+        f"if True: from __future__ import annotations\n{F}",
+        f"if True: pass\n{F}",
+    ),
     "future import": (f"```python\nfrom __future__ import annotations\n{F}```\n", F),
     "future import, semicolon": (f"from __future__ import annotations; import math\n{ROOT}", IMPORT + ROOT),
     "semicolon, future import": (f"import math; from __future__ import annotations\n{ROOT}", IMPORT + ROOT),
@@ -257,6 +304,16 @@ def test_no_continuation_changes_what_is_settled(before, inside, after):
     text = f"{before}\n```python\n{F}{inside}\n```\n"
     if settled(text, "f"):
         assert extract(text + after, "f") == extract(text, "f")
+
+
+@pytest.mark.parametrize(
+    "after", [f"<answer>{F}</answer>", f"```python\n{METHOD}```\n", f"```{F}```", "f = g\n"]
+)
+def test_no_later_form_changes_what_is_settled(after):
+    text = "```python\n" + F + "# </answer>\n```\n"
+    assert settled(text, "f")
+    assert extract(text + after, "f") == extract(text, "f") == F + "# </answer>\n"
+    assert not settled(f"```python\n{METHOD}```\n", "f")
 
 
 @settings(max_examples=200, deadline=None)
