@@ -8,7 +8,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE, ORACLE
 from pkg_lib.experiment.evidence import Known
-from pkg_lib.experiment.prepare import rerank
+from pkg_lib.experiment.reranking import CandidateScore, choose, choose_as_printed
 from pkg_lib.experiment.run import ideal
 
 Candidates = Mapping[str, Known]  # column -> what is known of its solution of one task
@@ -37,16 +37,21 @@ def _agreeing(of: Candidates) -> dict[str, int]:
     return {c: counts[e.behaviour] if e.behaviour else 1 for c, e in of.items()}
 
 
-def equation_11(of: Candidates) -> str:
-    return rerank({c: {"parses": e.parses, "runs": e.runs, "cosine": e.cosine} for c, e in of.items()})
+def _scores(of: Candidates) -> dict[str, CandidateScore]:
+    return {c: CandidateScore(e.parses, e.runs, e.bare or 0.0, e.cosine or 0.0) for c, e in of.items()}
 
 
-def without_docstrings(of: Candidates) -> str:
-    """The authors' code: the nearest to the query without its docstring."""
-    return max(of, key=lambda c: of[c].bare or 0.0)
+def reranked(of: Candidates) -> str:
+    """Equation 11 by the authors' code."""
+    return choose(_scores(of))
 
 
-BY_LIKENESS = {"Equation 11": equation_11, "Authors' reranker": without_docstrings}
+def reranked_as_printed(of: Candidates) -> str:
+    """Equation 11 by the rule of Section 3.3."""
+    return choose_as_printed(_scores(of))
+
+
+BY_LIKENESS = {"Equation 11, as printed": reranked_as_printed, "Equation 11, authors' code": reranked}
 BY_EXAMPLES = {"Visible": visible, "Visible, then agreement": visible_then_agreement, "CodeT": codet}
 CHOICES = BY_LIKENESS | BY_EXAMPLES
 

@@ -6,7 +6,6 @@
 The second is there only where prompts show tests of their tasks. No choice reads it.
 """
 
-import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -19,14 +18,14 @@ from tqdm.auto import tqdm
 from pkg_lib.core.reading import NUMBER, Kinds
 from pkg_lib.core.store import PACKED, ROWS, write_jsonl
 from pkg_lib.core.types import Outcome, Task, digest
-from pkg_lib.data.benchmark import PROTOCOLS, Benchmark, without_copies
+from pkg_lib.data.benchmark import PROTOCOLS, RUNTIME_SECONDS, Benchmark, without_copies
 from pkg_lib.data.examples import like_inputs, shown_examples
 from pkg_lib.execution.sandbox import Job, run_jobs
+from pkg_lib.experiment.reranking import embedded_text
 from pkg_lib.experiment.run import Run, by_task
-from pkg_lib.graph.code import is_python, syntax_tree
+from pkg_lib.graph.code import is_python
 from pkg_lib.retrieval.embed import Embedder
 
-WRONG = "Wrong code!"  # what the authors' reranker embeds of a program that does not run
 SHOWN, UNSHOWN = f".shown{ROWS}", f".unshown{ROWS}"
 
 
@@ -86,7 +85,7 @@ def looking_jobs(rules: Benchmark, prompt: str, name: str, solution: str) -> tup
     program = without_copies(_program(rules, prompt, name, solution), "\n".join(examples))
     inputs = like_inputs(examples, name, seed=prompt)
     behaviour = BEHAVIOUR.format(inputs=inputs, name=name) if inputs else "pass"
-    alone = Job("", program, (), name, SECONDS)
+    alone = Job("", program, (), name, RUNTIME_SECONDS)
     return (alone, *(Job("", program, (test,), name, SECONDS) for test in (behaviour, *examples)))
 
 
@@ -114,10 +113,10 @@ def encode(rules: Benchmark, asked: Asked, solutions: Solutions, files: Mapping[
     for c, of in solutions.items():
         known = read_evidence(rules, asked, of, files[c])
         rows = {i: e for i, e in known.items() if e.bare is None}
-        bare = [
-            _bare(_program(rules, *asked[i], of[i]), asked[i][1]) if e.runs else WRONG
-            for i, e in rows.items()
-        ]
+        bare = []
+        for i, e in rows.items():
+            prompt, name = asked[i]
+            bare.append(embedded_text(of[i], _program(rules, prompt, name, of[i]), name, e.runs))
         texts = [text for i, b in zip(rows, bare, strict=True) for text in (asked[i][0], of[i], b)]
         vectors = embedder.encode(texts).reshape(len(rows), 3, -1 if rows else 0).astype(float)
         cosines = (vectors[:, 1:] @ vectors[:, 0, :, None])[..., 0].round(6).tolist()
@@ -155,16 +154,6 @@ def _in_one(jobs: Sequence[Job]) -> Job:
 def _run(jobs: list[Job], what: str) -> Iterator[Outcome]:
     with tqdm(total=len(jobs), desc=what, disable=len(jobs) < 20) as bar:
         yield from run_jobs(jobs, progress=lambda _: bar.update())
-
-
-def _bare(program: str, name: str) -> str:
-    """The function, else the first one, without docstring and comments: what the authors' reranker embeds."""
-    functions = [n for n in syntax_tree(program).body if isinstance(n, ast.FunctionDef)]
-    for function in sorted(functions, key=lambda f: f.name != name)[:1]:
-        texts = [n for n in function.body if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
-        function.body = [n for n in function.body if n not in texts] or [ast.Pass()]
-        return ast.unparse(function)
-    return WRONG
 
 
 def read_evidence(

@@ -29,6 +29,7 @@ from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
+from pkg_lib.experiment.reranking import choose, choose_as_printed, cosine_scores, embedded_text
 from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, read_provenance, verdict_series
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
@@ -39,16 +40,6 @@ from pkg_lib.retrieval.leakage import judge, reference_renamed
 
 OPTIONAL = ("tokens", "prompt_sha256", "query", "spent", "recall")  # fields that few contexts have
 Choosing = dict[str, tuple[Task, dict[str, str], str]]  # as of Run.selection_marks
-
-
-def rerank(scores: dict[str, dict[str, Any]]) -> str:
-    """Equation 11: of the columns whose program parses and runs, the nearest to the query; "" of none.
-
-    A filter that nothing passes is left out, which the paper leaves open. Ties go to the earlier column.
-    """
-    parsing = [c for c, score in scores.items() if score["parses"]] or list(scores)
-    running = [c for c in parsing if scores[c]["runs"]] or parsing
-    return max(running, key=lambda c: scores[c]["cosine"], default="")
 
 
 class Preparer:
@@ -299,16 +290,29 @@ class Preparer:
         }
         outcomes = self._execute("runtime sanity", list(programs.values()))
         runs = {key: o.status == "passed" for key, o in zip(programs, outcomes, strict=True)}
+        texts: dict[str, list[str]] = {}
+        checks: dict[str, list[tuple[bool, bool]]] = {}
+        for task, solutions, _ in todo.values():
+            texts[task.id], checks[task.id] = [], []
+            for solution in solutions.values():
+                program = self.run.rules.program(task, solution)
+                ran = runs[task.id, solution]
+                checks[task.id].append((is_python(program), ran))
+                texts[task.id].append(embedded_text(solution, program, task.entry_point, ran))
         encode = Embedder(corpora.retrieval(self.run.corpus)[1].embedder).encode
         # All at once, since a batch costs far less than its texts one by one; below they come from the cache.
-        encode([text for task, solutions, _ in todo.values() for text in (task.prompt, *solutions.values())])
+        encode([x for t, of, _ in todo.values() for x in (t.prompt, *texts[t.id], *of.values())])
         bar = tqdm(todo.values(), desc="reranking", unit="task", disable=len(todo) < 20)
         for task, solutions, mark in bar:
-            cosines = encode(list(solutions.values())) @ encode([task.prompt])[0]
-            scores: dict[str, dict[str, Any]] = {}
-            for (column, solution), cosine in zip(solutions.items(), cosines.tolist(), strict=True):
-                parses = is_python(self.run.rules.program(task, solution))
-                scores[column] = {"cosine": cosine, "parses": parses, "runs": runs[task.id, solution]}
-            chosen = rerank({c: score for c, score in scores.items() if c in candidates})
-            rounded = {c: score | {"cosine": round(score["cosine"], 6)} for c, score in scores.items()}
-            yield {"task_id": task.id, "chosen": chosen, "candidates": rounded, "sha256": mark}
+            scored = cosine_scores(
+                encode, task.prompt, list(solutions.values()), texts[task.id], checks[task.id]
+            )
+            scores = dict(zip(solutions, scored, strict=True))
+            eligible = {c: score for c, score in scores.items() if c in candidates}
+            yield {
+                "task_id": task.id,
+                "chosen": choose(eligible),
+                "chosen_as_printed": choose_as_printed(eligible),
+                "candidates": {c: asdict(score) for c, score in scores.items()},
+                "sha256": mark,
+            }

@@ -66,7 +66,7 @@ CONTEXT: Kinds = {"column": str, "text": TEXT_OR_NONE, "sha256": str}
 # What other fields of a stored row are, where it has them.
 OTHERS: Kinds = {
     **dict.fromkeys(("seconds", "score"), NUMBER),
-    **dict.fromkeys(("source", "pruned", "prompt_sha256", "query"), str),
+    **dict.fromkeys(("source", "pruned", "prompt_sha256", "query", "chosen_as_printed"), str),
     **dict.fromkeys(("tokens", "spent"), (int, type(None))),
     "recall": (*NUMBER, type(None)),
     "truncated": bool,
@@ -82,6 +82,8 @@ PROVENANCE: Kinds = {**dict.fromkeys(("benchmark", "corpus", "corpus_digest"), s
 CHOICE: Kinds = {"chosen": str, "sha256": str, "candidates": dict}
 LEAST = 0.5  # share of the tasks with a verdict below which a column counts as not measured
 SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
+AS_PRINTED = "Reranked, as printed"  # by the rule of the paper's Section 3.3 instead of the authors' code
+RERANKING = "authors' code"  # part of the mark of a stored choice: the rule by which it was made
 LEAKAGE = f".leakage{ROWS}"
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
@@ -384,19 +386,30 @@ class Run:
         """
         offered = [*self.retrievers, *(SELECTED if self.rules.selects else ())]
         wanted = columns or offered
-        candidates = self.candidates if set(SELECTED) & set(offered) & set(wanted) else []
-        others = [c for c in wanted if c not in offered]
+        selects = {*SELECTED, AS_PRINTED} if self.rules.selects else set()
+        candidates = self.candidates if selects & set(wanted) else []
+        others = [c for c in wanted if c not in (*offered, AS_PRINTED)]
         needed = [c for c in self.retrievers if c in wanted or c in candidates] + others
         frame = _without_sparse(pd.DataFrame({c: verdict_series(self.outcomes(c)) for c in needed}))
         if candidates:
-            frame["Reranked"] = self._verdicts_of_chosen(frame[candidates])
+            frame["Reranked"] = self._verdicts_of_chosen(frame[candidates], "chosen")
+            frame[AS_PRINTED] = self._verdicts_of_chosen(frame[candidates], "chosen_as_printed")
             frame["Ideal"] = ideal(frame[candidates])
-        return _without_sparse(frame[[c for c in offered if c in wanted] + others])
+        shown = [c for c in (*offered, AS_PRINTED) if c in wanted and c in frame]
+        return _without_sparse(frame[shown + others])
 
-    def _verdicts_of_chosen(self, candidates: pd.DataFrame) -> pd.Series:
-        """Not measured while a candidate is missing, as for the ideal."""
+    def _verdicts_of_chosen(self, candidates: pd.DataFrame, rule: str) -> pd.Series:
+        """The verdicts of what a rule chose; not measured while a candidate is missing, as for the ideal.
+
+        Args:
+            candidates: Verdicts [task, method] of what was chosen from.
+            rule: The field of a stored selection that names the chosen method.
+
+        Returns:
+            One verdict per task.
+        """
         known = candidates.dropna()
-        chosen = {i: row["chosen"] for i, row in self.selections().items() if i in known.index}
+        chosen = {i: row.get(rule, "") for i, row in self.selections().items() if i in known.index}
         values = {i: known.at[i, column] for i, column in chosen.items() if column in known}
         return pd.Series(values, dtype="boolean").reindex(candidates.index)
 
@@ -433,7 +446,7 @@ class Run:
                 without_tests = [untested for program, untested in programs if untested != program]
                 scored_only = [c for c in of_task if c not in candidates]
                 named = [part for item in of_task.items() for part in item]
-                mark = digest(task.prompt, *named, *without_tests, *scored_only)
+                mark = digest(RERANKING, task.prompt, *named, *without_tests, *scored_only)
                 marks[task.id] = (task, of_task, mark)
         return marks
 

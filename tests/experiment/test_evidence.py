@@ -190,7 +190,7 @@ def test_choices_and_their_ties():
     del of["B"], of["C"], of["D"]
     assert {choose(of) for choose in BY_EXAMPLES.values()} == {"None"}
     near = choice(A=known(2, cosine=0.9, runs=False), B=known(0, cosine=0.5), C=known(0, cosine=0.1))
-    assert (near["Equation 11"], near["Authors' reranker"]) == ("B", "C")
+    assert (near["Equation 11, as printed"], near["Equation 11, authors' code"]) == ("B", "C")
 
 
 def test_codet_may_prefer_many_that_agree_to_one_that_passes_more():

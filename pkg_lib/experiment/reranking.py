@@ -1,0 +1,153 @@
+"""Equation 11: choose, for each task, the solution that is nearest to the query.
+
+The paper prints one rule and the authors' published code follows another. Both are here:
+
+authors (default)
+    Each solution is reduced to its first function, without docstring and comments, and embedded. A solution
+    that does not parse or run is embedded as the words "Wrong code!". The nearest to the query is chosen.
+as printed (Section 3.3)
+    Each solution is embedded as it is. Those that do not parse, and then those that do not run, are left
+    out. A filter that no solution passes is skipped, which the paper leaves open.
+
+Both break ties in favour of the earlier candidate.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pkg_lib.core.python_syntax import UNPARSABLE, syntax_tree
+from pkg_lib.graph.code import is_python
+
+WRONG_CODE = "Wrong code!"
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateScore:
+    """What the rules of Equation 11 know of one solution.
+
+    Attributes:
+        parses: Whether the program is Python.
+        runs: Whether the program runs to its end without any test.
+        cosine: Similarity of the query and the first function, without docstring and comments.
+        cosine_as_printed: Similarity of the query and the solution as it is.
+    """
+
+    parses: bool
+    runs: bool
+    cosine: float
+    cosine_as_printed: float
+
+
+class _WithoutInnerFunctions(ast.NodeTransformer):
+    """Removes the functions inside a function, as the authors' code does."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.Pass:
+        return ast.Pass()
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Whether a statement is a text, such as a docstring."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
+        return False
+    return isinstance(statement.value.value, str)
+
+
+def first_function(code: str, entry_point: str = "") -> str:
+    """Reduce code to its first function, without docstring, comments and inner functions.
+
+    Args:
+        code: Python source.
+        entry_point: A function that is preferred to the first one, where the code defines it.
+
+    Returns:
+        The function's source; WRONG_CODE where the code is no Python or has no function at its top level.
+    """
+    try:
+        body = syntax_tree(code).body
+    except UNPARSABLE:
+        return WRONG_CODE
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    if not functions:
+        return WRONG_CODE
+    # Of a name that is defined twice the last counts: the prompt's own head may stand before the solution.
+    named = [function for function in functions if function.name == entry_point]
+    function = named[-1] if named else functions[0]
+    kept = [statement for statement in function.body if not _is_text(statement)]
+    kept = [_WithoutInnerFunctions().visit(statement) for statement in kept]
+    function.body = [statement for statement in kept if not isinstance(statement, ast.Pass)] or [ast.Pass()]
+    return ast.unparse(ast.fix_missing_locations(function))
+
+
+def embedded_text(solution: str, program: str, entry_point: str, runs: bool) -> str:
+    """Return the text by which the authors' rule embeds a solution.
+
+    Args:
+        solution: The solution as it was extracted.
+        program: The solution as it is executed, after the prompt where it only continues that.
+        entry_point: The function that the task asks for.
+        runs: Whether the program runs without any test.
+
+    Returns:
+        The first function of the solution, or the task's function where the solution is only its body;
+        WRONG_CODE for a program that does not run.
+    """
+    if not runs:
+        return WRONG_CODE
+    reduced = first_function(solution) if is_python(solution) else WRONG_CODE
+    return first_function(program, entry_point) if reduced == WRONG_CODE else reduced
+
+
+def cosine_scores(
+    encode: Any,
+    query: str,
+    solutions: Sequence[str],
+    texts: Sequence[str],
+    checks: Sequence[tuple[bool, bool]],
+) -> list[CandidateScore]:
+    """Score the solutions of one task.
+
+    Args:
+        encode: Embeds a list of texts; its vectors have length 1.
+        query: The task's prompt.
+        solutions: The solutions as they are.
+        texts: Their `embedded_text`.
+        checks: For each solution, whether it parses and whether it runs.
+
+    Returns:
+        One score per solution, in order.
+    """
+    vectors = encode([query, *texts, *solutions]).astype(float)
+    cosines = vectors[1:] @ vectors[0]
+    reduced, as_printed = cosines[: len(texts)], cosines[len(texts) :]
+    return [
+        CandidateScore(parses, runs, round(float(cosine), 6), round(float(printed), 6))
+        for (parses, runs), cosine, printed in zip(checks, reduced, as_printed, strict=True)
+    ]
+
+
+def choose(scores: Mapping[str, CandidateScore]) -> str:
+    """Choose by the authors' rule.
+
+    Args:
+        scores: Score by method, in the order that breaks ties.
+
+    Returns:
+        The method whose solution is chosen; "" without any.
+    """
+    return max(scores, key=lambda method: scores[method].cosine, default="")
+
+
+def choose_as_printed(scores: Mapping[str, CandidateScore]) -> str:
+    """Choose by the rule that the paper prints.
+
+    Args:
+        scores: Score by method, in the order that breaks ties.
+
+    Returns:
+        The method whose solution is chosen; "" without any.
+    """
+    parsing = [method for method in scores if scores[method].parses] or list(scores)
+    running = [method for method in parsing if scores[method].runs] or parsing
+    return max(running, key=lambda method: scores[method].cosine_as_printed, default="")
