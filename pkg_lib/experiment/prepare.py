@@ -30,11 +30,19 @@ from pkg_lib.execution.batches import run_with_limits
 from pkg_lib.execution.sandbox import Job
 from pkg_lib.experiment.evidence import SHOWN, asked_of, encode, prepare_evidence
 from pkg_lib.experiment.reranking import choose, choose_as_printed, cosine_scores, embedded_text
-from pkg_lib.experiment.run import LEAKAGE, VERDICT, Run, by_task, read_provenance, verdict_series
+from pkg_lib.experiment.run import (
+    AUTHORS_EXTRACTION,
+    LEAKAGE,
+    VERDICT,
+    Run,
+    by_task,
+    read_provenance,
+    verdict_series,
+)
 from pkg_lib.generation.extraction import defines
 from pkg_lib.generation.generator import Backend, Generator, Prompt
 from pkg_lib.graph.code import is_python
-from pkg_lib.retrieval.columns import contexts_of, stages
+from pkg_lib.retrieval.columns import column_of, contexts_of, stages
 from pkg_lib.retrieval.embed import Embedder
 from pkg_lib.retrieval.leakage import judge, reference_renamed
 
@@ -80,6 +88,9 @@ class Preparer:
         count = self.generate(columns)
         for column in dict.fromkeys([*run.retrievers, *columns]):
             self._judge(run.file("evaluations", column), run.solutions(column), run.rules.job)
+            if column_of(column).style:
+                file = run.file("evaluations", column, AUTHORS_EXTRACTION)
+                self._judge(file, run.authors_solutions(column), run.rules.job)
         if run.rules.selects:
             self._rerank()
             for column in dict.fromkeys(contexts_of(c) for c in [*run.retrievers, *columns]):

@@ -38,6 +38,7 @@ from pkg_lib.core.types import (
 )
 from pkg_lib.data import corpora
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
+from pkg_lib.generation.authors_extraction import extract_as_authors
 from pkg_lib.generation.cache import GenerationCache, stored
 from pkg_lib.generation.extraction import answer, continued, extract
 from pkg_lib.generation.generator import Generator
@@ -85,6 +86,7 @@ SELECTED = ("Reranked", "Ideal")  # columns that choose among the others
 AS_PRINTED = "Reranked, as printed"  # by the rule of the paper's Section 3.3 instead of the authors' code
 RERANKING = "authors' code"  # part of the mark of a stored choice: the rule by which it was made
 LEAKAGE = f".leakage{ROWS}"
+AUTHORS_EXTRACTION = f".authors-extraction{ROWS}"  # verdicts on solutions that the authors' rule extracts
 STAGES = ("context found", "in the prompt", "completion", "extracted", "parsed", "ran", "passed")
 
 
@@ -348,9 +350,35 @@ class Run:
 
     # Verdicts
 
-    def outcomes(self, column: str) -> dict[str, Outcome]:
-        """task id -> verdict on the column's completion; a task without one is not measured."""
-        rows, absent = self._verdict_rows(column), Outcome("not_measured", detail="no stored verdict")
+    def authors_solutions(self, column: str) -> dict[str, str]:
+        """Extract the solutions of a method by the authors' rule.
+
+        Args:
+            column: A method whose answers are kept whole (`Column.style`).
+
+        Returns:
+            Solution by task id; none where the tasks are not available.
+        """
+        if self.tasks_absent:
+            return {}
+        return {i: extract_as_authors(g.raw) for i, g in self.completions(column).items()}
+
+    def outcomes(self, column: str, authors_extraction: bool = False) -> dict[str, Outcome]:
+        """Read the verdicts on a method's answers.
+
+        Args:
+            column: A method.
+            authors_extraction: Whether the solutions are those of the authors' extraction.
+
+        Returns:
+            Outcome by task id; a task without a stored verdict is not measured.
+        """
+        if authors_extraction:
+            file = self.file("evaluations", column, AUTHORS_EXTRACTION)
+            rows = self.current_verdicts(file, self.authors_solutions(column))
+        else:
+            rows = self._verdict_rows(column)
+        absent = Outcome("not_measured", detail="no stored verdict")
         return {t.id: Outcome.of(rows[t.id]) if t.id in rows else absent for t in self.tasks}
 
     def measures(self, column: str) -> pd.DataFrame:

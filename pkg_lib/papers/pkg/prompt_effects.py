@@ -1,0 +1,115 @@
+"""What the gain of a method with context consists of: content, wording of the prompt, extraction.
+
+The paper compares a prompt with a context to a prompt without one. The two differ in more than the context:
+the words around it differ too, and other words can change how an answer is marked and therefore extracted.
+Each method here changes one thing at a time, on the same tasks:
+
+    no context, its own words         "None, STYLE prompt"
+    no context, the context's words   "None, STYLE prompt, no code was found"
+    the retrieved block               "Block-PKG, STYLE prompt"
+    another task's block              "Block-PKG, swapped, STYLE prompt"
+
+Every answer is extracted twice: by this project's rule and by the authors'.
+"""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from pkg_lib.analysis.stats import Difference, holm, paired_bootstrap
+from pkg_lib.experiment.run import Run
+from pkg_lib.retrieval.columns import PAPER_STYLES
+
+EXTRACTIONS = ("this project's", "authors'")
+CONTENTS = {
+    "no context, its own words": "None, {} prompt",
+    "no context, the context's words": "None, {} prompt, no code was found",
+    "retrieved block": "Block-PKG, {} prompt",
+    "another task's block": "Block-PKG, swapped, {} prompt",
+}
+NO_CONTEXT, NO_CONTEXT_SAME_WORDS, RETRIEVED, ANOTHER = CONTENTS
+
+# name of an effect -> (content with, content without); the extraction is the same on both sides
+EFFECTS = {
+    "the context's words, no context": (NO_CONTEXT_SAME_WORDS, NO_CONTEXT),
+    "the retrieved block, same words": (RETRIEVED, NO_CONTEXT_SAME_WORDS),
+    "another task's block, same words": (ANOTHER, NO_CONTEXT_SAME_WORDS),
+    "the right block instead of another's": (RETRIEVED, ANOTHER),
+    "words and block together, as published": (RETRIEVED, NO_CONTEXT),
+}
+
+
+def style_verdicts(run: Run, style: str) -> pd.DataFrame:
+    """Collect the verdicts of one prompt style.
+
+    Args:
+        run: A model on a benchmark, with the authors' contexts.
+        style: One of PAPER_STYLES.
+
+    Returns:
+        Boolean verdicts [task, (content, extraction)] of the contents that were completed; <NA> where not
+        measured.
+    """
+    frames = {}
+    for content, name in CONTENTS.items():
+        method = name.format(style)
+        if not run.completions(method):
+            continue
+        for extraction in EXTRACTIONS:
+            outcomes = run.outcomes(method, authors_extraction=extraction == "authors'")
+            passed = {i: o.status == "passed" for i, o in outcomes.items() if o.status != "not_measured"}
+            frames[content, extraction] = pd.Series(passed, dtype="boolean")
+    frame = pd.DataFrame(frames).reindex([task.id for task in run.tasks])
+    return frame.astype("boolean")
+
+
+def effects(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Compare the contents and extractions of one prompt style, paired by task.
+
+    Args:
+        verdicts: The frame of `style_verdicts`.
+
+    Returns:
+        One row per effect and extraction, and one per content for the effect of extraction: ``n``,
+        ``difference``, ``low``, ``high`` (fractions), ``helped``, ``hurt``, ``p`` (McNemar) and ``p_holm``,
+        corrected over the rows.
+    """
+    rows: dict[tuple[str, str], Difference] = {}
+    for effect, (with_it, without_it) in EFFECTS.items():
+        for extraction in EXTRACTIONS:
+            if {(with_it, extraction), (without_it, extraction)} <= set(verdicts.columns):
+                measured = verdicts.dropna(how="any")
+                difference = paired_bootstrap(measured[with_it, extraction], measured[without_it, extraction])
+                if difference is not None:
+                    rows[effect, extraction] = difference
+    ours, authors = EXTRACTIONS
+    for content in CONTENTS:
+        if (content, authors) in verdicts.columns:
+            difference = paired_bootstrap(verdicts[content, authors], verdicts[content, ours])
+            if difference is not None:
+                rows["the authors' extraction", content] = difference
+    fields = ("n", "value", "low", "high", "helped", "hurt", "p")
+    values = [[getattr(difference, field) for field in fields] for difference in rows.values()]
+    index = pd.MultiIndex.from_tuples(rows, names=["effect", "at"]) if rows else None
+    table = pd.DataFrame(values, index, fields).rename(columns={"value": "difference"})
+    return table.assign(p_holm=holm(table["p"].tolist()))
+
+
+def all_effects(runs: Iterable[Run]) -> pd.DataFrame:
+    """Compute the effects of every run and style that was completed.
+
+    Args:
+        runs: Models on benchmarks, with the authors' contexts.
+
+    Returns:
+        The rows of `effects`, indexed by ``model``, ``benchmark``, ``style``, ``effect`` and ``at``.
+    """
+    parts = {}
+    for run in runs:
+        for style in PAPER_STYLES:
+            verdicts = style_verdicts(run, style)
+            if len(verdicts.columns) > len(EXTRACTIONS):
+                parts[run.model, run.benchmark, style] = effects(verdicts)
+    if not parts:
+        return pd.DataFrame()
+    return pd.concat(parts, names=["model", "benchmark", "style"])
