@@ -21,7 +21,16 @@ from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
 from pkg_lib.data.published import SAMPLES
 from pkg_lib.experiment.freshness import Records, program
-from pkg_lib.experiment.run import OTHERS, OUTCOME, SELECTED, Run, passes, read_provenance, verdict_series
+from pkg_lib.experiment.run import (
+    AS_PRINTED,
+    OTHERS,
+    OUTCOME,
+    SELECTED,
+    Run,
+    passes,
+    read_provenance,
+    verdict_series,
+)
 from pkg_lib.retrieval.columns import DRAW, contexts_of
 
 FOLDERS = ("contexts", "evaluations", "generations", "replay")
@@ -122,7 +131,7 @@ def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
         verdicts = pd.DataFrame({c: verdict_series(run.outcomes(c)) for c in of})
         yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
     if corpus != "none" and run.file("evaluations", "candidates", ".json").exists():
-        for name, chosen in run.verdicts([*SELECTED]).items():
+        for name, chosen in run.verdicts([*SELECTED, AS_PRINTED]).items():
             yield from _rates(_about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame())
 
 

@@ -36,7 +36,9 @@ def measure(tasks=None):
     """Seconds of each, and the ratio to the official harness a solution; how many there were."""
     run = Run(MODEL, "humaneval", CORPUS, tasks, ROOT / "results")
     solutions = {c: run.solutions(c) for c in run.retrievers}
-    contexts = [(t, c.text) for of in run.retrievers for t, c in zip(run.tasks, run.contexts(of), strict=True)]
+    contexts = [
+        (t, c.text) for of in run.retrievers for t, c in zip(run.tasks, run.contexts(of), strict=True)
+    ]
     contexts = [(t, text) for t, text in contexts if text]
     pairs = [(i, s) for of in solutions.values() for i, s in of.items()]
     with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,9 @@ from pkg_lib.generation.prompts import CHAT
 
 def humaneval_requests(count: int) -> list[Request]:
     """The first HumanEval prompts, as column None asks them."""
-    return [Request(t.id, CHAT.prompt(t.prompt, ""), t.entry_point) for t in load_benchmark("humaneval", count)]
+    return [
+        Request(t.id, CHAT.prompt(t.prompt, ""), t.entry_point) for t in load_benchmark("humaneval", count)
+    ]
 
 
 def rolling(backend: TransformersBackend, requests: list[Request]) -> dict[str, list[int]]:

@@ -83,7 +83,9 @@ def test_costly_values_give_a_sample_at_most_four_limits(server, monkeypatch, st
     assert child.remaining(server, [1, 2], 10.0, 3.0) == left
 
 
-@pytest.mark.parametrize(("ends", "code"), [("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", -9), ("", 0)])
+@pytest.mark.parametrize(
+    ("ends", "code"), [("exit(1)", 1), ("import os; os.kill(os.getpid(), 9)", -9), ("", 0)]
+)
 def test_of_a_tests_process_that_ended_its_exit_code_is_known(server, ends, code):
     """One that was alive has none."""
     with subprocess.Popen([sys.executable, "-c", ends or "input()"], stdin=-1) as process:

@@ -522,7 +522,9 @@ def test_a_tests_process_that_has_grown_is_replaced():
     worker, pids = Worker(Limits(packages="stdlib")), []
     try:
         for size in (1, 1, 10_000_000, 1):
-            job = Job("t", "def f(n): return [0] * n", (f"assert len(f({size})) == {size}",), "f", 9.0, None, "")
+            job = Job(
+                "t", "def f(n): return [0] * n", (f"assert len(f({size})) == {size}",), "f", 9.0, None, ""
+            )
             assert worker.run(job).status == "passed"
             pids += [p.pid for p in psutil.Process(worker.process.pid).children()]
     finally:

@@ -96,7 +96,10 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
         (Choice(notebooks=["error_types"], parameters={"column": "x"}), "unknown column 'x'"),
         (Choice(notebooks=["error_types"], parameters={"column": 3}), "must be str"),
         (Choice(parameters={"model": "x"}), "takes it as --model"),
-        *((Choice(notebooks=[n], parameters={"nosuch": 1}), f"unknown parameter 'nosuch' of notebook {n}") for n in study.notebooks()),
+        *(
+            (Choice(notebooks=[n], parameters={"nosuch": 1}), f"unknown parameter 'nosuch' of notebook {n}")
+            for n in study.notebooks()
+        ),
     ],
 )
 def test_a_mistake_in_a_name_or_value_is_told(committed, choice, words):

@@ -102,7 +102,9 @@ def test_faults_of_a_data_set_are_one_line(folder, monkeypatch, data, row, file,
     assert len(load()) == 1
     for field in [*row, *row.get("metadata", {})]:
         lines(folder / file, row, without(row, field))
-        with pytest.raises(UserError, match=f", line 2 is damaged: it is no record of {data.title} .*{field}"):
+        with pytest.raises(
+            UserError, match=f", line 2 is damaged: it is no record of {data.title} .*{field}"
+        ):
             load()
     for broken in ("{", "[]", "1", '{"metadata": 1}'):
         (folder / file).write_text(broken + "\n")

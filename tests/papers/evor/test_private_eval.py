@@ -253,7 +253,9 @@ def test_a_file_of_the_directory_says_what_names_do_not(directory):
 )
 def test_a_broken_file_is_one_line_when_its_benchmark_is_asked_for(directory, file, text):
     (directory / file).write_text(text) if text else (directory / file).unlink()
-    with pytest.raises(UserError, match=rf"{file}.*; mend it, or figures.names.json|figures.jsonl, line 1 is damaged"):
+    with pytest.raises(
+        UserError, match=rf"{file}.*; mend it, or figures.names.json|figures.jsonl, line 1 is damaged"
+    ):
         PrivateEval("figures").tasks()
 
 
