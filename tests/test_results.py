@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 
 import pytest
@@ -89,6 +90,16 @@ def test_packed_rows_are_left_alone_where_only_the_compression_differs(tmp_path)
     assert path.read_bytes() == other
     write_jsonl(path, rows[1:])
     assert read_rows(path) == rows[1:]
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"a": "x" * 9_000_000}], [{"a": "x" * 9_000_000}, {"a": os.urandom(2**18).hex()}]]
+)
+def test_packed_rows_that_compress_too_well_are_still_read(tmp_path, rows):
+    """A reader refuses what unpacks to more than 200 times its size."""
+    path = tmp_path / "x.jsonl.gz"
+    write_jsonl(path, rows)
+    assert read_rows(path) == rows
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"\x1f\x8b"])

@@ -5,7 +5,9 @@ value and the ratio of its compression are limited (core/limits.py). Every fault
 prints as "FILE, line N is damaged: why".
 """
 
+import gzip
 import hashlib
+import io
 import json
 import math
 import os
@@ -153,6 +155,31 @@ def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> 
         raise Damaged.of(path, f"it is not sound gzip ({reason})", None, advice) from e
     except ValueError as e:
         raise Damaged.of(path, str(e), None, advice) from e
+
+
+def pack(data: bytes) -> bytes:
+    """Compress the contents of a file so that `chunks` reads them.
+
+    Text that would unpack to more than MAX_RATIO times its size is stored without compression.
+
+    Args:
+        data: What the file shall hold.
+
+    Returns:
+        The gzip file, without a time stamp.
+
+    Raises:
+        ValueError: The data are larger than MAX_FILE_BYTES.
+    """
+    if len(data) > MAX_FILE_BYTES:
+        raise ValueError(f"it would hold more than {MAX_FILE_BYTES // MEGABYTE} MB")
+    packed = gzip.compress(data, mtime=0)
+    try:
+        for _ in _unpacked(io.BytesIO(packed)):
+            pass
+    except ValueError:
+        packed = gzip.compress(data, compresslevel=0, mtime=0)
+    return packed
 
 
 def _unpacked(file: BinaryIO) -> Iterator[bytes]:

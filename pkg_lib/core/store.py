@@ -1,6 +1,5 @@
 """Where results lie, how their files are written (replaced whole, never half), and how files are named."""
 
-import gzip
 import hashlib
 import json
 import os
@@ -106,8 +105,18 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         with suppress(OSError, UserError):
             if read_packed(path) == data:
                 return
-        data = gzip.compress(data, mtime=0)
-    write_bytes(path, data)
+        write_packed(path, data)
+    else:
+        write_bytes(path, data)
+
+
+def write_packed(path: Path, data: bytes) -> None:
+    """Write a packed file whole; UserError if it would be too large to be read again."""
+    try:
+        packed = reading.pack(data)
+    except ValueError as e:
+        raise UserError(f"cannot write {path}: {e}") from e
+    write_bytes(path, packed)
 
 
 def read_packed(path: Path) -> bytes:

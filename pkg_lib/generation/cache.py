@@ -5,7 +5,6 @@ its prompt is completed again. A file that cannot be read at all is reported by 
 never replaced. `pack` folds NAME.jsonl into NAME.jsonl.gz; later answers are appended to a new NAME.jsonl.
 """
 
-import gzip
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from typing import Any
 
 from pkg_lib.core import limits, reading
 from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, shown
-from pkg_lib.core.store import advice_for, read_rows, write_bytes, write_jsonl
+from pkg_lib.core.store import advice_for, read_rows, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
 log = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ def _pack_file(path: Path) -> None:
     rows, damaged = _rows_by_key(path)
     keep_aside(path, damaged)
     text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows.values())
-    write_bytes(packed(path), gzip.compress(text.encode(), mtime=0))
+    write_packed(packed(path), text.encode())
     path.unlink()
 
 
