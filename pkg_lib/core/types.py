@@ -111,8 +111,9 @@ class Request:
         text: The prompt.
         entry_point: The function that the answer should define.
         sample: Number of the completion, where several are sampled from one prompt.
-        as_it_is: Whether the prompt is sent without the model's chat template, and the answer is decoded to
-            its end instead of stopping once its extraction is settled.
+        as_it_is: Whether the prompt is sent without the model's chat template.
+        whole_answer: Whether the answer is decoded to its end instead of stopping once its extraction is
+            settled.
     """
 
     task_id: str
@@ -120,6 +121,7 @@ class Request:
     entry_point: str
     sample: int = 0
     as_it_is: bool = False
+    whole_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

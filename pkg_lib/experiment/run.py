@@ -164,6 +164,7 @@ class Run:
         fits = not variant.retriever or corpora.kind_of(self.corpus) in variant.kinds
         # A benchmark with a corpus of its own has prompts of its own, too.
         fits = fits and not ((variant.wording or variant.style) and self.rules.corpus)
+        fits = fits and not (variant.in_chat and self.generator.spec.style != "chat")
         return bool(variant.of) and fits and self.offers(variant.of)
 
     @property
@@ -278,7 +279,14 @@ class Run:
         style = about.style or self.generator.spec.style
         variant = f"{style}, {about.wording}" if about.wording else style
         text = self.rules.prompt(task, context.text or "", variant, self.generator.measure)
-        return Request(task.id, text, task.entry_point, about.sample, as_it_is=bool(about.style))
+        return Request(
+            task.id,
+            text,
+            task.entry_point,
+            about.sample,
+            as_it_is=bool(about.style) and not about.in_chat,
+            whole_answer=bool(about.style),
+        )
 
     def completions(self, column: str) -> dict[str, Generation]:
         """task id -> completion; a task without one is absent. Damaged if their file cannot be read."""

@@ -223,7 +223,7 @@ class TransformersBackend:
         return "length" if len(row.tokens) >= (self.max_new_tokens or MAX_NEW_TOKENS) else ""
 
     def _settled(self, row: Row) -> bool:
-        if row.request.as_it_is:
+        if row.request.whole_answer:
             return False
         if self.stop is not None:
             return self.stop(self.tokenizer.decode(row.tokens))

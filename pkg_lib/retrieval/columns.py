@@ -25,8 +25,9 @@ class Column:
     without a retriever of its own it takes that column's contexts. It may have another `wording` of the
     prompt, or draw at a `temperature` above 0: `sample` is the number of the draw, from 1.
 
-    With a `style`, the model gets that style's prompt in place of its own, and without its chat template, as
-    the paper's authors send it. The answer is kept whole, since the authors' extraction reads all of it.
+    With a `style`, the model gets that style's prompt in place of its own: without its chat template, as the
+    paper's authors send it, or, where it is `in_chat`, as the user's message in that template. The answer is
+    kept whole, since the authors' extraction reads all of it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Column:
     of: str = ""
     wording: str = ""
     style: str = ""
+    in_chat: bool = False
     temperature: float = 0.0
     top_p: float = 1.0
     sample: int = 0
@@ -53,6 +55,8 @@ class Column:
         changed: dict[str, Any] = {}
         if self.style:
             changed |= {"style": self.style, "stop": "end"}
+        if self.in_chat:
+            changed["template"] = "chat"
         if self.sample:
             changed |= {"do_sample": True, "temperature": self.temperature, "top_p": self.top_p}
         return changed
@@ -73,20 +77,27 @@ GRAPH_UNITS = {"Func-PKG": "function", "Block-PKG": "block"}
 ROWS, ANY = ("code", "text"), ("code", "text", "published")
 
 
-def _in_style(style: str) -> Iterator[Column]:
+IN_CHAT = (False, True)
+
+
+def style_label(style: str, in_chat: bool) -> str:
+    """How the name of a method says in which style it asks, and whether in the model's chat template."""
+    return f"{style} prompt in chat" if in_chat else f"{style} prompt"
+
+
+def _in_style(style: str, in_chat: bool) -> Iterator[Column]:
     """The methods that ask every model in the style of one of the paper's models."""
-    for of, wording in (
+    contents = [
         ("None", ""),
         ("None", "no code was found"),
         ("Block-PKG", ""),
         ("Block-PKG, swapped", ""),
-    ):
-        name = ", ".join(filter(None, (of, f"{style} prompt", wording)))
-        yield Column(name, of=of, wording=wording, style=style)
+    ]
     if style == "codellama":
-        yield Column(
-            "None, codellama prompt, no stray quote", of="None", wording="no stray quote", style=style
-        )
+        contents.append(("None", "no stray quote"))
+    for of, wording in contents:
+        name = ", ".join(filter(None, (of, style_label(style, in_chat), wording)))
+        yield Column(name, of=of, wording=wording, style=style, in_chat=in_chat)
 
 
 COLUMNS: Registry[Column] = Registry(
@@ -116,7 +127,7 @@ COLUMNS: Registry[Column] = Registry(
             for of, unit in GRAPH_UNITS.items()
             for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
         ),
-        *(column for style in PAPER_STYLES for column in _in_style(style)),
+        *(column for style in PAPER_STYLES for in_chat in IN_CHAT for column in _in_style(style, in_chat)),
     ),
 )
 

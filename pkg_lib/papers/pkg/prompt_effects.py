@@ -9,23 +9,28 @@ Each method here changes one thing at a time, on the same tasks:
     the retrieved block               "Block-PKG, STYLE prompt"
     another task's block              "Block-PKG, swapped, STYLE prompt"
 
-Every answer is extracted twice: by this project's rule and by the authors'.
+Each prompt is sent in two ways: as raw text, as the authors send it, and as the user's message in the
+model's own chat template ("STYLE prompt in chat"). The marks of a style, such as CodeLlama's [INST], are
+special only to the model that the style was written for. Every answer is extracted twice: by this project's
+rule and by the authors'.
 """
 
 from collections.abc import Iterable
+from itertools import product
 
 import pandas as pd
 
 from pkg_lib.analysis.stats import Difference, holm, paired_bootstrap
 from pkg_lib.experiment.run import Run
-from pkg_lib.retrieval.columns import PAPER_STYLES
+from pkg_lib.retrieval.columns import IN_CHAT, PAPER_STYLES, style_label
 
+TEMPLATES_SENT = {False: "none (raw text)", True: "the model's chat template"}
 EXTRACTIONS = ("this project's", "authors'")
 CONTENTS = {
-    "no context, its own words": "None, {} prompt",
-    "no context, the context's words": "None, {} prompt, no code was found",
-    "retrieved block": "Block-PKG, {} prompt",
-    "another task's block": "Block-PKG, swapped, {} prompt",
+    "no context, its own words": "None, {}",
+    "no context, the context's words": "None, {}, no code was found",
+    "retrieved block": "Block-PKG, {}",
+    "another task's block": "Block-PKG, swapped, {}",
 }
 NO_CONTEXT, NO_CONTEXT_SAME_WORDS, RETRIEVED, ANOTHER = CONTENTS
 
@@ -39,12 +44,13 @@ EFFECTS = {
 }
 
 
-def style_verdicts(run: Run, style: str) -> pd.DataFrame:
+def style_verdicts(run: Run, style: str, in_chat: bool = False) -> pd.DataFrame:
     """Collect the verdicts of one prompt style.
 
     Args:
         run: A model on a benchmark, with the authors' contexts.
         style: One of PAPER_STYLES.
+        in_chat: Whether the prompts are those in the model's chat template.
 
     Returns:
         Boolean verdicts [task, (content, extraction)] of the contents that were completed; <NA> where not
@@ -52,7 +58,7 @@ def style_verdicts(run: Run, style: str) -> pd.DataFrame:
     """
     frames = {}
     for content, name in CONTENTS.items():
-        method = name.format(style)
+        method = name.format(style_label(style, in_chat))
         if not run.completions(method):
             continue
         for extraction in EXTRACTIONS:
@@ -102,14 +108,16 @@ def all_effects(runs: Iterable[Run]) -> pd.DataFrame:
         runs: Models on benchmarks, with the authors' contexts.
 
     Returns:
-        The rows of `effects`, indexed by ``model``, ``benchmark``, ``style``, ``effect`` and ``at``.
+        The rows of `effects`, indexed by ``model``, ``benchmark``, ``style``, ``template``, ``effect`` and
+        ``at``.
     """
     parts = {}
     for run in runs:
-        for style in PAPER_STYLES:
-            verdicts = style_verdicts(run, style)
+        for style, in_chat in product(PAPER_STYLES, IN_CHAT):
+            verdicts = style_verdicts(run, style, in_chat)
             if len(verdicts.columns) > len(EXTRACTIONS):
-                parts[run.model, run.benchmark, style] = effects(verdicts)
+                template = TEMPLATES_SENT[in_chat]
+                parts[run.model, run.benchmark, style, template] = effects(verdicts)
     if not parts:
         return pd.DataFrame()
-    return pd.concat(parts, names=["model", "benchmark", "style"])
+    return pd.concat(parts, names=["model", "benchmark", "style", "template"])
