@@ -160,6 +160,29 @@ def test_draws_are_columns_of_their_own_that_resume_and_leave_the_others_as_they
         assert all(f"return {number}" in solution for solution in again.solutions(column).values())
 
 
+def test_the_prompt_of_a_papers_model_is_sent_raw_or_in_the_chat_template(committed):
+    """The two are completions of their own, whose answers are kept whole."""
+    names = "None, codellama prompt", "None, codellama prompt in chat", "None"
+    backend = FakeBackend(lambda r: f"[PYTHON]\ndef {r.entry_point}(*a):\n    return 1\n[/PYTHON]")
+    preparer = Preparer(Run(MODEL, limit=1), backend=backend)
+    assert preparer.prepare([*names[:2]]) == 2
+    raw, in_chat = backend.asked
+    assert raw.text == in_chat.text
+    assert raw.text.startswith("[INST] You are a python programmer.")
+    assert (raw.as_it_is, in_chat.as_it_is) == (True, False)
+    assert raw.whole_answer
+    assert in_chat.whole_answer
+    run = Run(MODEL, limit=1)
+    keys = {next(iter(run.completions(name).values())).key for name in names}
+    assert len(keys) == 3
+
+
+def test_a_model_without_a_chat_template_has_no_prompts_in_chat(committed):
+    run = Run("codellama-7b-instruct", limit=1)
+    assert run.offers("None, codellama prompt")
+    assert not run.offers("None, codellama prompt in chat")
+
+
 def test_unknown_names(committed):
     with pytest.raises(UserError, match="unknown column 'Nosuch' for corpus textbook; "):
         Run(MODEL, limit=1).contexts("Nosuch")

@@ -97,9 +97,9 @@ def test_rows_that_settle_leave_the_others_alone(backend, monkeypatch):
         assert why == ("settled" if len(expected[i]) > i else "end")
 
 
-def finishes(backend: TransformersBackend, text: str) -> tuple[str, int]:
+def finishes(backend: TransformersBackend, text: str, whole: bool = False) -> tuple[str, int]:
     """The first finish of a row that receives this text token by token, and after how many."""
-    row = Row(Request("t", "p", "f"), 1)
+    row = Row(Request("t", "p", "f", whole_answer=whole), 1)
     for n, token in enumerate(backend.tokenizer(text)["input_ids"], 1):
         row.tokens.append(token)
         if why := backend._finish(row):
@@ -111,6 +111,7 @@ def test_a_row_settles_with_its_closing_mark(backend, monkeypatch):
     monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 1000)
     fenced = "```python\ndef f(): return\n```\n"
     assert finishes(backend, fenced + "And more.") == ("settled", len(fenced))
+    assert finishes(backend, fenced + "And more.", whole=True) == ("", 0)
     assert finishes(backend, "```python\ndef g(): pass\n```\n") == ("", 0)
     assert finishes(backend, "x" * 30 + "<|im_end|>") == ("end", 31)
     monkeypatch.setattr(backends, "MAX_NEW_TOKENS", 10)
