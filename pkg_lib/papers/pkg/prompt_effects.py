@@ -15,7 +15,7 @@ special only to the model that the style was written for. Every answer is extrac
 rule and by the authors'.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 
 import pandas as pd
@@ -34,14 +34,23 @@ CONTENTS = {
 }
 NO_CONTEXT, NO_CONTEXT_SAME_WORDS, RETRIEVED, ANOTHER = CONTENTS
 
+AUTHORS_EXTRACTION_NAME = EXTRACTIONS[1]
+EXTRACTION_EFFECT = "the authors' extraction"
+WORDS_EFFECT = "the context's words, no context"
+
 # name of an effect -> (content with, content without); the extraction is the same on both sides
 EFFECTS = {
-    "the context's words, no context": (NO_CONTEXT_SAME_WORDS, NO_CONTEXT),
+    WORDS_EFFECT: (NO_CONTEXT_SAME_WORDS, NO_CONTEXT),
     "the retrieved block, same words": (RETRIEVED, NO_CONTEXT_SAME_WORDS),
     "another task's block, same words": (ANOTHER, NO_CONTEXT_SAME_WORDS),
     "the right block instead of another's": (RETRIEVED, ANOTHER),
     "words and block together, as published": (RETRIEVED, NO_CONTEXT),
 }
+
+
+def conditions() -> Iterator[tuple[str, bool]]:
+    """Yield every prompt style, sent raw and in the model's chat template."""
+    yield from product(PAPER_STYLES, IN_CHAT)
 
 
 def style_verdicts(run: Run, style: str, in_chat: bool = False) -> pd.DataFrame:
@@ -93,7 +102,7 @@ def effects(verdicts: pd.DataFrame) -> pd.DataFrame:
         if (content, authors) in verdicts.columns:
             difference = paired_bootstrap(verdicts[content, authors], verdicts[content, ours])
             if difference is not None:
-                rows["the authors' extraction", content] = difference
+                rows[EXTRACTION_EFFECT, content] = difference
     fields = ("n", "value", "low", "high", "helped", "hurt", "p")
     values = [[getattr(difference, field) for field in fields] for difference in rows.values()]
     index = pd.MultiIndex.from_tuples(rows, names=["effect", "at"]) if rows else None
@@ -113,7 +122,7 @@ def all_effects(runs: Iterable[Run]) -> pd.DataFrame:
     """
     parts = {}
     for run in runs:
-        for style, in_chat in product(PAPER_STYLES, IN_CHAT):
+        for style, in_chat in conditions():
             verdicts = style_verdicts(run, style, in_chat)
             if len(verdicts.columns) > len(EXTRACTIONS):
                 template = TEMPLATES_SENT[in_chat]
