@@ -264,6 +264,10 @@ def anew(server: Server) -> None:
         os.environ["HOME"] = os.getcwd()
     if "unittest" in sys.modules:  # its loader remembers where the first run discovered tests
         sys.modules["unittest"].defaultTestLoader._top_level_dir = None
+    if "logging" in sys.modules:  # its root logger still writes to the file of the first run
+        root = sys.modules["logging"].root
+        root.handlers.clear()
+        root.setLevel(sys.modules["logging"].WARNING)
 
 
 def wait(

@@ -97,7 +97,8 @@ MAX_PREFIX = 200  # characters before a function on its line among which tags ar
 TRIPLES = ('"""', "'''")
 _END_TOKEN = re.compile("|".join(map(re.escape, END_TOKENS)))
 _FENCE_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
-_APOSTROPHE = re.compile(r"(?<=[A-Za-z]{2})'(?=[A-Za-z])|\bI'(?=(?:m|ve|ll|d)\b)")
+_QUOTE = re.compile(r"['\"`]")
+_OPENS_QUOTE = re.compile(r"(?:^|\W)(?:[rbfuRBFU]{1,2})?\Z")  # what may precede an opening quotation mark
 _USER_TOKENS = ("<|user|>", "<｜User｜>")  # what follows them is not the model's
 _LEADING_TOKEN = "|".join(re.escape(t) for t in (*START_TOKENS, *END_TOKENS) if t not in _USER_TOKENS)
 _ROLE = (
@@ -106,25 +107,35 @@ _ROLE = (
 _LEADING = re.compile(rf"(?:\s*(?:{_LEADING_TOKEN})(?:{_ROLE}|(?!\s*(?:user|system|tool)\b)))+", re.I)
 # A byte order mark anywhere, and other characters without width at the start of a line: neither is Python.
 _INVISIBLE = re.compile("\ufeff|^[\u200b\u200c\u200d\u200e\u2060]+", re.M)
+# A prompt that the server repeats before the answer.
+_ECHO = re.compile(r"\s*(?:<s>\s*)?\[INST\].*?\[/INST\]", re.S)
 _TAG = re.compile(r"\[PYTHON\][ \t]*\n?(.*?)(\[/PYTHON\]|\Z)", re.S)
 _DEF = re.compile(r"[ \t\f]*(?:async[ \t]+)?def[ \t]")
 _FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
+# What separates code from prose outside of fences; some answers quote code with the marks of a string.
+_PART_MARK = re.compile(r"`{3,}|~{3,}|\[/?PYTHON\]|^(?:'''|\"\"\")(?=(?:python3?|py)[ \t]*$)", re.M)
 _FENCE_LINES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.M)
-# Tags such as <answer>, or a fence with its language, and nothing else.
-_MARKS_ALONE = re.compile(r"[ \t]*(?:<[^<>\n]{1,60}>[ \t]*)+|[ \t]*(?:`{3,}|~{3,})[ \t]*\w{0,20}[ \t]*")
+# Tags such as <answer> or [CODE], a backtick, or a fence with its language, and nothing else.
+_MARKS_ALONE = re.compile(
+    r"[ \t]*(?:(?:<[^<>\n]{1,60}>|\[[A-Z]{2,20}\]|`{1,2}(?!`))[ \t]*)+"
+    r"|[ \t]*(?:`{3,}|~{3,})[ \t]*\w{0,20}[ \t]*"
+)
 _TAG_NAME = re.compile(r"<(\w{1,60})")
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+[A-Z`*]")
 _FENCE_MARK = re.compile(r"`{3,}|~{3,}")
 _INFO = re.compile(r"[ \t]*(?:\{?\.?(?:python3?|py3?|Python)\b[^\n]*|[\w+#.-]*[ \t]*)(?:\n|\Z)")
 _PYTHON = {"", "python", "python3", "py", "py3", "ipython", "sage", "pycon"}
 
-# An indented body, and then a line at the left edge that is no end of a bracket or a string.
 INDENT = "    "  # of a function body
 # A line that opens a block: what is indented below it is part of that statement and no bare body.
 _HEADER = re.compile(
     r"(?:(?:async[ ]+)?def|class|if|elif|else|for|while|with|try|except|finally|match|[)\]}])"
     r".*:[ \t]*(?:#.*)?$"
 )
-_BODY = re.compile(r"\A(?:[ \t]*\n)*[ \t]+\S.*?(?=\n[^\s)\]}\"'])", re.S)
+_INDENTED_START = re.compile(r"\A(?:[ \t]*\n)*[ \t]+\S")
+# A line at the left edge that ends a body: no comment, and no end of a bracket or of a string.
+_AFTER_BODY = re.compile(r"\n(?=[^\s)\]}\"'#])")
+_COMMENTS_AT_THE_END = re.compile(r"(?:\n(?:#[^\n]*|[ \t]*)(?=\n|\Z))+\Z")
 
 
 class Region(NamedTuple):
@@ -152,6 +163,8 @@ def answer(text: str, tags: Sequence[tuple[str, str]] = ()) -> str:
     text = _INVISIBLE.sub("", with_plain_line_ends(text))
     pairs = [*REASONING_TAGS, *tags]
     text = text[_end_of_reasoning(text, pairs) :]
+    if (echo := _ECHO.match(text)) and text[echo.end() :].strip():
+        text = text[echo.end() :]
     if leading := _LEADING.match(text):
         text = text[leading.end() :].lstrip("\n")
     if (end := _first_end_token(text)) is not None:
@@ -282,10 +295,27 @@ def _unquoted(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_quoted_on_line(text: str, start: int, end: int) -> bool:
+    """Whether a quotation mark or backtick is open before a position on its line and closed after it."""
     before = text[max(text.rfind("\n", 0, start) + 1, start - MAX_LINE) : start]
     after = text[end : end + MAX_LINE].partition("\n")[0]
-    before = _APOSTROPHE.sub("", before)
-    return any(before.count(quote) % 2 and quote in after for quote in "'\"`")
+    quote = _open_quote(before)
+    return bool(quote) and quote in after
+
+
+def _open_quote(line: str) -> str:
+    """The quotation mark that is open at the end of a line; "" if none is.
+
+    A mark after a letter or digit opens nothing, except after the prefix of a string: it is an apostrophe, or
+    a unit such as inches.
+    """
+    is_open = ""
+    for match in _QUOTE.finditer(line):
+        mark = match[0]
+        if is_open:
+            is_open = "" if mark == is_open else is_open
+        elif mark == "`" or _OPENS_QUOTE.search(line, 0, match.start()):
+            is_open = mark
+    return is_open
 
 
 def blocks(text: str) -> list[Region]:
@@ -324,9 +354,34 @@ def defines(code: str, entry_point: str) -> bool:
 
 
 def continued(text: str) -> str:
-    """The body at the start of a continuation; the whole text where it starts with none or does not go on."""
-    body = _BODY.match(text)
-    return body[0] if body else text
+    """Return the body at the start of a continuation, without the comments at the left edge that follow it.
+
+    Args:
+        text: What a model wrote after a prompt.
+
+    Returns:
+        The body; the whole text where it does not begin with one.
+    """
+    if not _INDENTED_START.match(text):
+        return text
+    end = _end_of_body(text)
+    body = text if end is None else text[:end]
+    comments = _COMMENTS_AT_THE_END.search(body)
+    is_followed = comments is not None and "#" in comments[0]
+    return body[: comments.start()] if comments and is_followed else body
+
+
+def continuation_ended(text: str) -> bool:
+    """Whether a continuation has gone on after its body, so that no more text can change ``continued``."""
+    return bool(_INDENTED_START.match(text)) and _end_of_body(text) is not None
+
+
+def _end_of_body(text: str) -> int | None:
+    """Where the first line at the left edge begins that is no part of the body; None without one."""
+    for match in _AFTER_BODY.finditer(text):
+        if not any(text.count(quote, 0, match.start()) % 2 for quote in TRIPLES):
+            return match.start()
+    return None
 
 
 def settled(text: str, entry_point: str) -> bool:
@@ -356,7 +411,14 @@ def extract(text: str, entry_point: str, starts_program: bool = False) -> str:
     text = _with_code_on_its_own_line(answer(text), entry_point)
     regions = _regions(text)
     code, earlier = _solution(text, regions, entry_point)
+    earlier = [_text_before(text, code), *earlier]
     return without_future_imports(with_missing_imports(code, earlier), starts_program)
+
+
+def _text_before(text: str, code: str) -> str:
+    """The text of an answer up to the first line of the solution."""
+    first_line = next((line.strip() for line in code.split("\n") if line.strip()), "")
+    return text[: text.find(first_line)] if first_line in text else ""
 
 
 def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, list[str]]:
@@ -374,13 +436,13 @@ def _solution(text: str, regions: list[Region], entry_point: str) -> tuple[str, 
             return code, codes[:number]
     parts = _parts(text)
     if run := _longest_run(parts, lambda code: _function(code, entry_point)):
-        return run, [text.partition(run.strip())[0]]
+        return run, []
     for number, region in enumerate(regions):
         if code := _assigned(region.code, entry_point):
             return code, codes[:number]
     assigning = [part for part in parts if _assigns(part, entry_point)]
     if run := _longest_run(assigning, lambda code: _assigned(code, entry_point)):
-        return run, [text.partition(run.strip())[0]]
+        return run, []
     for number, region in enumerate(regions if entry_point else []):
         if code := _after_signature(region.code, codes[:number], entry_point) or _body(region.code):
             return code, codes[:number]
@@ -506,31 +568,43 @@ def _assigned(code: str, entry_point: str) -> str:
 def _with_code_on_its_own_line(text: str, entry_point: str) -> str:
     """Break the line between a tag or a fence and the function that starts on the same line.
 
-    Some answers write ``<answer>def f(x):``, or the code on the line of its fence. The end tags of such a tag
-    are put on a line of their own, too.
+    Some answers write ``<answer>def f(x):``, or the code on the line of its fence. The end mark of such code
+    is put on a line of its own, too.
     """
     if not entry_point:
         return text
     head = re.compile(rf"(?:async[ \t]+)?def[ \t]+{re.escape(entry_point)}[ \t]*\(")
     parts: list[str] = []
     end = 0
-    tags: list[str] = []
+    mark = ""
     for match in islice(head.finditer(text), MAX_MARKS):
         line_start = text.rfind("\n", 0, match.start()) + 1
         before = text[max(line_start, match.start() - MAX_PREFIX) : match.start()]
-        if before.strip() and len(before) < MAX_PREFIX and _MARKS_ALONE.fullmatch(before):
-            parts.append(_without_end_tags(text[end : match.start()], tags).rstrip(" \t") + "\n")
-            tags = _TAG_NAME.findall(before)
-            end = match.start()
-    return "".join(parts) + _without_end_tags(text[end:], tags)
+        is_mark = bool(before.strip()) and _MARKS_ALONE.fullmatch(before)
+        if is_mark and len(before) < MAX_PREFIX:
+            parts.append(_with_end_mark_below(text[end : match.start()], mark).rstrip(" \t") + "\n")
+            end, mark = match.start(), before
+    return "".join(parts) + _with_end_mark_below(text[end:], mark)
 
 
-def _without_end_tags(code: str, tags: list[str]) -> str:
-    """Put the end tags of the given names that follow code on a line of their own."""
-    if not tags:
+def _with_end_mark_below(code: str, mark: str) -> str:
+    """Put the first end mark that follows code on its line, such as ``</answer>``, on a line of its own.
+
+    Args:
+        code: What follows the mark.
+        mark: The mark before the code; "" if there is none, or a fence.
+    """
+    ends = [rf"</{name}>" for name in map(re.escape, _TAG_NAME.findall(mark))]
+    if "<|" in mark:
+        ends.append(r"<\|[^<>\n]{1,60}\|>")
+    if "[" in mark:
+        ends.append(r"\[(?:/[A-Z]{2,20}|DONE|END)\]")
+    if "`" in mark and not _FENCE_LINE.match(mark):
+        ends.append("`{1,2}")
+    if not ends:
         return code
-    names = "|".join(map(re.escape, tags))
-    return re.sub(rf"(?<=\S)[ \t]*(</(?:{names})>)[ \t]*$", r"\n\1", code, flags=re.M)
+    end = "|".join(ends)
+    return re.sub(rf"(?<=\S)[ \t]*((?:(?:{end})[ \t]*){{1,5}})$", r"\n\1", code, count=1, flags=re.M)
 
 
 def _is_stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -551,12 +625,14 @@ def _body(code: str) -> str:
     first = next((line for line in code.split("\n") if line.strip()), "")
     if not first:
         return ""
-    is_indented = bool(_indent(first))
+    column = _indent(first)
+    is_indented = bool(column)
     if is_indented:
-        forms = [code if _margin(code) == len(INDENT) else textwrap.indent(_dedented(code), INDENT)]
+        forms = [code] if column == len(INDENT) else []
+        forms += [_as_body(code, column), textwrap.indent(_dedented(code), INDENT)]
     else:
         code = code.lstrip("\n")
-        forms = [INDENT + code, textwrap.indent(code, INDENT)]
+        forms = [INDENT + code, _as_body(code, 0)]
     for form in forms:
         tree = parsed_or_none(f"def _():\n{form}")
         body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
@@ -564,6 +640,34 @@ def _body(code: str) -> str:
         if any(map(_has_effect, body)) and (returns or is_indented):
             return form
     return ""
+
+
+def _as_body(code: str, column: int) -> str:
+    """Move statements to the indentation of a function body; "" if they are not Python.
+
+    Lines that continue a string keep their blanks, which belong to the string's value.
+
+    Args:
+        code: Statements; comments and the contents of brackets may be at the left edge.
+        column: Indentation of the statements.
+    """
+    lines = code.split("\n")
+    tree = parsed_or_none("\n".join(["def _():", *lines] if column else ["", *lines]))
+    if tree is None:
+        return ""
+    in_strings: set[int] = set()
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.JoinedStr | ast.Constant)
+        if is_text and node.end_lineno is not None:
+            # Line 1 is the one that was put before the code.
+            in_strings.update(range(node.lineno, node.end_lineno))
+    moved = []
+    for number, line in enumerate(lines, start=1):
+        if number in in_strings or not line.strip():
+            moved.append(line)
+        else:
+            moved.append(INDENT + line[min(column, _indent(line)) :])
+    return "\n".join(moved)
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -609,7 +713,7 @@ def _inner_function(code: str, entry_point: str) -> str:
 
 def _parts(text: str) -> list[str]:
     """Split a text at every fence mark, wherever it is in its line, and at stray tags."""
-    parts = re.split(r"`{3,}|~{3,}|\[/?PYTHON\]", text)
+    parts = _PART_MARK.split(text)
     return [parts[0], *(_INFO.sub("", part, count=1) if _INFO.match(part) else part for part in parts[1:])]
 
 
@@ -688,8 +792,10 @@ def _end_of_run(lines: list[str], start: int, is_body: bool, budget: _Budget) ->
 
 
 def _breaks_off(lines: list[str], start: int, end: int) -> bool:
-    """Whether the first line after a run is still inside what the run begins with."""
+    """Whether the first line after a run is still inside what the run begins with. A list item is prose."""
     following = next((line for line in lines[end:] if line.strip()), "")
+    if _LIST_ITEM.match(following):
+        return False
     return bool(following) and _indent(following) >= max(_indent(lines[start]), 1)
 
 

@@ -17,7 +17,7 @@ from pkg_lib.core.locks import writing
 from pkg_lib.core.models import fetch, model_spec, revision_of
 from pkg_lib.core.types import Generation, Request, digest
 from pkg_lib.generation.cache import GenerationCache, generation_key, read_generations, stored_files
-from pkg_lib.generation.extraction import continued
+from pkg_lib.generation.extraction import continuation_ended
 
 
 class Backend(Protocol):
@@ -166,7 +166,7 @@ class Generator:
             # Here, since torch is not needed where nothing is asked.
             from pkg_lib.generation.backends import TransformersBackend
 
-            ends = (lambda text: continued(text) != text) if self.spec.style == "plain" else None
+            ends = continuation_ended if self.spec.style == "plain" else None
             options = {"slots": self.decoding.slots, "stop": self.decoding.stop or ends, "chat": chat}
             self.backend = TransformersBackend(self.weights(), max_new_tokens=most, **options)
         return self.backend

@@ -4,7 +4,7 @@ import ast
 import builtins
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pkg_lib.core.python_syntax import parsed_or_none
 
@@ -92,10 +92,12 @@ def with_missing_imports(code: str, earlier: Iterable[str]) -> str:
     wanted = []
     statements = [statement for source in sources for statement in _imports(source)]
     for statement in reversed(statements):
-        names = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
-        if names & missing or (missing and "*" in names):
+        needed = [alias for alias in statement.names if _is_needed(alias, missing)]
+        if needed:
+            if isinstance(statement, ast.Import):  # each of its modules may be absent
+                statement.names = needed
             wanted.insert(0, ast.unparse(statement))
-            missing -= names
+            missing -= set(map(_bound_name, statement.names))
     if not wanted:
         return code
     first = next(line for line in code.split("\n") if line.strip())
@@ -108,16 +110,34 @@ def with_missing_imports(code: str, earlier: Iterable[str]) -> str:
     return f"{block}\n{code}"
 
 
+def _bound_name(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _is_needed(alias: ast.alias, missing: set[str]) -> bool:
+    return _bound_name(alias) in missing or (alias.name == "*" and bool(missing))
+
+
 def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
-    """The import statements of a source at its top level; line by line if the source is not Python."""
+    """The import statements of a source at module level; line by line if the source is not Python."""
     tree = parsed_or_none(textwrap.dedent(source))
     if tree is None:
         trees = [parsed_or_none(line.strip()) for line in _IMPORT_LINE.findall(source)]
         statements = [node for tree in trees if tree for node in tree.body]
     else:
-        statements = tree.body
+        statements = list(_statements(tree))
     imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
     return [node for node in imports if not _is_future_import(node)]
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a module in order, with those inside ``try``, ``if`` and ``with``."""
+    waiting = tree.body[::-1]
+    while waiting:
+        statement = waiting.pop()
+        yield statement
+        if isinstance(statement, ast.Try | ast.If | ast.With):
+            waiting.extend(statement.body[::-1])
 
 
 def _used(tree: ast.AST) -> set[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkg_lib.generation.extraction import blocks, continued, defines, extract, settled
+from pkg_lib.generation.extraction import blocks, continuation_ended, continued, defines, extract, settled
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return 1\n"
@@ -121,8 +121,23 @@ def test_a_fence_that_opened_prose_does_not_hide_the_real_one():
         ("    return [\n1,\n]\n", "    return ["),  # what stands at the left edge ends it
         ("    return (1\n)\nx = 2", "    return (1\n)"),
         (F + G, F + G),  # whole functions are no body
+        ("    y = 1\n# now return it\n    return y\n", "    y = 1\n# now return it\n    return y\n"),
+        ('    s = """\nabc\n"""\n    return s\nx = 1\n', '    s = """\nabc\n"""\n    return s'),
         ("", ""),
     ],
 )
 def test_a_continuation_ends_with_the_body(text, body):
     assert continued(text) == body
+
+
+@given(
+    st.lists(st.sampled_from(["    a\n", "# b\n", "b\n", '"""', "\n", ")\n"]), max_size=8).map("".join), texts
+)
+def test_nothing_changes_a_continuation_that_has_ended(text, more):
+    if continuation_ended("    a\n" + text):
+        assert continued("    a\n" + text + more) == continued("    a\n" + text)
+
+
+def test_a_comment_at_the_left_edge_ends_no_continuation():
+    assert not continuation_ended("    y = 1\n# now return it\n")
+    assert continuation_ended("    return 1\nprint(f(1))\n")

@@ -32,6 +32,10 @@ LEFT_DOC = 'def f(x):\n    """Doc.\n\n```\nf(1)\n```\n    """\n    return x\n'
 LEFT_DOC_2 = 'def f(x):\n  """Doc.\n\n  ```\n  f(1)\n  ```\n  """\n  return x\n'
 LEFT_DOC_PY = 'def f(x):\n  """Doc.\n\n  ```python\n  f(1)\n  ```\n  """\n  return x\n'
 TAGGED = 'def f(x):\n    return """<b>\n</b>\n"""\n'
+STRING_BODY = '    s = """\na\n"""\n    return s\n'
+COMMENTED_BODY = "    for i in x:\n        pass\n#    print(i)\n    return 1\n"
+BRACKET_BODY = "    y = [\n1,\n]\n    return y\n"
+TRY_IMPORT = "try:\n    import math\nexcept ImportError:\n    math = None\n"
 ROOT_ALONE = "def f(x):\n    return sqrt(x)\n"
 LONG_IMPORT = "from math import (\n    floor,\n    sqrt,\n)\n"
 SHORT_IMPORT = "from math import floor, sqrt\n"
@@ -221,6 +225,36 @@ FORMS = {
     "code on the fence's line": (f"```{F}```\n", F),
     "code on the fence's line after the language": (f"```python {F}```\n", F),
     "a tag that is part of the code": (f"<answer>{TAGGED}</answer>", TAGGED),
+    # Bodies whose comments, strings or brackets reach the left edge keep their indentation
+    "body, then a comment at the left edge": ("    return x\n# Test cases\n", "    return x\n# Test cases\n"),
+    "fenced body, then a comment": (f"```python\n{BODY}\n# Example\n```\n", f"{BODY}\n# Example\n"),
+    "body with a string at the left edge": (STRING_BODY, STRING_BODY),
+    "body with a commented line": (COMMENTED_BODY, COMMENTED_BODY),
+    "body with a bracket at the left edge": (BRACKET_BODY, BRACKET_BODY),
+    "body indented by two with a string": (
+        '  s = """\n  a\nb"""\n  return s\n',
+        '    s = """\n  a\nb"""\n    return s\n',
+    ),
+    "statements with a string": ('s = """\na\n"""\nreturn s\n', '    s = """\na\n"""\n    return s\n'),
+    # Quotation marks that enclose no tag
+    "apostrophes around a closing tag": (f"{DRAFT}I'd take the lists' max.</think>Here's it:\n{FENCED}", F),
+    "inches before a closing tag": (f'{DRAFT}size 5" </think> so "f":\n{FENCED}', F),
+    # Imports
+    "import in a try statement": (f"```python\n{TRY_IMPORT}```\n```python\n{ROOT}```\n", IMPORT + ROOT),
+    "import before the fence": (f"{IMPORT}\n```python\n{ROOT}```\n", IMPORT + ROOT),
+    "import of several modules": (
+        f"```python\nimport nosuch, math\n```\n```python\n{ROOT}```\n",
+        IMPORT + ROOT,
+    ),
+    # Marks around code that are no fences
+    "code, then a list": (f"{F}\n  - It returns x.\n", F),
+    "triple quotation marks for a fence": (f"'''python\n{F}'''\n", F),
+    "double ones": (f'"""python\n{F}"""\n', F),
+    "inline code": ("`def f(x): return x`", "def f(x): return x\n"),
+    "solution tokens": (f"<|begin_of_solution|>{F.rstrip()}<|end_of_solution|>", F),
+    "code marks": (f"[CODE]{F.rstrip()}[/CODE]", F),
+    "begin and done": (f"[BEGIN] {F.rstrip()} [DONE]", F),
+    "the prompt repeated": (f"[INST] write f [/INST]\n{FENCED}", F),
     # __future__
     "future import, the only statement of a line's block": (
         f"if True: from __future__ import annotations\n{F}",
