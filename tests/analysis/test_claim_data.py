@@ -89,7 +89,7 @@ def test_a_wrong_printed_average_is_seen():
 def test_a_row_of_the_ledger_says_what_was_measured_or_what_is_missing(some):
     rows = {a.claim.id: NOTEBOOK["ledger_row"](a) for a in some}
     assert {row["verdict"] for row in rows.values()} <= set(claims.OVERALL)
-    assert rows["pruning"]["here (95 % interval)"].startswith("missing: ")
+    assert rows["graph-storage"]["here (95 % interval)"].startswith("missing: ")
     assert NOTEBOOK["in_unit"](-0.3, "tokens") == "0" and NOTEBOOK["in_unit"](math.nan, "tokens") == DASH
 
 

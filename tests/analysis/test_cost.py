@@ -40,8 +40,8 @@ def savings(completions, built):
 def test_break_even_by_hand():
     """210 s to build against 5 s; 100 prompt tokens saved, 10 new ones more, 0.1 s of search, 10 tokens a
     second."""
-    built, until = COST["build_seconds"](GRAPH), COST["queries_until"]
-    assert (built["PKG"], built["Dense"]) == (210.0, 5.0) and COST["build_seconds"]({}) == {}
+    built, until = cost.build_seconds(GRAPH), COST["queries_until"]
+    assert (built["PKG"], built["Dense"]) == (210.0, 5.0) and cost.build_seconds({}) == {}
     saving = savings(COMPLETIONS, built)["Func-PKG against Dense"]
     assert (saving.tasks, saving.extra_s, saving.prompt, saving.new) == (4, 205.0, 100.0, -10.0)
     assert COST["seconds_saved"](saving, 1.0) == pytest.approx(8.9)

@@ -66,6 +66,25 @@ def table8_rows(measured: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(step, " + ".join(paper[s, "PKG"] for s in steps), here(form)) for step, steps, form in STEPS]
 
 
+def build_seconds(graph: Mapping[str, Any]) -> dict[str, float]:
+    """Estimate how long it takes to build what PKG and Dense search.
+
+    Encoding is an estimate: distinct texts over the measured texts per processor second. Dense encodes the
+    documents as rows, cut at the same number of word pieces. Search is exact, so no HNSW index is built.
+
+    Args:
+        graph: What `tests/benchmarks/bench_graph.py` measured; {} without it.
+
+    Returns:
+        Seconds for "PKG: encoding", "PKG" (all steps) and "Dense"; {} where a part was not measured.
+    """
+    if "encoding" not in graph:
+        return {}
+    one, per_second = graph["build"]["one"], graph["encoding"]["texts_per_cpu_s"]
+    encoding, rows = graph["payloads"] / per_second, graph["documents"] / per_second
+    return {"PKG: encoding": encoding, "PKG": one["wall_s"] + one["save_s"] + encoding, "Dense": rows}
+
+
 def token_counts(completions: Completions, count: Callable[[Generation], int]) -> pd.DataFrame:
     """`count` of each completion [task, column]; NaN where there is none."""
     columns = {c: {i: count(g) for i, g in tasks.items()} for c, tasks in completions.items()}
