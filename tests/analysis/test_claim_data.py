@@ -98,7 +98,7 @@ def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benc
     assert legible(NOTEBOOK["forest"]([], benchmark), 17)
     figure = NOTEBOOK["forest"](some, benchmark)
     assert legible(figure, 17) and figure.get_figheight() < 9.7
-    assert [a.get_title(loc="left") for a in figure.axes] == MODELS
+    assert [a.get_title(loc="left").replace("\n", "") for a in figure.axes] == MODELS
     evidence = [e for a in NOTEBOOK["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
     marks = [line for line in figure.axes[0].lines if line.get_marker() in NOTEBOOK["SHAPES"]]
     assert len(marks) == len(evidence)
