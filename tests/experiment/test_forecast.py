@@ -128,6 +128,47 @@ def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path)
     assert all(words in shown for words in (*lines, "at the given 10 new tokens/s", "in all to complete: "))
 
 
+PAPER = {
+    "codellama-7b-instruct": ("4", "13", "34"),
+    "codellama-13b-instruct": ("too small", "3", "17"),
+    "llama-3.1-8b-instruct": ("12", "46", "130"),
+    "starcoder2-7b-instruct": ("33", "101", "256"),
+    "deepseek-coder-7b-instruct": ("4", "13", "36"),
+}
+
+
+def dry_run(monkeypatch, capsys, *words):
+    """The lines of a dry run of one column on HumanEval."""
+    command = ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--corpus", "textbook", *words]
+    monkeypatch.setattr(sys, "argv", [*command, "--column", "None", "--notebook", "rq1_code_pkg"])
+    assert cli.main() == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_batch_size_of_the_papers_models(nothing_else, monkeypatch, capsys):
+    """At 0.9 x memory less weights, over twice the cache of 1,632 tokens; at most 256."""
+    lines = dry_run(monkeypatch, capsys, *(word for name in PAPER for word in ("--model", name)))
+    sizes = [line.rpartition(": ") for line in lines if "batch size" in line]
+    assert [tuple(counts.split(", ")) for _, _, counts in sizes] == [*PAPER.values()]
+    assert {head.rpartition(" of ")[2] for head, _, _ in sizes} == {"24 GB, 40 GB, 80 GB"}
+    assert sum("524,288 bytes per token" in line and "13.5 GB" in line for line in lines) == 1
+    assert sum("time on one A100" in line for line in lines) == len(PAPER)
+
+
+def test_the_batch_size_of_this_gpu_and_that_of_the_user(nothing_else, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda gpu: (20 * 10**9, 24 * 10**9))
+    model = ("--model", "codellama-7b-instruct")
+    (size,) = (line for line in dry_run(monkeypatch, capsys, *model) if "batch size" in line)
+    assert size.endswith("24 GB, 40 GB, 80 GB, this GPU: 4, 13, 34, 13")  # 40 GB are free
+    (size,) = (line for line in dry_run(monkeypatch, capsys, *model, "--slots", "7") if "batch size" in line)
+    assert " 7 prompts" in size
+
+
+def test_no_batch_size_where_no_gpu_is_needed(nothing_else, monkeypatch, capsys):
+    assert not [line for line in dry_run(monkeypatch, capsys, "--model", OTHER) if "batch size" in line]
+
+
 def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "new"))
     monkeypatch.setattr(sys, "argv", "pkg_lib run --dry-run --benchmark humaneval --limit 3".split())
