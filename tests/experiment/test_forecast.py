@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from fakes import unpacked
 
 from pkg_lib import cli
+from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmark import DECODING
 from pkg_lib.experiment import forecast, study
@@ -163,6 +165,28 @@ def test_the_batch_size_of_this_gpu_and_that_of_the_user(nothing_else, monkeypat
     assert size.endswith("24 GB, 40 GB, 80 GB, this GPU: 4, 13, 34, 13")  # 40 GB are free
     (size,) = (line for line in dry_run(monkeypatch, capsys, *model, "--slots", "7") if "batch size" in line)
     assert " 7 prompts" in size
+
+
+def test_the_readme_has_the_figures_of_its_own_command(nothing_else, monkeypatch, capsys):
+    """Table 1 for the paper's models: where this fails, copy what the dry run prints into README.md."""
+    _, _, section = (
+        (ROOT / "README.md").read_text("utf8").partition("## Table 1 with the paper's five models")
+    )
+    command, _, section = section.partition("./run_all.sh ")[2].partition("\n\n")
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", *command.replace("\\", "").split(), "--dry-run"])
+    assert cli.main() == 0
+    shown = capsys.readouterr().out.splitlines()
+    figures = []
+    for model, start in (
+        (line.split(" | ")[0], n) for n, line in enumerate(shown) if line.endswith("164 tasks")
+    ):
+        about = "\n".join(shown[start : start + 20])
+        _, at_40, at_80 = re.search(r"80 GB: (.+), (.+), (.+)\n", about).groups()
+        weights = re.search(r"weights (.+ GB), cache", about)[1]
+        hours = re.search(r"80 GB: (.+), (.+) \(computed", about).groups()
+        figures.append([f"`{model}`", weights, at_40, at_80, *hours])
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    assert [row.strip("| ").split(" | ") for row in rows] == figures and len(rows) == len(PAPER)
 
 
 def test_no_batch_size_where_no_gpu_is_needed(nothing_else, monkeypatch, capsys):
