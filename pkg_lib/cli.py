@@ -185,6 +185,9 @@ def run(
     fresh: Annotated[bool, opt("Retrieve, generate and execute everything again.", "--fresh")] = False,
     rerun: Annotated[bool, opt("Execute all notebooks again, on stored results.", "--rerun")] = False,
     jobs: Annotated[int | None, opt("Parallel notebooks. Default: by cores and memory.", least=1)] = None,
+    slots: Annotated[
+        int | None, opt("Prompts decoded together. Default: by the GPU's memory.", least=1)
+    ] = None,
     dry_run: Annotated[bool, opt("Only print what would run, and what it would cost.", "--dry-run")] = False,
     tokens_per_second: Annotated[float | None, opt("Speed of the model, for --dry-run.", least=0.001)] = None,
     prices: Annotated[Path | None, opt("CSV like notebooks/prices.csv, for --dry-run.")] = None,
@@ -212,7 +215,12 @@ def run(
     part, of = map(int, shard.split("/")) if re.fullmatch(r"\d{1,6}/\d{1,6}", shard) else (0, 0)
     if not 1 <= part <= of:
         raise UserError(f"--shard {shard} names no part of the tasks; write I/N, such as 1/4 to 4/4")
-    choice = study.Choice(*named, values, limit, fresh, samples or 0, temperature, top_p, (part, of))
+    if slots and chosen and all(name.startswith("endpoint:") for name in chosen):
+        raise UserError(
+            "--slots has no effect on an endpoint; set concurrency in its table of endpoints.toml"
+        )
+    sampling = samples or 0, temperature, top_p
+    choice = study.Choice(*named, values, limit, fresh, *sampling, (part, of), slots)
     if dry_run:
         from pkg_lib.experiment import batch, forecast
         from pkg_lib.papers.pkg.cost import read_prices

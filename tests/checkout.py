@@ -26,7 +26,8 @@ class Checkout:
         return subprocess.run(["git", *name, *arguments], cwd=self.root, check=True, **TEXT).stdout
 
     def environment(self, **more: str) -> dict[str, str]:
-        return {k: v for k, v in os.environ.items() if k not in HIDDEN} | more
+        # The stamp is that of the CPU build, also on a machine with a GPU.
+        return {k: v for k, v in os.environ.items() if k not in HIDDEN} | {"PKG_TORCH": "cpu"} | more
 
     def run(self, *command: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess:
         """run_all.sh with these arguments, as typed in `cwd` (the checkout itself if not given)."""

@@ -42,6 +42,8 @@ run --prices p.csv -> only with --dry-run
 run --dry-run --prices /no/such/prices.csv -> No such file
 run --model path:/no/such/model --dry-run -> /no/such/model does not exist
 run --dry-run --tokens-per-second 0 -> '--tokens-per-second'
+run --slots 0 -> '--slots'
+run --slots 4 --model endpoint:nosuch -> set concurrency
 nosuch -> nosuch
 replay /no/such -> /no/such does not exist
 merge /no/such -> /no/such does not exist

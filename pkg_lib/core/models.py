@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
@@ -43,6 +44,9 @@ class ModelSpec:
     part_count: int = 0
     revision: str = ""  # a commit of the hub
     needs_gpu: bool = False
+    cache: Mapping[str, int] = field(
+        default_factory=dict
+    )  # `CacheShape` of generation/batch_size.py, if known
     endpoint: str = ""  # of core/endpoints.py; it has no weights
     # Pairs of tags around its reasoning, in addition to those that generation/extraction.py knows.
     reasoning_tags: tuple[tuple[str, str], ...] = ()

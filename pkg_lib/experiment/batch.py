@@ -56,6 +56,7 @@ class Batch:
                     ready = []
                 if step.preparer:
                     self.say(prepare(step.preparer, step.columns))
+                    step.preparer.run.generator.release()  # the weights of several models do not fit together
             except Damaged as e:  # which concerns this run alone
                 self.damaged[step.preparer.run.label] = e
                 self.say(f"left out: {step.preparer.run.label}: {e}")

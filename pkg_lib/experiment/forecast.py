@@ -1,5 +1,6 @@
 """What a run would cost: completions that are stored or missing; tokens, hours and dollars of the latter."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,15 @@ from pkg_lib.core.store import read_json, slug
 from pkg_lib.data.corpora import retrieval
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.generation.batch_size import (
+    A100_BANDWIDTH,
+    BYTES,
+    GPU_SIZES,
+    CacheShape,
+    decoding_seconds,
+    fits,
+    slots_for,
+)
 from pkg_lib.generation.cache import read_generations, stored_files
 
 CHARS_PER_TOKEN = 3  # of code and English; tokenizers make longer tokens, so this counts too many
@@ -53,9 +63,7 @@ class Cost(NamedTuple):
         words = f"{self.todo:,} prompts; estimated {self.prompt_tokens:,.0f} prompt tokens, "
         words += f"{self.new_tokens:,.0f} new tokens"
         if self.seconds is not None:
-            units = (3600, ".1f", "h"), (60, ".0f", "min"), (1, ".0f", "s")
-            length, digits, unit = next(u for u in units if self.seconds >= u[0] or u[0] == 1)
-            words += f", {self.seconds / length:{digits}} {unit}"
+            words += f", {time_text(self.seconds)}"
         return words if self.dollars is None else f"{words}, {self.dollars:,.2f} US dollars"
 
 
@@ -130,9 +138,78 @@ def lines(run: Run, columns: Sequence[ColumnForecast], rates: Rates) -> list[str
     if not all(c.stored for c in due):
         table.append(f"  tokens: at most, {_most(run)} new ones where no completion is stored")
     table.append(f"  time: {_speed(run, rates)[1]}")
+    table += _batch_lines(run, price.new_tokens)
     if price.dollars is None and (rates.prices or model_spec(run.model).endpoint):
         table.append("  price: unknown; usd_per_million in the endpoint's table gives it, or --prices")
     return table
+
+
+def _batch_lines(run: Run, new_tokens: float) -> list[str]:
+    """How many prompts a GPU decodes together, and for how long; nothing for a model that needs no GPU."""
+    spec = model_spec(run.model)
+    if run.slots:
+        return [f"  batch size: {run.slots} prompts, as --slots says"]
+    if not spec.cache:
+        unknown = f"  batch size: by the GPU's memory, once {spec.name} is loaded"
+        return [unknown] if spec.needs_gpu else []
+    shape, weights = CacheShape(**spec.cache), round(spec.params_b * 1e9 * BYTES)
+    tokens = longest_row(run)
+    sizes = {f"{size} GB": size * 10**9 for size in GPU_SIZES}
+    if free := _free_memory(spec.needs_gpu):
+        sizes["this GPU"] = free
+    counts = []
+    for memory in sizes.values():
+        rows = slots_for(shape, memory, weights, tokens)
+        counts.append(f"{rows}" if fits(memory, weights) else "too small")
+    cache = f"cache {shape.bytes_per_token:,} bytes per token"
+    lines = [
+        f"  batch size on a GPU of {', '.join(sizes)}: {', '.join(counts)}",
+        f"    weights {weights / 1e9:.1f} GB, {cache}, at most {tokens:,} tokens per prompt and answer",
+    ]
+    lengths = []
+    for size, bandwidth in A100_BANDWIDTH.items():
+        rows = slots_for(shape, size * 10**9, weights, tokens)
+        seconds = decoding_seconds(shape, weights, rows, tokens, round(new_tokens), bandwidth)
+        lengths.append(time_text(seconds))
+    sizes_of_a100 = ", ".join(f"{size} GB" for size in A100_BANDWIDTH)
+    return [*lines, f"  time on one A100 of {sizes_of_a100}: {', '.join(lengths)} (computed, not measured)"]
+
+
+def time_text(seconds: float) -> str:
+    """Write a time in the unit that suits it.
+
+    Args:
+        seconds: The time.
+
+    Returns:
+        Such as "2.8 h", "31 min" or "12 s".
+    """
+    units = (3600, ".1f", "h"), (60, ".0f", "min"), (1, ".0f", "s")
+    length, digits, unit = next(u for u in units if seconds >= u[0] or u[0] == 1)
+    return f"{seconds / length:{digits}} {unit}"
+
+
+def longest_row(run: Run) -> int:
+    """Estimate the tokens of the longest prompt together with the most new ones.
+
+    Args:
+        run: A run; its corpus limits the length of a context.
+
+    Returns:
+        Tokens that the cache of one row must hold.
+    """
+    how = retrieval(run.corpus)[1]
+    longest = max((len(task.prompt) for task in run.tasks), default=0) + how.top * how.chars
+    return math.ceil(longest / CHARS_PER_TOKEN) + _most(run)
+
+
+def _free_memory(needs_gpu: bool) -> int:
+    """Free bytes of all visible GPUs together; 0 without any."""
+    if not needs_gpu:
+        return 0
+    from torch import cuda  # slow to import
+
+    return sum(cuda.mem_get_info(gpu)[0] for gpu in range(cuda.device_count()))
 
 
 def heading(run: Run, more: str = "") -> str:

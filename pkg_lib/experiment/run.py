@@ -13,6 +13,7 @@ model's tokens stand one folder deeper, in MODEL. `Preparer` makes what is missi
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -119,6 +120,7 @@ class Run:
             raise UserError(f"benchmark {benchmark} has no corpus {self.corpus}; these go together: {goes}")
         self.tasks_absent = ""
         self.caches: dict[tuple[Path, str], GenerationCache] = {}  # runs of one plan share them
+        self.slots: int | None = None  # prompts decoded together, where the user names a number
         self._contexts: dict[str, list[Context]] = {}
         model_spec(model)  # an unknown model is told before anything is read
         self.tasks = self._load_tasks()
@@ -142,6 +144,8 @@ class Run:
     def generator(self) -> Generator:
         """The model with its cache, by whose keys completions are found."""
         decoding = self.rules.decoding(model_spec(self.model).style)
+        if self.slots:
+            decoding = replace(decoding, slots=self.slots)
         place = self.results / "generations" / slug(self.model), self.rules.stored_with or self.benchmark
         if place not in self.caches:
             self.caches[place] = GenerationCache(*place)

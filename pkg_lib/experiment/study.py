@@ -94,6 +94,7 @@ class Choice:
     temperature: float = 0.8
     top_p: float = TOP_P
     shard: tuple[int, int] = (1, 1)  # this part of the tasks, of so many; no notebook shows a part
+    slots: int | None = None  # prompts decoded together; None: as many as the memory holds
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -256,7 +257,7 @@ def plan(choice: Choice) -> Plan:
     for part, showing in _showing(choice, [n for n in chosen if n.shows_runs]).items():
         try:
             run = Run(part.model, part.benchmark, part.corpus, choice.limit, results_path(), choice.shard)
-            run.caches = caches
+            run.caches, run.slots = caches, choice.slots
             preparer = Preparer(run, choice.fresh)
         except BenchmarkMissing as e:
             left_out.append(f"{part.model} | {part.benchmark}: {e}")

@@ -1,15 +1,20 @@
-"""How many prompts a GPU decodes together, from its memory, the weights and the cache's size per token."""
+"""How many prompts a GPU decodes together, from its memory, the weights and the cache's size per token.
+
+The same figures give a rough estimate of the time. It was never compared with a GPU.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 BYTES = 2  # of a number in bfloat16 or float16
 RESERVE = 0.10  # of the memory, for activations, logits and fragmentation
-COPIES = (
-    2  # rows that join the batch are copied into one cache with the others, which exists twice for that time
-)
+# Rows that join the batch are copied into one cache with the others, which exists twice for that time.
+COPIES = 2
 MOST = 256  # more rows than this add little speed and much padding
 CPU_SLOTS = 48
+GPU_SIZES = (24, 40, 80)  # GB of common GPUs
+A100_BANDWIDTH = {40: 1555e9, 80: 2039e9}  # bytes a second by GB of memory, from NVIDIA's data sheet
+LAYER_SECONDS = 0.001  # assumed time to start the operations of one layer, whatever the batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +68,40 @@ def slots_for(shape: CacheShape, free_bytes: int, weight_bytes: int, tokens_per_
     usable = free_bytes * (1 - RESERVE) - weight_bytes
     per_row = COPIES * shape.bytes_per_token * tokens_per_row
     return max(1, min(MOST, int(usable // per_row)))
+
+
+def fits(free_bytes: int, weight_bytes: int) -> bool:
+    """Return whether the weights leave any memory for a batch.
+
+    Args:
+        free_bytes: Free memory of the GPU before the weights are loaded.
+        weight_bytes: Size of the weights.
+
+    Returns:
+        False if the weights alone need more than the usable memory.
+    """
+    return free_bytes * (1 - RESERVE) > weight_bytes
+
+
+def decoding_seconds(
+    shape: CacheShape, weight_bytes: int, slots: int, tokens_per_row: int, new_tokens: int, bandwidth: float
+) -> float:
+    """Estimate how long a GPU decodes.
+
+    Each step reads the weights and the cache of the whole batch from memory and starts every layer. Reading
+    the prompts is not counted.
+
+    Args:
+        shape: The shape of the model's cache.
+        weight_bytes: Size of the weights.
+        slots: Rows that are decoded together.
+        tokens_per_row: The longest prompt and the most new tokens, so the estimate of the cache is high.
+        new_tokens: Tokens to decode in all rows together.
+        bandwidth: Bytes that the GPU reads from its memory in a second.
+
+    Returns:
+        Seconds.
+    """
+    bytes_per_step = weight_bytes + slots * tokens_per_row * shape.bytes_per_token
+    seconds_per_step = bytes_per_step / bandwidth + shape.layers * LAYER_SECONDS
+    return new_tokens / slots * seconds_per_step

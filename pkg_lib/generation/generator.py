@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -69,6 +70,7 @@ class Generator:
     ) -> None:
         self.model, self.spec, self.decoding = model, model_spec(model), decoding
         self.cache, self.results, self.backend = cache, results, backend
+        self._holds_weights = False
         self.revision = revision_of(self.spec, results)
         if self.spec.endpoint:  # what only holds where tokens are written here
             asked = {k: v for k, v in decoding.parameters.items() if k not in ("dtype", "stop")}
@@ -169,7 +171,22 @@ class Generator:
             ends = continuation_ended if self.spec.style == "plain" else None
             options = {"slots": self.decoding.slots, "stop": self.decoding.stop or ends, "chat": chat}
             self.backend = TransformersBackend(self.weights(), max_new_tokens=most, **options)
+            self._holds_weights = True
         return self.backend
+
+    def release(self) -> None:
+        """Drop weights that were loaded here, so that the next model finds the memory free.
+
+        A backend that was passed in is kept. The weights are loaded again when a prompt needs them.
+        """
+        if not self._holds_weights:
+            return
+        self.backend, self._holds_weights = None, False
+        gc.collect()
+        from torch import cuda  # here, since torch is slow to import and was needed for the weights anyway
+
+        if cuda.is_available():
+            cuda.empty_cache()
 
     def _kept(self) -> tuple[int, int]:
         """The tokens of all prompts and answers in the cache's files, those of other benchmarks too."""

@@ -89,7 +89,7 @@ def test_a_wrong_printed_average_is_seen():
 def test_a_row_of_the_ledger_says_what_was_measured_or_what_is_missing(some):
     rows = {a.claim.id: NOTEBOOK["ledger_row"](a) for a in some}
     assert {row["verdict"] for row in rows.values()} <= set(claims.OVERALL)
-    assert rows["pruning"]["here (95 % interval)"].startswith("missing: ")
+    assert rows["graph-storage"]["here (95 % interval)"].startswith("missing: ")
     assert NOTEBOOK["in_unit"](-0.3, "tokens") == "0" and NOTEBOOK["in_unit"](math.nan, "tokens") == DASH
 
 
@@ -98,7 +98,7 @@ def test_figure_is_legible_and_has_a_panel_a_model_and_a_mark_a_measurement(benc
     assert legible(NOTEBOOK["forest"]([], benchmark), 17)
     figure = NOTEBOOK["forest"](some, benchmark)
     assert legible(figure, 17) and figure.get_figheight() < 9.7
-    assert [a.get_title(loc="left") for a in figure.axes] == MODELS
+    assert [a.get_title(loc="left").replace("\n", "") for a in figure.axes] == MODELS
     evidence = [e for a in NOTEBOOK["drawn"](some, benchmark) for e in a.evidence if e.subject == MODELS[0]]
     marks = [line for line in figure.axes[0].lines if line.get_marker() in NOTEBOOK["SHAPES"]]
     assert len(marks) == len(evidence)

@@ -13,14 +13,20 @@ import pytest
 from notebook_code import definitions
 from scipy.stats import norm
 
+from pkg_lib.core.store import write_json
 from pkg_lib.core.types import Outcome
 from pkg_lib.papers.claims import claim_tests, claims
 from pkg_lib.papers.claims.claim_tests import Measured, StoredRuns
 from pkg_lib.papers.claims.claims import (
     CONTRADICTED,
+    FAILS,
+    FAILS_BUILT,
+    HOLDS,
+    HOLDS_BUILT,
     INCONCLUSIVE,
     MIXED,
     NOT_ATTEMPTED,
+    REPLAYED,
     REPRODUCED,
     Claim,
     Evidence,
@@ -28,7 +34,7 @@ from pkg_lib.papers.claims.claims import (
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 PAIR = {"benchmark": "humaneval", "column": "Block-PKG", "against": "None"}
-OPPOSITE = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, INCONCLUSIVE: INCONCLUSIVE}
+OPPOSITE = {HOLDS: FAILS, FAILS: HOLDS, INCONCLUSIVE: INCONCLUSIVE}
 NOTEBOOK = definitions("claims")
 findings, by_subject = NOTEBOOK["findings"], NOTEBOOK["by_subject"]
 
@@ -45,12 +51,12 @@ def frame(helped, hurt, same=60, column="Block-PKG"):
     return pd.DataFrame({"None": none, column: other}, tasks).astype("boolean")
 
 
-def stored(*frames, corpora=("pkg-contexts", "textbook", "stdlib")):
+def stored(*frames, corpora=("pkg-contexts", "textbook", "stdlib"), model=MODEL, limit=None):
     """Stored runs of these frames, each of another corpus; no published completions."""
-    runs = StoredRuns([MODEL], ["humaneval"], list(corpora), Path("none"))
-    about = [SimpleNamespace(model=MODEL, benchmark="humaneval", corpus=c) for c in corpora]
+    runs = StoredRuns([model], ["humaneval"], list(corpora), Path("none"))
+    about = [SimpleNamespace(model=model, benchmark="humaneval", corpus=c, limit=limit) for c in corpora]
     named = zip(about, frames, strict=False)
-    runs.__dict__["runs"] = [Measured(MODEL, f"HumanEval, {e.corpus}", f, e) for e, f in named]
+    runs.__dict__["runs"] = [Measured(model, f"HumanEval, {e.corpus}", f, e) for e, f in named]
     runs.__dict__["replays"] = {}
     return runs
 
@@ -71,7 +77,7 @@ def point(subject, effect, p=0.001, **more):
 
 @pytest.mark.parametrize(
     ("helped", "hurt", "above"),
-    [(30, 5, REPRODUCED), (5, 30, CONTRADICTED), (11, 9, INCONCLUSIVE), (0, 0, INCONCLUSIVE)],
+    [(30, 5, HOLDS), (5, 30, FAILS), (11, 9, INCONCLUSIVE), (0, 0, INCONCLUSIVE)],
 )
 def test_a_direction_is_decided_by_the_test_and_the_sign_alike_for_both_sides(helped, hurt, above):
     assert verdicts(claim(relation="above", **PAIR), frame(helped, hurt))[0] == above
@@ -92,21 +98,21 @@ def test_without_a_measurement_nothing_is_attempted():
 
 def test_every_measurement_counts_and_findings_tell_what_is_mixed():
     above, below = (claim(relation=r, id=r, **PAIR) for r in ("above", "below"))
-    assert verdicts(above, frame(30, 5), frame(40, 5))[0] == REPRODUCED
-    assert verdicts(above, frame(30, 5), frame(5, 30)) == (MIXED, [REPRODUCED, CONTRADICTED])
-    assert verdicts(above, frame(30, 5), frame(10, 10)) == (MIXED, [REPRODUCED, INCONCLUSIVE])
+    assert verdicts(above, frame(30, 5), frame(40, 5))[0] == HOLDS
+    assert verdicts(above, frame(30, 5), frame(5, 30)) == (MIXED, [HOLDS, FAILS])
+    assert verdicts(above, frame(30, 5), frame(10, 10)) == (MIXED, [HOLDS, INCONCLUSIVE])
     sentences = findings(assess(stored(frame(30, 5), frame(10, 10)), above, below))
-    for verdict in (REPRODUCED, CONTRADICTED):
+    for verdict in (HOLDS, FAILS):
         assert f"Measured here, {verdict} and inconclusive (1): says." in sentences
 
 
 def test_a_model_keeps_its_own_verdict_and_a_sentence_about_every_case_falls_with_one():
     points = [point("a", 0.3), point("b", -0.3), point("b", -0.2)]
     (one,) = claims.judge([(claim(relation="above", **PAIR), points)])
-    assert one.verdict == MIXED and by_subject(one) == {"a": REPRODUCED, "b": CONTRADICTED}
+    assert one.verdict == MIXED and by_subject(one) == {"a": HOLDS, "b": FAILS}
     points = [replace(point("paper", v), exact=True) for v in (1.0, 2.0, -1.0)]
     every, some = claim(relation="positive", all=True), claim(relation="positive")
-    assert [a.verdict for a in claims.judge([(every, points), (some, points)])] == [CONTRADICTED, MIXED]
+    assert [a.verdict for a in claims.judge([(every, points), (some, points)])] == [FAILS, MIXED]
 
 
 def test_p_values_of_one_run_are_corrected_together_and_a_pair_counts_once():
@@ -116,16 +122,16 @@ def test_p_values_of_one_run_are_corrected_together_and_a_pair_counts_once():
         return [a.verdict for a in claims.judge([(claim(id=i, relation="above"), [e]) for i, e in points])]
 
     assert judged(["BM25", "Dense", "Func-BM25"]) == [INCONCLUSIVE] * 3
-    assert judged(["x"] * 3) == judged(["BM25", "Dense", "Func-BM25"], "abc") == [REPRODUCED] * 3
+    assert judged(["x"] * 3) == judged(["BM25", "Dense", "Func-BM25"], "abc") == [HOLDS] * 3
     (size,) = assess(stored(frame(30, 5)), claim(relation="about", **PAIR))
     assert math.isnan(size.evidence[0].p)  # so it does not burden the directions
 
 
 def test_a_size_is_decided_by_the_interval_and_a_recomputed_number_by_itself():
     for low, high, about, at_most in (
-        (0.06, 0.09, REPRODUCED, REPRODUCED),
-        (0.16, 0.3, CONTRADICTED, CONTRADICTED),
-        (-0.2, 0.04, CONTRADICTED, REPRODUCED),
+        (0.06, 0.09, HOLDS, HOLDS),
+        (0.16, 0.3, FAILS, FAILS),
+        (-0.2, 0.04, FAILS, HOLDS),
         (0.03, 0.2, INCONCLUSIVE, INCONCLUSIVE),
     ):
         e = Evidence("m", "w", 100, (low + high) / 2, low, high, target=0.1)
@@ -138,7 +144,7 @@ def test_a_size_is_decided_by_the_interval_and_a_recomputed_number_by_itself():
         ("scale", 3, 5.9, 1.4),
     ):
         verdicts = [Evidence("m", "w", 1, v, exact=True, target=target) for v in (fits, fails)]
-        assert [claims.decide(relation, e) for e in verdicts] == [REPRODUCED, CONTRADICTED]
+        assert [claims.decide(relation, e) for e in verdicts] == [HOLDS, FAILS]
 
 
 def test_smallest_effect_is_found_at_its_power():
@@ -159,8 +165,8 @@ def test_errors_are_compared_task_by_task():
     runs.runs[0].run.outcomes = lambda c: passed if c == "None" else passed | failed
     some = [claim("error_shift", relation=r, error="NameError", **PAIR) for r in ("above", "below")]
     assert [(a.verdict, a.evidence[0].n) for a in assess(runs, *some)] == [
-        (REPRODUCED, 89),
-        (CONTRADICTED, 89),
+        (HOLDS, 89),
+        (FAILS, 89),
     ]
 
 
@@ -181,14 +187,14 @@ def test_topics_are_compared_one_by_one(by_topic):
         (one,) = assess(by_topic, claim("topic_differences", relation="above", topics=topics, **PAIR, **more))
         return one.verdict, [(e.n, round(e.effect, 2)) for e in one.evidence]
 
-    assert of(TOPICS[:1]) == (REPRODUCED, [(90, 0.33)]) and of(TOPICS[1:]) == (CONTRADICTED, [(90, -0.33)])
-    assert of(TOPICS)[0] == MIXED and of(TOPICS, all=True)[0] == CONTRADICTED
+    assert of(TOPICS[:1]) == (HOLDS, [(90, 0.33)]) and of(TOPICS[1:]) == (FAILS, [(90, -0.33)])
+    assert of(TOPICS)[0] == MIXED and of(TOPICS, all=True)[0] == FAILS
     (whole,) = assess(by_topic, claim("topic_differences", relation="above", **PAIR))
     assert {e.where.rpartition(", ")[2] for e in whole.evidence} == {"Data structures", "Algorithms"}
     assert len({e.family for e in whole.evidence}) == 1 and len({e.pair for e in whole.evidence}) == 2
     (half,) = assess(by_topic, claim("topic_share", relation="at least", target=60.0, **PAIR))
     (e,) = half.evidence
-    assert (e.effect, e.low, e.high, half.verdict) == (0.5, 0.5, 0.5, CONTRADICTED)
+    assert (e.effect, e.low, e.high, half.verdict) == (0.5, 0.5, 0.5, FAILS)
 
 
 def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_path, monkeypatch):
@@ -211,12 +217,143 @@ def test_what_is_not_stored_and_a_column_that_is_not_measured_are_left_out(tmp_p
     ("verdicts", "expected"),
     [
         ([], NOT_ATTEMPTED),
-        ([CONTRADICTED], INCONCLUSIVE),
-        ([REPRODUCED, INCONCLUSIVE], INCONCLUSIVE),
-        ([REPRODUCED, CONTRADICTED], REPRODUCED),
+        ([FAILS], INCONCLUSIVE),
+        ([HOLDS, INCONCLUSIVE], INCONCLUSIVE),
+        ([HOLDS, FAILS], HOLDS),
         ([INCONCLUSIVE], INCONCLUSIVE),
     ],
 )
 def test_a_sentence_that_models_differ_needs_both_signs(verdicts, expected):
     claim = Claim("c", "", "", "", "", "paired", "", {"differs": True})
     assert claims.Assessed(claim, tuple(Evidence(verdict=v) for v in verdicts)).verdict == expected
+
+
+PAPER_MODEL = "codellama-7b-instruct"
+VOYAGE = "python-alpaca, embedder voyage-code-2"
+
+
+@pytest.mark.parametrize(
+    ("model", "corpus", "column", "limit", "supported", "opposed"),
+    [
+        (PAPER_MODEL, "published", "Block-PKG", None, REPRODUCED, CONTRADICTED),
+        (PAPER_MODEL, VOYAGE, "Block-PKG", None, REPRODUCED, CONTRADICTED),
+        (PAPER_MODEL, VOYAGE, "Reranked", None, REPRODUCED, CONTRADICTED),
+        (MODEL, "published", "Block-PKG", None, HOLDS, FAILS),
+        (PAPER_MODEL, "python-alpaca", "Block-PKG", None, HOLDS, FAILS),  # another embedder retrieved
+        (PAPER_MODEL, "published", "Reranked", None, HOLDS, FAILS),  # another embedder reranked
+        (PAPER_MODEL, "textbook", "Block-PKG", None, HOLDS, FAILS),
+        (PAPER_MODEL, f"{VOYAGE}, top 3", "Block-PKG", None, HOLDS, FAILS),
+        (PAPER_MODEL, "published", "Block-PKG", 20, HOLDS, FAILS),
+    ],
+)
+def test_only_the_papers_models_doing_the_papers_work_reproduce_or_contradict(
+    model, corpus, column, limit, supported, opposed
+):
+    above = claim(relation="above", **PAIR | {"column": column})
+    for frame_of, expected in (
+        (frame(30, 5, column=column), supported),
+        (frame(5, 30, column=column), opposed),
+    ):
+        (one,) = assess(stored(frame_of, corpora=[corpus], model=model, limit=limit), above)
+        assert one.verdict == expected
+
+
+def replayed_as(subject, *frames):
+    runs = stored()
+    measured = [Measured(subject, "HumanEval, published completions", f, source=REPLAYED) for f in frames]
+    runs.__dict__["replays"] = {"humaneval": measured}
+    return runs
+
+
+def test_published_completions_reproduce_but_completions_of_another_model_do_not():
+    above = claim("replayed", relation="above", **PAIR)
+    assert assess(replayed_as("gpt-4o", frame(30, 5)), above)[0].verdict == REPRODUCED
+    assert assess(replayed_as("gpt-4o", frame(5, 30)), above)[0].verdict == CONTRADICTED
+    assert assess(replayed_as("my-model", frame(30, 5)), above)[0].verdict == HOLDS
+
+
+def test_a_topic_that_was_assigned_here_reproduces_nothing(by_topic, monkeypatch):
+    (measured,) = by_topic.runs
+    runs = replayed_as("gpt-4o", measured.verdicts)
+    topical = claim("topic_differences", relation="above", topics=TOPICS[:1], **PAIR)
+    assert assess(runs, topical)[0].verdict == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([REPRODUCED, REPRODUCED], REPRODUCED),
+        ([REPRODUCED, HOLDS], HOLDS),
+        ([FAILS, CONTRADICTED], FAILS),
+        ([REPRODUCED, FAILS], MIXED),
+        ([HOLDS, HOLDS_BUILT, INCONCLUSIVE], MIXED),
+        ([NOT_ATTEMPTED, FAILS_BUILT], FAILS_BUILT),
+    ],
+)
+def test_measurements_that_agree_get_the_words_that_claim_least(verdicts, expected):
+    assert claims.overall(verdicts) == expected
+
+
+def test_the_additional_hour_is_compared_as_a_size_with_and_without_encoding(tmp_path):
+    """A graph that is built in seconds does not bear out that it takes an hour, nor does one of two days."""
+    hour = next(c for c in claims.load() if c.id == "graph-hour")
+    run = {"functions": 100, "nodes": 350, "edges": 350, "payloads": 300, "documents": 100}
+    run |= {"build": {"one": {"wall_s": 15.0, "save_s": 1.0}}, "search": {"exact_ms": 30.0}}
+    run |= {"encoding": {"texts_per_cpu_s": 0.05}}
+
+    def verdicts_for(**changed):
+        write_json(tmp_path / "benchmarks" / "graph.json", run | changed)
+        runs = StoredRuns([MODEL], [], [], tmp_path)
+        (one,) = claims.judge(claim_tests.measure(runs, [hour], {}))
+        return one.verdict, [round(e.effect, 2) for e in one.evidence], [e.verdict for e in one.evidence]
+
+    # 300 texts at 0.05 a second are 100 minutes, 100 rows are 33.
+    assert verdicts_for() == (MIXED, [0.25, 66.93], [FAILS_BUILT, HOLDS_BUILT])
+    assert verdicts_for(encoding={"texts_per_cpu_s": 10.0})[0] == FAILS_BUILT
+    assert verdicts_for(encoding={"texts_per_cpu_s": 0.001})[0] == FAILS_BUILT
+    without = {k: v for k, v in run.items() if k != "encoding"}
+    write_json(tmp_path / "benchmarks" / "graph.json", without)
+    (one,) = claims.judge(claim_tests.measure(StoredRuns([MODEL], [], [], tmp_path), [hour], {}))
+    assert len(one.evidence) == 1
+
+
+UNPRUNED = "Func-PKG, unpruned"
+
+
+def with_contexts(pruned, whole, models=(MODEL,)):
+    """Runs of models on the same contexts, which solve these tasks with pruning and without it."""
+    tasks = [f"HumanEval/{i}" for i in range(100)]
+    valid = {"Func-PKG": pruned, UNPRUNED: whole}
+
+    def leakage(column):
+        return {t: SimpleNamespace(passes=i in valid[column]) for i, t in enumerate(tasks)}
+
+    every = pd.DataFrame({"None": True, "Func-PKG": True}, tasks).astype("boolean")
+    variant = pd.DataFrame({UNPRUNED: True}, tasks).astype("boolean")
+    about = {"benchmark": "humaneval", "corpus": "textbook", "limit": None, "leakage": leakage}
+    about |= {"tasks": [SimpleNamespace(id=t) for t in tasks]}
+    about |= {"offers": lambda column: True, "verdicts": lambda columns: variant[columns]}
+    runs = StoredRuns(list(models), ["humaneval"], ["textbook"], Path("none"))
+    named = [SimpleNamespace(model=m, **about) for m in models]
+    runs.__dict__["runs"] = [Measured(r.model, "HumanEval, textbook", every, r) for r in named]
+    runs.__dict__["replays"] = {}
+    return runs
+
+
+def test_pruning_is_judged_by_the_contexts_that_solve_their_task():
+    pair = {"benchmark": "humaneval", "column": "Func-PKG", "against": UNPRUNED}
+    raises = claim("context_validity", relation="above", **pair)
+    for pruned, whole, expected in (
+        (range(30), range(5), HOLDS_BUILT),
+        (range(5), range(30), FAILS_BUILT),
+        (range(30), range(30), INCONCLUSIVE),
+    ):
+        (one,) = assess(with_contexts(pruned, whole, models=(MODEL, "qwen2.5-coder-1.5b-instruct")), raises)
+        assert one.verdict == expected
+        assert [e.n for e in one.evidence] == [100]  # two models with the same contexts are one measurement
+
+
+def test_a_variant_is_read_where_a_claim_names_it():
+    pair = {"benchmark": "humaneval", "column": "Func-PKG", "against": UNPRUNED}
+    (one,) = assess(with_contexts(range(3), range(3)), claim(relation="above", **pair))
+    assert [(e.n, e.effect) for e in one.evidence] == [(100, 0.0)]

@@ -1,5 +1,6 @@
 """Tables 8 and 9 and the break-even, from completions and measurements whose numbers are known."""
 
+import json
 import math
 
 import pytest
@@ -40,8 +41,8 @@ def savings(completions, built):
 def test_break_even_by_hand():
     """210 s to build against 5 s; 100 prompt tokens saved, 10 new ones more, 0.1 s of search, 10 tokens a
     second."""
-    built, until = COST["build_seconds"](GRAPH), COST["queries_until"]
-    assert (built["PKG"], built["Dense"]) == (210.0, 5.0) and COST["build_seconds"]({}) == {}
+    built, until = cost.build_seconds(GRAPH), COST["queries_until"]
+    assert (built["PKG"], built["Dense"]) == (210.0, 5.0) and cost.build_seconds({}) == {}
     saving = savings(COMPLETIONS, built)["Func-PKG against Dense"]
     assert (saving.tasks, saving.extra_s, saving.prompt, saving.new) == (4, 205.0, 100.0, -10.0)
     assert COST["seconds_saved"](saving, 1.0) == pytest.approx(8.9)
@@ -62,6 +63,43 @@ def test_table_8_with_and_without_the_measurement(tmp_path):
     (tmp_path / "benchmarks" / "graph.json").write_text("{")
     with pytest.raises(UserError, match=r"graph\.json, line 1 is damaged"):
         cost.stored(tmp_path, "graph")
+
+
+def log_of(results, corpus, **changed):
+    log = {"asked": 500, "seconds": 1000.0, "model": "m", "corpus": corpus}
+    (results / "enhanced" / "m").mkdir(parents=True, exist_ok=True)
+    (results / "enhanced" / "m" / f"{corpus}.log.json").write_text(json.dumps(log | changed))
+
+
+def test_table_8_has_the_enhancement_of_the_papers_first_version(tmp_path):
+    """500 functions took 1,000 s, so 1,000 take 2,000 s."""
+    log_of(tmp_path, "a")
+    log_of(tmp_path, "b", asked=20, seconds=1.0)
+    log = cost.stored_enhancement(tmp_path)
+    rows = {step: (paper, here) for step, paper, here in cost.table8_rows(GRAPH, log)}
+    assert rows["enhancement"] == ("5,150 min", "2.0 s a function: 33 min (estimate)")
+    assert cost.enhancement_seconds(log, 1000) == 2000.0
+    (without_graph,) = [here for step, _, here in cost.table8_rows({}, log) if step == "enhancement"]
+    assert without_graph == "2.0 s a function"
+    assert "500 functions" in cost.enhancement_note(log) and "m was asked" in cost.enhancement_note(log)
+
+
+def test_an_enhancement_that_was_not_measured_is_a_dash_and_a_damaged_log_one_line(tmp_path):
+    log_of(tmp_path, "none", asked=0, seconds=0.0)
+    log = cost.stored_enhancement(tmp_path)
+    assert log == {} and math.isnan(cost.enhancement_seconds(log, 1000))
+    assert ("enhancement", "5,150 min", DASH) in cost.table8_rows(GRAPH, log)
+    assert COST["estimate"](math.nan) == DASH
+    log_of(tmp_path, "damaged", asked="many")
+    with pytest.raises(UserError, match=r"damaged\.log\.json"):
+        cost.stored_enhancement(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(12, "12 s"), (3600, "60 min"), (10440, "2.9 h"), (None, DASH), (math.nan, DASH)]
+)
+def test_durations(seconds, text):
+    assert cost.duration(seconds) == text
 
 
 def test_scale_by_hand():

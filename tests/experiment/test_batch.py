@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 
 import pytest
+from fakes import FakeBackend
 
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import NotAtHand, UserError
@@ -170,3 +172,23 @@ def test_a_dry_run_names_the_notebooks_that_would_run(executed, committed):
     assert dry()[-1] == "notebooks: 0 to execute, 2 unchanged"
     shutil.rmtree(committed / "contexts" / "humaneval" / FIRST)
     assert f"  {LABEL}" in dry()
+
+
+def test_the_weights_of_one_model_are_gone_before_the_next_are_loaded(executed, monkeypatch, tmp_path):
+    """Five models of 7 to 13 billion parameters fit into no GPU together."""
+    loaded, alive = [], weakref.WeakSet()
+
+    class Weights(FakeBackend):
+        def __init__(self, path, **options):
+            super().__init__(lambda request: "pass")
+            loaded.append(len(alive))
+            alive.add(self)
+
+    monkeypatch.setattr("pkg_lib.generation.generator.fetch", lambda *_: tmp_path)
+    monkeypatch.setattr("pkg_lib.generation.generator.revision_of", lambda *_, **__: "r")
+    monkeypatch.setattr("pkg_lib.generation.backends.TransformersBackend", Weights)
+    models = ["codellama-7b-instruct", "llama-3.1-8b-instruct"]
+    choice = Choice(models, ["humaneval"], [FIRST], ["None"], ["rq1_code_pkg"], limit=1)
+    work = batch.Batch(lambda line: None, 1)
+    work.run(study.plan(choice))
+    assert loaded == [0, 0] and not alive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from fakes import unpacked
 
 from pkg_lib import cli
+from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmark import DECODING
 from pkg_lib.experiment import forecast, study
@@ -126,6 +128,69 @@ def test_the_command_writes_nothing(nothing_else, monkeypatch, capsys, tmp_path)
     assert {p: p.stat().st_mtime_ns for p in nothing_else.rglob("*")} == before
     lines = (f"{study.MODEL} | humaneval | {FIRST.corpus}: 164 tasks", "to complete: nothing", "US dollars")
     assert all(words in shown for words in (*lines, "at the given 10 new tokens/s", "in all to complete: "))
+
+
+PAPER = {
+    "codellama-7b-instruct": ("4", "13", "34"),
+    "codellama-13b-instruct": ("too small", "3", "17"),
+    "llama-3.1-8b-instruct": ("12", "46", "130"),
+    "starcoder2-7b-instruct": ("33", "101", "256"),
+    "deepseek-coder-7b-instruct": ("4", "13", "36"),
+}
+
+
+def dry_run(monkeypatch, capsys, *words):
+    """The lines of a dry run of one column on HumanEval."""
+    command = ["pkg_lib", "run", "--dry-run", "--benchmark", "humaneval", "--corpus", "textbook", *words]
+    monkeypatch.setattr(sys, "argv", [*command, "--column", "None", "--notebook", "rq1_code_pkg"])
+    assert cli.main() == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_batch_size_of_the_papers_models(nothing_else, monkeypatch, capsys):
+    """At 0.9 x memory less weights, over twice the cache of 1,632 tokens; at most 256."""
+    lines = dry_run(monkeypatch, capsys, *(word for name in PAPER for word in ("--model", name)))
+    sizes = [line.rpartition(": ") for line in lines if "batch size" in line]
+    assert [tuple(counts.split(", ")) for _, _, counts in sizes] == [*PAPER.values()]
+    assert {head.rpartition(" of ")[2] for head, _, _ in sizes} == {"24 GB, 40 GB, 80 GB"}
+    assert sum("524,288 bytes per token" in line and "13.5 GB" in line for line in lines) == 1
+    assert sum("time on one A100" in line for line in lines) == len(PAPER)
+
+
+def test_the_batch_size_of_this_gpu_and_that_of_the_user(nothing_else, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda gpu: (20 * 10**9, 24 * 10**9))
+    model = ("--model", "codellama-7b-instruct")
+    (size,) = (line for line in dry_run(monkeypatch, capsys, *model) if "batch size" in line)
+    assert size.endswith("24 GB, 40 GB, 80 GB, this GPU: 4, 13, 34, 13")  # 40 GB are free
+    (size,) = (line for line in dry_run(monkeypatch, capsys, *model, "--slots", "7") if "batch size" in line)
+    assert " 7 prompts" in size
+
+
+def test_the_readme_has_the_figures_of_its_own_command(nothing_else, monkeypatch, capsys):
+    """Table 1 for the paper's models: where this fails, copy what the dry run prints into README.md."""
+    _, _, section = (
+        (ROOT / "README.md").read_text("utf8").partition("## Table 1 with the paper's five models")
+    )
+    command, _, section = section.partition("./run_all.sh ")[2].partition("\n\n")
+    monkeypatch.setattr(sys, "argv", ["pkg_lib", "run", *command.replace("\\", "").split(), "--dry-run"])
+    assert cli.main() == 0
+    shown = capsys.readouterr().out.splitlines()
+    figures = []
+    for model, start in (
+        (line.split(" | ")[0], n) for n, line in enumerate(shown) if line.endswith("164 tasks")
+    ):
+        about = "\n".join(shown[start : start + 20])
+        _, at_40, at_80 = re.search(r"80 GB: (.+), (.+), (.+)\n", about).groups()
+        weights = re.search(r"weights (.+ GB), cache", about)[1]
+        hours = re.search(r"80 GB: (.+), (.+) \(computed", about).groups()
+        figures.append([f"`{model}`", weights, at_40, at_80, *hours])
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    assert [row.strip("| ").split(" | ") for row in rows] == figures and len(rows) == len(PAPER)
+
+
+def test_no_batch_size_where_no_gpu_is_needed(nothing_else, monkeypatch, capsys):
+    assert not [line for line in dry_run(monkeypatch, capsys, "--model", OTHER) if "batch size" in line]
 
 
 def test_a_results_directory_that_is_not_there_is_not_made(monkeypatch, capsys, tmp_path):

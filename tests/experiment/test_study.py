@@ -1,5 +1,7 @@
 """The plan of a study: parts, notebooks and their parameters, and what is left out."""
 
+from dataclasses import replace
+
 import pytest
 from fakes import FakeBackend
 
@@ -47,6 +49,22 @@ def test_what_one_run_of_a_plan_asks_the_next_ones_know(tmp_path, monkeypatch):
     steps[0].preparer.run.generator.backend = FakeBackend(lambda request: "pass")
     assert steps[0].preparer.generate(["None"]) == 1
     assert not steps[1].preparer.lacks(["None"]) and steps[1].preparer.generate(["None"]) == 0
+
+
+def test_a_number_of_slots_reaches_the_model_and_no_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    chosen = Choice(corpora=["textbook"], notebooks=["rq1_code_pkg"], limit=1)
+    generators = []
+    for slots in (None, 3):
+        (step, *_) = study.plan(replace(chosen, slots=slots)).steps
+        generators.append(step.preparer.run.generator)
+    asked = {}
+    monkeypatch.setattr("pkg_lib.generation.generator.fetch", lambda *_: tmp_path)
+    monkeypatch.setattr(
+        "pkg_lib.generation.backends.TransformersBackend", lambda path, **options: asked.update(options)
+    )
+    generators[1].loaded()
+    assert asked["slots"] == 3 and len({g.key("a prompt") for g in generators}) == 1
 
 
 def test_a_notebook_takes_what_it_declares_and_runs_once_when_it_is_about_no_model(committed):

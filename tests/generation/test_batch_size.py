@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pkg_lib.core.models import model_spec
 from pkg_lib.core.types import Request, UserError
 from pkg_lib.generation.backends import Row, TransformersBackend
-from pkg_lib.generation.batch_size import MOST, CacheShape, slots_for
+from pkg_lib.generation.batch_size import LAYER_SECONDS, MOST, CacheShape, decoding_seconds, fits, slots_for
 
 GB = 10**9
 TOKENS = 1536  # a prompt of 1,024 tokens and 512 new ones
@@ -57,6 +58,27 @@ def test_rows_by_memory(model):
     weights = round(CONFIGS[model][0] * 2 * GB)
     found = tuple(slots_for(shape_of(model), memory * GB, weights, TOKENS) for memory in (24, 40, 80))
     assert found == SLOTS[model]
+
+
+@pytest.mark.parametrize("model", CONFIGS)
+def test_the_list_of_models_has_the_same_figures(model):
+    """They give the batch size before anything is downloaded."""
+    spec = model_spec(model)
+    assert CacheShape(**spec.cache) == shape_of(model) and spec.params_b == CONFIGS[model][0]
+
+
+def test_whether_the_weights_leave_memory_for_a_batch():
+    weights = round(CONFIGS["codellama-13b-instruct"][0] * 2 * GB)
+    assert [fits(memory * GB, weights) for memory in (24, 28, 40, 80)] == [False, False, True, True]
+
+
+def test_time_by_hand():
+    """Two layers of 4 heads of 16 numbers: 512 bytes a token. 1,000 tokens in 10 rows are 100 steps."""
+    shape = CacheShape(2, 4, 16)
+    assert shape.bytes_per_token == 512
+    by_memory = 100 * (1e6 + 10 * 50 * 512) / 1e9
+    starting = 100 * 2 * LAYER_SECONDS
+    assert decoding_seconds(shape, 10**6, 10, 50, 1000, 1e9) == pytest.approx(by_memory + starting)
 
 
 def test_a_model_without_grouped_heads_has_as_many_as_it_attends_with():

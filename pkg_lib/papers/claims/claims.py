@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -18,9 +18,25 @@ from pkg_lib.papers.pkg.pass_tables import printed
 POWER = 0.80
 MARGIN = 0.05  # "about": five points to either side
 FACTOR = 2.0  # "scale": half to twice the published number
-REPRODUCED, CONTRADICTED, INCONCLUSIVE = "reproduced", "contradicted", "inconclusive"
-MIXED, NOT_ATTEMPTED = "mixed", "not attempted"
-OVERALL = (REPRODUCED, CONTRADICTED, INCONCLUSIVE, MIXED, NOT_ATTEMPTED)
+# The first pair is reserved for the same kind of model and the same work (`Evidence.repeats_paper`). Other
+# evidence says for what a claim holds: for the models that were run, or for this implementation where no
+# model takes part.
+REPRODUCED, CONTRADICTED = "reproduced", "contradicted"
+HOLDS, FAILS = "holds for these models", "does not hold for these models"
+HOLDS_BUILT, FAILS_BUILT = "holds for this implementation", "does not hold for this implementation"
+INCONCLUSIVE, MIXED, NOT_ATTEMPTED = "inconclusive", "mixed", "not attempted"
+SUPPORTING, OPPOSING = (HOLDS, HOLDS_BUILT, REPRODUCED), (FAILS, FAILS_BUILT, CONTRADICTED)
+OVERALL = (
+    REPRODUCED,
+    CONTRADICTED,
+    HOLDS,
+    FAILS,
+    HOLDS_BUILT,
+    FAILS_BUILT,
+    INCONCLUSIVE,
+    MIXED,
+    NOT_ATTEMPTED,
+)
 DIRECTED = ("above", "below")
 RUNS, REPLAYED, BUILT, PRINTED = "runs", "replayed", "built", "printed"  # where a measurement is from
 
@@ -74,6 +90,7 @@ class Evidence:
     verdict: str = ""
     source: str = RUNS
     ours: bool = False
+    repeats_paper: bool = False  # one of the paper's models and the paper's own work, or its printed numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +102,17 @@ class Assessed:
 
     @property
     def verdict(self) -> str:
-        """`overall`; said of every case ("all") it falls with one; that cases differ takes both signs."""
-        verdicts = [e.verdict for e in self.evidence]
-        if self.claim.args.get("differs") and {*verdicts} & {REPRODUCED, CONTRADICTED}:
-            return REPRODUCED if {REPRODUCED, CONTRADICTED} <= {*verdicts} else INCONCLUSIVE
-        falls = self.claim.args.get("all") and CONTRADICTED in verdicts
-        return CONTRADICTED if falls else overall(verdicts)
+        """The verdict over all measurements.
+
+        A claim about every case ("all") falls with one of them. A claim that cases differ ("differs") needs
+        one measurement of each sign.
+        """
+        verdicts = {e.verdict for e in self.evidence} - {NOT_ATTEMPTED}
+        opposed = verdicts.intersection(OPPOSING)
+        supported = verdicts.intersection(SUPPORTING)
+        if self.claim.args.get("differs") and supported | opposed:
+            return weakest(supported) if supported and opposed else INCONCLUSIVE
+        return weakest(opposed) if self.claim.args.get("all") and opposed else overall(verdicts)
 
 
 def load() -> list[Claim]:
@@ -130,25 +152,72 @@ def allowed(relation: str, target: float) -> tuple[float, float]:
 
 
 def decide(relation: str, e: Evidence) -> str:
-    """The verdict of one measurement; a claim and its opposite need the same.
+    """Return the verdict of one measurement; a claim and its opposite need the same.
 
-    The corrected p and the sign decide a direction; the 95 % interval a size; a recomputed number itself.
+    The corrected p and the sign decide a direction, the 95 % interval decides a size, and a recomputed number
+    decides by itself.
+
+    Args:
+        relation: How the claim relates a number to its target, as in `allowed`.
+        e: The measurement.
+
+    Returns:
+        One of OVERALL, in the words for what was measured.
     """
     lowest, highest = allowed(relation, e.target)
     if not e.n or math.isnan(e.effect):
         return NOT_ATTEMPTED
     if relation in DIRECTED and not (e.p_holm < ALPHA and e.effect):
         return INCONCLUSIVE
+    supporting, opposing = words_for(e)
     low, high = (e.effect, e.effect) if e.exact or relation in DIRECTED else (e.low, e.high)
     if lowest <= low and high <= highest:
-        return REPRODUCED
-    return CONTRADICTED if high < lowest or low > highest else INCONCLUSIVE
+        return supporting
+    return opposing if high < lowest or low > highest else INCONCLUSIVE
+
+
+def words_for(e: Evidence) -> tuple[str, str]:
+    """Return the verdicts that a measurement can support a claim or oppose it with.
+
+    Args:
+        e: The measurement.
+
+    Returns:
+        The supporting verdict and the opposing one.
+    """
+    if e.repeats_paper:
+        return REPRODUCED, CONTRADICTED
+    return (HOLDS_BUILT, FAILS_BUILT) if e.source == BUILT else (HOLDS, FAILS)
 
 
 def overall(verdicts: Iterable[str]) -> str:
-    """One verdict of several: theirs when all are the same, else mixed. Nothing measured: not attempted."""
+    """Return one verdict for several measurements.
+
+    Args:
+        verdicts: Their verdicts.
+
+    Returns:
+        The common verdict if all agree, else "mixed"; "not attempted" without a measurement. Where only some
+        measurements repeat the paper's work, the words for the others are kept.
+    """
     known = {v for v in verdicts if v != NOT_ATTEMPTED}
-    return known.pop() if len(known) == 1 else MIXED if known else NOT_ATTEMPTED
+    if not known:
+        return NOT_ATTEMPTED
+    agree = len(known) == 1 or known <= {*SUPPORTING} or known <= {*OPPOSING}
+    return weakest(known) if agree else MIXED
+
+
+def weakest(verdicts: Collection[str]) -> str:
+    """Return the verdict that claims least among several that agree.
+
+    Args:
+        verdicts: All supporting, all opposing, or all the same.
+
+    Returns:
+        One of them; "reproduced" or "contradicted" only if there is no other.
+    """
+    ranked = [v for v in (*SUPPORTING, *OPPOSING) if v in verdicts]
+    return ranked[0] if ranked else next(iter(verdicts))
 
 
 def detectable(n: int, discordant: float, alpha: float = ALPHA) -> float:

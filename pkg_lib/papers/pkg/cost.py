@@ -10,12 +10,17 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import BASELINE
 from pkg_lib.analysis.tables import DASH, HERE
-from pkg_lib.core.reading import read_text
+from pkg_lib.core.reading import NUMBER, Kinds, read_text
 from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Generation, UserError
 
 Completions = Mapping[str, Mapping[str, Generation]]  # column -> task id -> completion
 PRICES = HERE / "reference" / "prices.csv"
+# The paper's first version alone has a graph with the enhancer's docstrings.
+ENHANCER = "PKG+Enhancer"
+ENHANCEMENT = "Enhancement (PKG+Enhancer, first version)"
+# What an enhancer's log needs to have.
+ENHANCEMENT_LOG: Kinds = {"asked": int, "seconds": NUMBER, "model": str}
 # step, the paper's steps, how bench_graph.py's figures are written
 STEPS = (
     ("functions", ("Functions",), "{functions:,}"),
@@ -28,6 +33,7 @@ STEPS = (
     ),
     ("functions/s", (), "{one[functions_per_s]:,.0f} (2 processes: {two[functions_per_s]:,.0f})"),
     ("time over ast.parse", (), "{ratio:.2f} (collector paused in both: {ratio_paused:.2f})"),
+    ("enhancement", (ENHANCEMENT,), "{enhancement}"),
     ("encoding", ("Encoding",), "{encoding[texts_per_cpu_s]:.0f} texts/s"),
     ("storage", ("Storage Usage",), "{disk_mb:,.0f} MB"),
     ("storage without vectors", (), "{disk_mb_without_vectors:,.0f} MB"),
@@ -51,11 +57,76 @@ def published() -> pd.Series:
     return figures.str.removesuffix(" count")
 
 
-def table8_rows(measured: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """(step, the paper's figure or "", the one measured here); what is not in `measured` is a dash."""
+def stored_enhancement(results: Path) -> dict[str, Any]:
+    """Read the log of the enhancer's largest run.
+
+    Args:
+        results: The results directory.
+
+    Returns:
+        The log of the run that asked for the most docstrings; {} where no run asked for any.
+
+    Raises:
+        UserError: A log is damaged.
+    """
+    paths = sorted(results.glob("enhanced/*/*.log.json"))
+    logs = [log for log in (read_json(path, ENHANCEMENT_LOG) for path in paths) if log["asked"] > 0]
+    return max(logs, key=lambda log: log["asked"], default={})
+
+
+def enhancement_seconds(enhancement: Mapping[str, Any], functions: int) -> float:
+    """Estimate how long the enhancer takes for a number of functions.
+
+    Args:
+        enhancement: What `stored_enhancement` returns.
+        functions: How many functions get a docstring. The paper enhances all functions of its corpus.
+
+    Returns:
+        Seconds at the measured time per function; NaN where nothing was measured.
+    """
+    if not enhancement:
+        return math.nan
+    return functions * enhancement["seconds"] / enhancement["asked"]
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time as "12 s", "60 min" or "2.9 h".
+
+    Args:
+        seconds: The time.
+
+    Returns:
+        The text; a dash for None and NaN, which stand for a time that is not known.
+    """
+    if seconds is None or math.isnan(seconds):
+        return DASH
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
+
+
+def table8_rows(
+    measured: Mapping[str, Any], enhancement: Mapping[str, Any] | None = None
+) -> list[tuple[str, str, str]]:
+    """Set the steps of the paper's Table 8 beside what was measured here.
+
+    Args:
+        measured: What `tests/benchmarks/bench_graph.py` measured; {} without it.
+        enhancement: What `stored_enhancement` returns.
+
+    Returns:
+        A row for each step: its name, the paper's figure or "", and the one measured here or a dash. The
+        enhancement is measured on a sample and estimated for all functions of the graph.
+    """
     paper, values = published(), dict(measured)
     if measured:
         values |= measured["build"] | {"hnsw": measured["search"]["hnsw"]["128"]}
+    if enhancement:
+        each = enhancement["seconds"] / enhancement["asked"]
+        values["enhancement"] = f"{each:.1f} s a function"
+        if measured:
+            whole = duration(enhancement_seconds(enhancement, measured["functions"]))
+            values["enhancement"] += f": {whole} (estimate)"
 
     def here(template: str) -> str:
         try:
@@ -63,7 +134,48 @@ def table8_rows(measured: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         except KeyError:
             return DASH
 
-    return [(step, " + ".join(paper[s, "PKG"] for s in steps), here(form)) for step, steps, form in STEPS]
+    rows = []
+    for step, steps, form in STEPS:
+        method = ENHANCER if ENHANCEMENT in steps else "PKG"
+        rows.append((step, " + ".join(paper[s, method] for s in steps), here(form)))
+    return rows
+
+
+def enhancement_note(enhancement: Mapping[str, Any]) -> str:
+    """Say what the figure for the enhancement was measured on.
+
+    Args:
+        enhancement: What `stored_enhancement` returns.
+
+    Returns:
+        A note for a table.
+    """
+    about = (
+        "Enhancement: the paper's first version, where StarCoder2-7B writes docstrings for all functions. "
+    )
+    if not enhancement:
+        return f"{about}It was not measured here."
+    asked = f"{enhancement['model']} was asked for docstrings of {enhancement['asked']:,} functions"
+    return f"{about}Here {asked}; the estimate is for all functions of the graph."
+
+
+def build_seconds(graph: Mapping[str, Any]) -> dict[str, float]:
+    """Estimate how long it takes to build what PKG and Dense search.
+
+    Encoding is an estimate: distinct texts over the measured texts per processor second. Dense encodes the
+    documents as rows, cut at the same number of word pieces. Search is exact, so no HNSW index is built.
+
+    Args:
+        graph: What `tests/benchmarks/bench_graph.py` measured; {} without it.
+
+    Returns:
+        Seconds for "PKG: encoding", "PKG" (all steps) and "Dense"; {} where a part was not measured.
+    """
+    if "encoding" not in graph:
+        return {}
+    one, per_second = graph["build"]["one"], graph["encoding"]["texts_per_cpu_s"]
+    encoding, rows = graph["payloads"] / per_second, graph["documents"] / per_second
+    return {"PKG: encoding": encoding, "PKG": one["wall_s"] + one["save_s"] + encoding, "Dense": rows}
 
 
 def token_counts(completions: Completions, count: Callable[[Generation], int]) -> pd.DataFrame:
