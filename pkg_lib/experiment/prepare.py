@@ -218,6 +218,8 @@ class Preparer:
         about |= {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
         if (tokenizer := corpora.tokenizer_of(self.run.corpus)) != corpora.ASCII:
             about["tokenizer"] = tokenizer
+        if revisions := corpora.hub_revisions(self.run.corpus):
+            about["data_sets"] = revisions
         if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}
