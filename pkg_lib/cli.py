@@ -149,6 +149,9 @@ def in_columns(names: Iterable[str]) -> list[str]:
 Many = list[str] | None
 MODEL = f"A model from `list`, or {', '.join(models.KINDS.values())}."
 TOKENIZER_HELP = f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README."
+LONG_HELP = (
+    "For llm, documents that exceed one prompt: split (by section) or skip. Default: skip for python-docs."
+)
 PARAMETER, NAMED = "A parameter of notebooks; repeatable.", {"metavar": "NAME"}
 READ = {"parser": model_name, "metavar": "MODEL"}
 Model = Annotated[str, opt(MODEL, **READ)]
@@ -408,11 +411,18 @@ def structure(
     structurer: Annotated[str, opt("How: headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("The model that writes the JSON, for llm.", **READ)] = "",
     limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
+    long_documents: Annotated[str, opt(LONG_HELP, show_default=False)] = "",
 ) -> None:
-    """Turn a text corpus into JSON, from which graphs are built."""
+    """Turn a text corpus into JSON, from which graphs are built.
+
+    Run the command again to continue after an interruption: answers are stored as they come.
+    """
     from pkg_lib.data import structuring
 
-    say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
+    log = structuring.structure(
+        corpus, structurer, results_dir(), model, limit, long_documents=long_documents
+    )
+    say(_figures(log))
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:
