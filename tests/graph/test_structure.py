@@ -172,7 +172,7 @@ MIXED = "".join(
 
 @pytest.mark.parametrize("kind", ["rst", "markdown", "html", "text", "docstring"])
 @given(text=st.text("ab \n#=<h1>/", max_size=300), limit=st.integers(1, 60))
-@example(text=MIXED, limit=200)
+@example(text=MIXED, limit=300)
 @example(text="x" * 100, limit=7)
 @example(text="<div>" * 40, limit=50)
 def test_pieces_of_a_page_are_the_page_and_short(kind, text, limit):
