@@ -389,18 +389,20 @@ def enhance(
     corpus: Corpus = DEFAULT,
     model: Model = study.MODEL,
     count: Annotated[int, opt("Maximum number of functions.", least=1)] = 500,
+    every: Annotated[bool, opt("Ask for all functions, whatever --count says.", "--all")] = False,
     benchmark: Annotated[str, opt("Also measure how retrieval changes for this benchmark.")] = "",
 ) -> None:
     """Let a model write docstrings for functions without one.
 
-    The model must support fill-in-the-middle. Run the command again to continue after an interruption.
+    The model must support fill-in-the-middle. Run the command again to continue after an interruption. The
+    method `Func-PKG, enhanced` retrieves from the functions that were asked about and those with docstrings.
     """
     from pkg_lib.papers.pkg import enhancer
 
     corpus, results = _absolute(corpus), results_dir()
     if benchmark:
         load_benchmark(benchmark)  # a mistake in its name costs no hours
-    say(_figures(enhancer.enhance(corpus, model, count, results)))
+    say(_figures(enhancer.enhance(corpus, model, None if every else count, results)))
     if benchmark:
         say(_figures(enhancer.measure_change(corpus, model, benchmark, results)))
 

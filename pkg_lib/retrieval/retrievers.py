@@ -34,6 +34,7 @@ class Knowledge:
     top: int = 1  # units in a context
     chars: int = CONTEXT_CHARS  # of a unit
     tokenizer: str = UNICODE  # of BM25, by name
+    corpus: str = ""  # the name of the documents, where they have one
 
     @cached_property
     def graph(self) -> PKG:
@@ -211,12 +212,15 @@ class GraphNodes:
 
     def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
         """(nodes, cosines) of the k best for each query, one node a text; UserError where there is none."""
-        graph = self.knowledge.graph
-        nodes = graph.first_of_each_text(self.kind)
+        graph, nodes = self.knowledge.graph, self.candidates()
         require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         index = FlatIndex(self.knowledge.embedder.encode(graph.payloads(nodes)))
         positions, cosines = index.search(queries, k)
         return nodes[positions].tolist(), cosines.tolist()
+
+    def candidates(self) -> np.ndarray:
+        """The nodes that are searched, one a text."""
+        return self.knowledge.graph.first_of_each_text(self.kind)
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such nodes."""
