@@ -345,7 +345,7 @@ def graph(
     store: Store = "",
     engine: Engine = "local",
 ) -> None:
-    """Build the graph of a corpus, and report what was skipped."""
+    """Build the graph of a corpus, and report what was skipped and what is too long for the encoder."""
     from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
     from pkg_lib.retrieval.embed import Embedder
@@ -354,6 +354,7 @@ def graph(
     with bolt.opened(store) if store else nullcontext() as database:
         built = graph_building.build_corpus(corpus, processes)
         say(graph_building.lines(built))
+        say(graph_building.unread_lines(built.graph))
         _save(disk.save, built.graph, output)
         if database:
             typer.echo(database.save(built.graph, _absolute(corpus), Embedder()))
