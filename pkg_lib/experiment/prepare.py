@@ -195,7 +195,8 @@ class Preparer:
         """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in ("", ".meta.json"))
         about = self._provenance(column) | of_retriever
-        same = meta.exists() and read_provenance(meta).get("corpus_digest") == about.get("corpus_digest")
+        before = read_provenance(meta)
+        same = bool(before) and all(before.get(n) == about.get(n) for n in ("corpus_digest", "docstrings"))
         rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:

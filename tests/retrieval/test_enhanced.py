@@ -144,13 +144,13 @@ def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_p
     monkeypatch.setattr("pkg_lib.experiment.run.knowledge_of", lambda name: knowledge(corpus))
     results = tmp_path / "results"
 
-    def completed() -> list[str]:
+    def completed(limit: int = 2) -> list[str]:
         backend = FakeBackend(lambda request: "```python\nx = 1\n```")
-        Preparer(Run(MODEL, corpus=corpus, limit=2, results=results), backend=backend).generate([METHOD])
+        Preparer(Run(MODEL, corpus=corpus, limit=limit, results=results), backend=backend).generate([METHOD])
         return [request.text for request in backend.asked]
 
-    first = completed()
-    assert len(first) == 2 and completed() == []
+    first = completed(3)
+    assert len(first) == 3 and completed() == []
     (meta,) = (results / "contexts").rglob("func-pkg.enhanced.meta.json")
     assert read_json(meta)["docstrings"]["not asked"] == 2
     assert read_json(meta)["pruning"] == "guarded"
@@ -158,6 +158,8 @@ def test_a_run_completes_it_and_knows_when_docstrings_have_changed(corpus, tmp_p
     assert Run(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD) == []
     completed()
     assert "not asked" not in read_json(meta)["docstrings"]
+    # What the third task got was retrieved from other docstrings.
+    assert len(Run(MODEL, corpus=corpus, limit=3, results=results).contexts(METHOD)) == 2
     (file,) = (results / "enhanced").rglob("*.jsonl")
     file.unlink()  # what was retrieved remains readable
     assert len(Run(MODEL, corpus=corpus, limit=2, results=results).contexts(METHOD)) == 2
