@@ -16,9 +16,12 @@ import huggingface_hub
 import pytest
 
 from pkg_lib.core import limits
+from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora, text_corpora
 from pkg_lib.data.corpora import check_name, corpus_digest, is_text, load_corpus, own
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 from pkg_lib.graph.schema import NAME, build
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
@@ -205,6 +208,16 @@ def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="is no commit") as error:
         load_corpus("python-alpaca")
     assert record.name in str(error.value)
+
+
+def test_contexts_say_at_which_commit_their_data_set_was_read(monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    MadeUpHub(monkeypatch, ALPACA)
+    run = Run("qwen2.5-coder-0.5b-instruct", corpus="python-alpaca", limit=1)
+    (context,) = Preparer(run).contexts("BM25")
+    assert context.source.startswith("python-alpaca/") and context.text in ("", ANSWER)
+    (meta,) = (tmp_path / "results" / "contexts").rglob("bm25.meta.json")
+    assert read_json(meta)["data_sets"] == {corpora.PYTHON_ALPACA: "a" * 40}
 
 
 @pytest.mark.parametrize("output", [7, ["x"], "x" * (limits.MAX_ROW_BYTES + 1)])
