@@ -149,6 +149,9 @@ def in_columns(names: Iterable[str]) -> list[str]:
 Many = list[str] | None
 MODEL = f"A model from `list`, or {', '.join(models.KINDS.values())}."
 TOKENIZER_HELP = f"How BM25 splits words: {' or '.join(TOKENIZER_NAMES)}. Default: by corpus, see README."
+LONG_HELP = (
+    "For llm, documents that exceed one prompt: split (by section) or skip. Default: skip for python-docs."
+)
 PARAMETER, NAMED = "A parameter of notebooks; repeatable.", {"metavar": "NAME"}
 READ = {"parser": model_name, "metavar": "MODEL"}
 Model = Annotated[str, opt(MODEL, **READ)]
@@ -350,7 +353,7 @@ def graph(
     store: Store = "",
     engine: Engine = "local",
 ) -> None:
-    """Build the graph of a corpus, and report what was skipped."""
+    """Build the graph of a corpus, and report what was skipped and what is too long for the encoder."""
     from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
     from pkg_lib.retrieval.embed import Embedder
@@ -359,6 +362,7 @@ def graph(
     with bolt.opened(store) if store else nullcontext() as database:
         built = graph_building.build_corpus(corpus, processes)
         say(graph_building.lines(built))
+        say(graph_building.unread_lines(built.graph))
         _save(disk.save, built.graph, output)
         if database:
             typer.echo(database.save(built.graph, _absolute(corpus), Embedder()))
@@ -394,18 +398,20 @@ def enhance(
     corpus: Corpus = DEFAULT,
     model: Model = study.MODEL,
     count: Annotated[int, opt("Maximum number of functions.", least=1)] = 500,
+    every: Annotated[bool, opt("Ask for all functions, whatever --count says.", "--all")] = False,
     benchmark: Annotated[str, opt("Also measure how retrieval changes for this benchmark.")] = "",
 ) -> None:
     """Let a model write docstrings for functions without one.
 
-    The model must support fill-in-the-middle. Run the command again to continue after an interruption.
+    The model must support fill-in-the-middle. Run the command again to continue after an interruption. The
+    method `Func-PKG, enhanced` retrieves from the functions that were asked about and those with docstrings.
     """
     from pkg_lib.papers.pkg import enhancer
 
     corpus, results = _absolute(corpus), results_dir()
     if benchmark:
         load_benchmark(benchmark)  # a mistake in its name costs no hours
-    say(_figures(enhancer.enhance(corpus, model, count, results)))
+    say(_figures(enhancer.enhance(corpus, model, None if every else count, results)))
     if benchmark:
         say(_figures(enhancer.measure_change(corpus, model, benchmark, results)))
 
@@ -416,11 +422,18 @@ def structure(
     structurer: Annotated[str, opt("How: headings, docstrings or llm.")] = "headings",
     model: Annotated[str, opt("The model that writes the JSON, for llm.", **READ)] = "",
     limit: Annotated[int | None, opt("Only the first N documents.", least=1)] = None,
+    long_documents: Annotated[str, opt(LONG_HELP, show_default=False)] = "",
 ) -> None:
-    """Turn a text corpus into JSON, from which graphs are built."""
+    """Turn a text corpus into JSON, from which graphs are built.
+
+    Run the command again to continue after an interruption: answers are stored as they come.
+    """
     from pkg_lib.data import structuring
 
-    say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
+    log = structuring.structure(
+        corpus, structurer, results_dir(), model, limit, long_documents=long_documents
+    )
+    say(_figures(log))
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import datasets
+import huggingface_hub
 import pytest
 
+from pkg_lib.core import limits
+from pkg_lib.core.store import read_json
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora, text_corpora
 from pkg_lib.data.corpora import check_name, corpus_digest, is_text, load_corpus, own
+from pkg_lib.experiment.prepare import Preparer
+from pkg_lib.experiment.run import Run
 from pkg_lib.graph.schema import NAME, build
 
 ANSWER = "So:\n```python\ndef answered():\n    return 1\n```\nDone."
@@ -135,21 +142,90 @@ TUTORIALS = [
     {"title": "pythonic", "text": "Pythons: no word of its own."},
 ]
 LISTS = Document("tutorials/0", "Lists in Python\n\nA list.\n\nMore.\n", "text")
+ALPACA = [
+    {"instruction": "Sort a list.", "input": "", "output": ANSWER},
+    {"instruction": "Sum it.", "input": "[1, 2]", "output": ANSWER},
+    {"instruction": "Nobody knows.", "input": "", "output": " "},
+    {"instruction": None, "output": ANSWER},
+]
+PAIRS = [
+    Document("python-alpaca/0", ANSWER, kind="answer", question="Sort a list."),
+    Document("python-alpaca/1", ANSWER, kind="answer", question="Sum it.\n\n[1, 2]"),
+    Document("python-alpaca/3", ANSWER, kind="answer"),
+]
 OF_HUB = {
-    "python-alpaca": ([{"output": ANSWER}], [Document("python-alpaca/0", ANSWER, kind="answer")]),
+    "python-alpaca": (ALPACA, PAIRS),
     "tutorials": (TUTORIALS, [LISTS, Document("tutorials/2", "About python 3.", "text")]),
 }
 
 
+class MadeUpHub:
+    """A hub whose data sets are rows; `asked` lists what was loaded, and at which commit."""
+
+    def __init__(self, monkeypatch, rows):
+        self.rows, self.asked, self.main = rows, [], "a" * 40
+        monkeypatch.setattr(text_corpora.hub, "reachable", lambda: True)
+        monkeypatch.setattr(datasets, "load_dataset", self.load)
+        monkeypatch.setattr(huggingface_hub, "HfApi", lambda: self)
+
+    def load(self, name, split, revision):
+        self.asked.append((name, split, revision))
+        return self.rows
+
+    def dataset_info(self, name):
+        return SimpleNamespace(sha=self.main)
+
+
 @pytest.mark.parametrize("corpus", OF_HUB)
-def test_rows_of_the_hub(corpus, monkeypatch):
+def test_rows_of_the_hub(corpus, monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     rows, documents = OF_HUB[corpus]
-    monkeypatch.setattr(text_corpora.hub, "reachable", lambda: True)
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: rows)
+    MadeUpHub(monkeypatch, rows)
     assert load_corpus(corpus) == documents
     monkeypatch.setattr(text_corpora.hub, "reachable", lambda: False)
     with pytest.raises(UserError, match="hub, which does not answer; choose another"):
         load_corpus(corpus)
+
+
+def test_a_data_set_of_the_hub_is_read_at_one_commit(monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    made_up = MadeUpHub(monkeypatch, ALPACA)
+    assert corpora.hub_revisions("python-alpaca, top 3") == {corpora.PYTHON_ALPACA: ""}  # nobody asked yet
+    load_corpus("python-alpaca")
+    made_up.main = "b" * 40  # the main branch moves on
+    load_corpus("python-alpaca")
+    assert made_up.asked == [(corpora.PYTHON_ALPACA, "train", "a" * 40)] * 2
+    assert corpora.hub_revisions("textbook+python-alpaca") == {corpora.PYTHON_ALPACA: "a" * 40}
+    assert corpora.hub_revisions("textbook") == {}
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "other"))
+    load_corpus("python-alpaca")
+    assert made_up.asked[-1][-1] == "b" * 40
+    made_up.rows = TUTORIALS
+    load_corpus("tutorials")
+    assert re.fullmatch("[0-9a-f]{40}", made_up.asked[-1][-1]) and made_up.asked[-1][-1] != "b" * 40  # pinned
+    (record,) = (tmp_path / "other" / "data_sets").iterdir()
+    record.write_text('{"revision": "main"}')
+    with pytest.raises(UserError, match="is no commit") as error:
+        load_corpus("python-alpaca")
+    assert record.name in str(error.value)
+
+
+def test_contexts_say_at_which_commit_their_data_set_was_read(monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    MadeUpHub(monkeypatch, ALPACA)
+    run = Run("qwen2.5-coder-0.5b-instruct", corpus="python-alpaca", limit=1)
+    (context,) = Preparer(run).contexts("BM25")
+    assert context.source.startswith("python-alpaca/") and context.text in ("", ANSWER)
+    (meta,) = (tmp_path / "results" / "contexts").rglob("bm25.meta.json")
+    assert read_json(meta)["data_sets"] == {corpora.PYTHON_ALPACA: "a" * 40}
+
+
+@pytest.mark.parametrize("output", [7, ["x"], "x" * (limits.MAX_ROW_BYTES + 1)])
+def test_a_row_of_the_hub_that_is_no_text_is_named(output, monkeypatch, tmp_path):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
+    MadeUpHub(monkeypatch, [*ALPACA, {"output": output}])
+    with pytest.raises(UserError, match=r"python-alpaca: row 4 .*: field output is "):
+        load_corpus("python-alpaca")
 
 
 PARTS = "".join(f"Part {i}\n------\n\n{'word ' * 500}\n\n" for i in range(3))
@@ -281,5 +357,5 @@ def test_a_corpus_is_one_entry(monkeypatch):
 
 def test_the_digest_knows_every_part():
     one = Document("i", "text")
-    changed = ({"id": "j"}, {"text": "x"}, {"kind": "answer"}, {"unit": "function"})
-    assert len({corpus_digest([replace(one, **change)]) for change in ({}, *changed)}) == 5
+    changed = ({"id": "j"}, {"text": "x"}, {"kind": "answer"}, {"unit": "function"}, {"question": "q"})
+    assert len({corpus_digest([replace(one, **change)]) for change in ({}, *changed)}) == 6

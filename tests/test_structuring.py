@@ -10,8 +10,18 @@ import pytest
 from pkg_lib import cli
 from pkg_lib.core.store import ROOT, read_json, read_rows
 from pkg_lib.core.types import Document, Task, UserError
-from pkg_lib.data.corpora import check_name, load_corpus
-from pkg_lib.data.structuring import AGAIN, PROMPT, Structurer, json_part, kept, load_structured, structure
+from pkg_lib.data.corpora import CORPORA, Corpus, check_name, load_corpus
+from pkg_lib.data.structuring import (
+    AGAIN,
+    MAX_CHARS,
+    PROMPT,
+    Structurer,
+    json_part,
+    kept,
+    load_structured,
+    sections,
+    structure,
+)
 from pkg_lib.data.text_corpora import DEBIAN_DOCS
 from pkg_lib.graph.text.documents import Structured
 from pkg_lib.graph.text.structure import structured
@@ -72,6 +82,75 @@ def test_the_model_run(docs, tmp_path):
     second = structure("python-docs", "llm", tmp_path / "r", MODEL, 4, again)  # only the fourth is new
     assert names_asked(again) == names[3:] and second["answers"] == 7 and second["asked_in_this_run"] == 1
     assert [s.value is not None for s in load_structured(path, docs)] == [True, True, False, True]
+
+
+TUTORIAL = "Lists in Python\n\n" + "".join(
+    f"Part {i} says {'much ' * 120}\n\n    code({i})\n\n" for i in range(20)
+)
+
+
+@pytest.fixture
+def tutorials(tmp_path, monkeypatch, own_cache):
+    """A corpus of the hub's kind: one tutorial that fits a prompt, and one that does not."""
+    documents = [Document("t/0", f"Short\n\n{PROSE}\n", "text"), Document("t/1", TUTORIAL, "text")]
+    monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: documents, "made up", "text"))
+    return documents
+
+
+def test_a_long_tutorial_is_split_into_sections(tutorials, tmp_path):
+    def answer(request):
+        number = request.task_id.rpartition(" ")[2]
+        return '{"a": }' if number == "2" else json.dumps({"Lists": {"explanation": f"of {request.task_id}"}})
+
+    with pytest.raises(KeyboardInterrupt):
+        structure("toy", "llm", tmp_path / "r", MODEL, backend=FakeBackend(answer, stop=2))
+    backend = FakeBackend(answer)
+    log = structure("toy", "llm", tmp_path / "r", MODEL, backend=backend)
+    parts = sections(tutorials[1])
+    assert {p.text.partition("\n")[0] for p in parts[1:]} == {"Lists in Python (continued)"}
+    assert all(len(p.text) <= MAX_CHARS for p in parts) and len({p.id for p in parts}) == len(parts) > 2
+    for i in range(20):
+        assert sum(f"code({i})" in p.text for p in parts) == 1
+    # Of the first run two answers are known; the second part is asked three times in vain.
+    assert len(backend.asked) == 1 + len(parts) - 2 + 2
+    expected = {"qualifying": 2, "documents": 2, "structured": 2, "split_documents": 1, "rejected": {}}
+    expected |= {"sections": 1 + len(parts), "long_documents": "split"}
+    assert {name: log[name] for name in expected} == expected
+    assert list(log["rejected_sections"]) == [parts[1].id]
+    (path,) = (tmp_path / "cache" / "structured" / "toy").glob("*.jsonl")
+    first, second = load_structured(path, tutorials)
+    assert (first.value, first.attempts) == ({"Lists": {"explanation": "of t/0"}}, 1)
+    assert second.attempts == len(parts) + 2 and len(second.value) == len(parts) - 1
+    assert list(second.value)[:2] == ["Lists", "Lists (2)"]
+    skipped = structure("toy", "llm", tmp_path / "r", MODEL, None, backend, long_documents="skip")
+    assert (skipped["qualifying"], skipped["sections"]) == (1, 1)
+
+
+def test_a_document_without_json_for_any_section_is_rejected(tutorials, tmp_path):
+    log = structure("toy", "llm", tmp_path / "r", MODEL, backend=FakeBackend(lambda request: "no"))
+    assert (log["structured"], list(log["rejected"])) == (0, ["t/0", "t/1"])
+
+
+def test_python_docs_are_structured_as_the_committed_ones(docs, tmp_path):
+    """The committed JSON is of documents that fit a prompt; others are split only when that is asked for."""
+    backend = FakeBackend(lambda request: '{"a": "b"}')
+    assert structure("python-docs", "llm", tmp_path / "r", MODEL, None, backend)["qualifying"] == 4
+    log = structure("python-docs", "llm", tmp_path / "s", MODEL, None, backend, long_documents="split")
+    assert (log["qualifying"], log["split_documents"], log["structured"]) == (5, 1, 5)
+
+
+@pytest.mark.parametrize("style", ["", "#plain"])
+def test_a_model_of_a_directory_structures(docs, tmp_path, tiny_model, monkeypatch, style):
+    """A model by its place instead of a registered name, through the real loading."""
+    monkeypatch.setattr("pkg_lib.data.structuring.MAX_NEW_TOKENS", 4)
+    model = f"path:{tiny_model}{style}"
+    log = structure("python-docs", "llm", tmp_path / "r", model, 1)
+    assert (log["model"], log["answers"], log["structured"]) == (model, 3, 0)  # it is a random model
+    assert log["revision"].startswith("files-sha256-")
+    again = structure("python-docs", "llm", tmp_path / "r", model, 1)
+    assert (again["answers"], again["asked_in_this_run"]) == (3, 0)
+    (path,) = (tmp_path / "r" / "structured" / "python-docs").glob("*.jsonl")
+    assert len(load_structured(path, docs)) == 1
 
 
 GOOD, LATE, NEVER = "d/good", "d/late", "d/never"
@@ -169,6 +248,8 @@ def test_what_may_not_be_copied_stays_out_of_the_results(tmp_path, own_cache):
         (("python-docs", "llm"), "structurer llm takes a --model"),
         (("python-docs", "headings", MODEL), "structurer headings takes no --model"),
         (("python-docs", "llm", "nosuch"), "unknown model 'nosuch'"),
+        (("python-docs", "llm", MODEL, 1, None, "nosuch"), "unknown .*long.* 'nosuch'.*split, skip"),
+        (("python-docs", "headings", "", 1, None, "split"), "any length"),
     ],
 )
 def test_users_errors(docs, tmp_path, arguments, message):

@@ -15,6 +15,9 @@ from pkg_lib.core.types import UserError
 
 DEFAULT = "all-MiniLM-L6-v2"
 BF16 = f"{DEFAULT}-bf16"
+LONG = (
+    f"{DEFAULT}-512"  # the same weights, reading as many tokens as they have positions for, twice the default
+)
 VOYAGE = Endpoint("voyage-code-2", "https://api.voyageai.com/v1", "voyage-code-2", key="VOYAGE_API_KEY")
 _PINNED = "[0-9a-f]{40}|(?:files|endpoint)-sha256-[0-9a-f]{16}"
 
@@ -28,6 +31,7 @@ class EmbedderSpec:
     options: dict = field(default_factory=dict)  # of sentence-transformers
     endpoint: str = ""  # of core/endpoints.py; the user's own may take the place of VOYAGE
     revision: str = ""  # as asked for
+    max_tokens: int = 0  # how many tokens of a text it reads; 0: as many as the model is saved with
 
     @property
     def server(self) -> Endpoint:
@@ -66,6 +70,7 @@ EMBEDDERS: Registry[EmbedderSpec] = Registry(
     (
         EmbedderSpec(DEFAULT),
         EmbedderSpec(BF16, options={"model_kwargs": {"dtype": "bfloat16"}}),
+        EmbedderSpec(LONG, max_tokens=512),
         EmbedderSpec("BGE-base", "BAAI/bge-base-en"),
         EmbedderSpec("BGE-large", "BAAI/bge-large-en"),
         EmbedderSpec("GIST-base", "avsolatorio/GIST-Embedding-v0"),
@@ -86,7 +91,7 @@ def quickest() -> str:
 def embedder_spec(name: str) -> EmbedderSpec:
     """The embedder of a name, which may end in @REVISION. UserError with the names to choose from."""
     bare, _, revision = name.partition("@")
-    if name in EMBEDDERS or bare in EMBEDDERS.keys() - {DEFAULT, BF16}:
+    if name in EMBEDDERS or bare in EMBEDDERS.keys() - {DEFAULT, BF16, LONG}:
         return replace(EMBEDDERS[bare], revision=revision)
     kind, _, rest = name.partition(":")
     if kind not in KINDS:

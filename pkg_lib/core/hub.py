@@ -53,6 +53,26 @@ def commit(repository: str, what: str, revision: str = "", otherwise: str = TRY_
         return Path(hf_hub_download(repository, "config.json", revision=revision or None)).parent.name
 
 
+def data_commit(repository: str, what: str) -> str:
+    """Return the commit that the main branch of a data set means now.
+
+    Args:
+        repository: The data set's name on the hub.
+        what: What needs it, for messages.
+
+    Returns:
+        The commit.
+
+    Raises:
+        UserError: The hub does not answer or has no such data set.
+    """
+    from huggingface_hub import HfApi
+
+    require(what, TRY_AGAIN)
+    with _served(f"{what}: the data set {repository}"):
+        return str(HfApi().dataset_info(repository).sha)
+
+
 def snapshot(repository: str, commit: str, what: str) -> Path:
     """The directory with a commit's tokenizer, configuration and weights (safetensors if any)."""
     from huggingface_hub import HfApi, snapshot_download

@@ -46,12 +46,22 @@ NOTHING = digest("")  # the `sha256` of an empty context
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One row of a corpus (Section 4); unit "function" only feeds the graph. `kind` says how to read it."""
+    """One row of a corpus (Section 4).
+
+    Attributes:
+        id: Its name, which no other document of the corpus has.
+        text: What it says. A retrieved row shows this text, and the graph is built from it.
+        kind: How to read the text.
+        unit: A "function" only feeds the graph; it is no row.
+        question: The question that the text answers, "" for all else. A row is searched by both, as the
+            paper's question-answer pairs are, but shows the answer alone.
+    """
 
     id: str
     text: str
     kind: Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"] = "python"
     unit: Literal["row", "function"] = "row"
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,17 @@
 """Corpora by name -> Documents. Names joined by "+" are read together. A new corpus is one entry of CORPORA.
 
-A document is one row: an answer of PythonAlpaca, a source file, a section of a page. Corpora of code feed the
-columns of Tables 1 and 2, those of text the columns of Tables 3 and 4. A name may end in another `Retrieval`
-than the study's, as in "textbook, embedder BGE-base@COMMIT, top 3, 4000 characters"; files bear it, too.
-BM25's tokenizer is such an option: built-in corpora are searched with ASCII, as the committed study was, and
-corpora of the user with UNICODE. "textbook, tokenizer unicode" chooses another.
+A document is one row: a question-answer pair of PythonAlpaca, a source file, a section of a page. Corpora of
+code feed the columns of Tables 1 and 2, those of text the columns of Tables 3 and 4. A name may end in
+another `Retrieval` than the study's, as in "textbook, embedder BGE-base@COMMIT, top 3, 4000 characters"; the
+names of files contain it as well. BM25's tokenizer is such an option: built-in corpora are searched with
+ASCII, as the committed study was, and corpora of the user with UNICODE. "textbook, tokenizer unicode" chooses
+another.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
@@ -18,13 +20,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pkg_lib.core.embedders import DEFAULT as MINILM
+from pkg_lib.core.hub_data import data_revision
 from pkg_lib.core.models import cache_dir
 from pkg_lib.core.registry import Registry, load_plugins, unknown
 from pkg_lib.core.source_tree import find_python, python_texts
 from pkg_lib.core.store import read_json, read_rows, results_path, shown
 from pkg_lib.core.types import Document, UserError, digest
 from pkg_lib.data import published, text_corpora
-from pkg_lib.data.text_corpora import docstrings, package_place
+from pkg_lib.data.text_corpora import TUTORIALS, docstrings, package_place
+
+log = logging.getLogger(__name__)
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
@@ -43,8 +48,9 @@ _STDLIB_SKIP |= {"ensurepip", "distutils", "encodings", "pydoc_data"}
 class Corpus:
     """A corpus. `documents` and `check` (raises UserError) of a name such as source:DIR take its value.
 
-    `source` from the hub starts with "hub:"; `redistributable`: contexts, not only digests, may be stored in
-    results/; `replaced`: the user has put something else under its name.
+    `source` from the hub starts with "hub:", and `repository` is then the data set; `redistributable`:
+    contexts, not only digests, may be stored in results/; `replaced`: the user has put something else under
+    its name.
     """
 
     name: str
@@ -54,6 +60,7 @@ class Corpus:
     redistributable: bool = False
     replaced: Callable[[], bool] = lambda: False
     check: Callable[..., Any] = lambda *value: None
+    repository: str = ""
 
     @property
     def prefix(self) -> str:
@@ -101,8 +108,20 @@ def _source(name: str) -> Iterator[Document]:
 
 
 def _python_alpaca() -> Iterator[Document]:
-    for i, row in enumerate(text_corpora.hub_rows("python-alpaca", PYTHON_ALPACA)):
-        yield Document(f"python-alpaca/{i}", row["output"], kind="answer")
+    """The question-answer pairs; a row is searched by both parts and shows the answer.
+
+    The paper says that rows are pairs, and all contexts that its authors published of them are answers alone.
+    """
+    rows = text_corpora.hub_rows("python-alpaca", PYTHON_ALPACA, ("instruction", "input", "output"))
+    empty = 0
+    for i, row in enumerate(rows):
+        question = "\n\n".join(part for part in (row["instruction"], row["input"]) if part.strip())
+        if row["output"].strip():
+            yield Document(f"python-alpaca/{i}", row["output"], kind="answer", question=question)
+        else:
+            empty += 1
+    if empty:
+        log.warning("corpus python-alpaca: %d rows have no answer and are left out", empty)
 
 
 def structured_file(name: str) -> Path:
@@ -133,9 +152,9 @@ _ROWS = (
     Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
     Corpus("pkg-contexts", published.union, _PAPER),
     Corpus(PUBLISHED, published.contexts, _PAPER, "published"),
-    Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA)),
+    Corpus("python-alpaca", _python_alpaca, _HUB(PYTHON_ALPACA), repository=PYTHON_ALPACA),
     Corpus("python-docs", text_corpora.python_docs, _DOCS, "text", True, text_corpora.is_another_manual),
-    Corpus("tutorials", text_corpora.tutorials, _HUB(text_corpora.TUTORIALS), "text"),
+    Corpus("tutorials", text_corpora.tutorials, _HUB(TUTORIALS), "text", repository=TUTORIALS),
     *(Corpus(kind, _no_documents, "what each benchmark brings", kind) for kind in OF_TASKS),
     Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_place),
@@ -265,5 +284,33 @@ def load_corpus(name: str) -> list[Document]:
 
 
 def corpus_digest(documents: list[Document]) -> str:
-    """Identifies the exact documents of a graph or an index."""
-    return digest(*(part for d in documents for part in (d.id, d.kind, d.unit, d.text)))
+    """Identify the exact documents of a graph or an index.
+
+    Args:
+        documents: The documents in their order.
+
+    Returns:
+        SHA-256 in hex. A document without a question counts as it did before there were questions.
+    """
+    parts: list[str] = []
+    for d in documents:
+        parts += [d.id, d.kind, d.unit, d.text]
+        if d.question:
+            parts += ["question", d.question]
+    return digest(*parts)
+
+
+def hub_revisions(name: str) -> dict[str, str]:
+    """Tell at which commits the hub's data sets in a corpus are read.
+
+    Args:
+        name: The name of a corpus, with or without retrieval options.
+
+    Returns:
+        Commit by data set; {} for a corpus without any.
+
+    Raises:
+        UserError: The corpus is unknown.
+    """
+    repositories = [corpus.repository for corpus, _ in parts(name) if corpus.repository]
+    return {r: data_revision(r, f"corpus {name}", resolve=False) for r in repositories}

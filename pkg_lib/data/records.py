@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pkg_lib.core import hub, reading
+from pkg_lib.core.hub_data import load_rows
 from pkg_lib.core.reading import Fields
 from pkg_lib.core.source_tree import read_python
 from pkg_lib.core.types import BenchmarkMissing, UserError
@@ -60,11 +61,9 @@ class DataSet:
         if not self.on_hub:
             raise BenchmarkMissing(f"{self.title}: {advice}")
         try:
-            from datasets import load_dataset
-
             hub.require(self.title, advice)
-            splits = load_dataset(*self.on_hub)
-        except (ImportError, UserError, OSError, ValueError) as e:
+            splits = load_rows(self.title, *self.on_hub)
+        except (ImportError, UserError) as e:
             reason = str(e).partition("\n")[0]
             raise BenchmarkMissing(f"{self.title} is not available ({reason}): {advice}") from e
         return [make(row) for split in splits.values() for row in split]

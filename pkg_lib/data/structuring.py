@@ -7,13 +7,18 @@
 JSON and answers of a corpus that may not be copied go to the cache directory (PKG_CACHE). `llm` is the
 paper's structurer: a model is asked for JSON of a fixed shape ("constrained prompting"), and again with the
 reason where its answer is none, at most RETRIES times. The paper prints no prompt for it; this is ours.
+
+A document of more than MAX_CHARS characters is too long for one prompt. It is split into sections, the model
+is asked for each, and the document's JSON has those of all sections. The JSON that is committed for Python's
+documentation comes from the documents that fit one prompt, so the default for that corpus is to skip others.
 """
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,7 @@ from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.generation.extraction import answer
 from pkg_lib.generation.generator import Backend, Decoding, Generator, Prompt
 from pkg_lib.graph.text.documents import Rejected, Structured, parse_json, reasons
-from pkg_lib.graph.text.structure import STRUCTURERS, structured
+from pkg_lib.graph.text.structure import STRUCTURERS, split_long, structured, title_of
 
 FIELDS: Kinds = {
     **dict.fromkeys(("document", "reason", "text_sha256"), str),
@@ -38,6 +43,9 @@ FIELDS: Kinds = {
 MAX_TOKENS = 1200  # a section that a model is asked to structure
 MIN_WORDS = 40  # less is a heading with nothing below it
 CHARS_A_TOKEN = 3.2  # of reStructuredText, for Qwen2.5's tokenizer: low, so that the estimate is high
+MAX_CHARS = 3841  # the longest text that is estimated at MAX_TOKENS
+MAX_TITLE = 200  # characters of a document's title before the text of a later section
+LONG = SPLIT, SKIP = ("split", "skip")  # what to do with longer documents
 MAX_NEW_TOKENS = 1600  # JSON repeats the section and escapes it
 RETRIES = 2
 PROMPT = """\
@@ -72,8 +80,25 @@ def structure(
     model: str = "",
     limit: int | None = None,
     backend: Backend | None = None,
+    long_documents: str = "",
 ) -> dict[str, Any]:
-    """Structures the first `limit` documents (`llm`: that qualify), writes both files, returns the log."""
+    """Structure a text corpus, and write its JSON and a log.
+
+    Args:
+        corpus: The name of a corpus of text.
+        structurer: One of STRUCTURERS, or "llm".
+        results: The results directory.
+        model: The model that writes the JSON, for "llm".
+        limit: Only so many documents; for "llm" of those that qualify.
+        backend: What writes, in place of the model's weights.
+        long_documents: One of LONG; "" for what the corpus' committed JSON was made with, else "split".
+
+    Returns:
+        The log.
+
+    Raises:
+        UserError: The corpus, the structurer or the model is unknown or does not fit the others.
+    """
     if not corpora.is_text(corpus):
         texts = ", ".join(c.name for c in corpora.CORPORA.values() if c.kind == "text")
         raise UserError(f"corpus {corpus} is code; structurers take text: {texts}")
@@ -81,18 +106,32 @@ def structure(
         raise unknown("structurer", structurer, (*STRUCTURERS, "llm"))
     if (structurer == "llm") != bool(model):
         raise UserError(f"structurer {structurer} takes {'a' if structurer == 'llm' else 'no'} --model")
+    if long_documents not in ("", *LONG):
+        raise unknown("choice of --long-documents", long_documents, LONG)
+    if long_documents and not model:
+        raise UserError(f"structurer {structurer} takes documents of any length; leave --long-documents out")
     documents = corpora.load_corpus(corpus)
     log: dict[str, Any] = {"corpus": corpus, "structurer": structurer, "in_corpus": len(documents)}
     folder = (results if corpora.redistributable(corpus) else cache_dir()) / "structured"
-    if model:  # a small one: sections that it can take in, and that say something
-        documents = [d for d in documents if round(len(d.text) / CHARS_A_TOKEN) <= MAX_TOKENS]
+    if model:
+        long_documents = long_documents or (SKIP if corpora.redistributable(corpus) else SPLIT)
         documents = [d for d in documents if len(d.text.split()) >= MIN_WORDS]
+        if long_documents == SKIP:
+            documents = [d for d in documents if len(d.text) <= MAX_CHARS]
         log |= {"qualifying": len(documents), "max_tokens": MAX_TOKENS, "min_words": MIN_WORDS}
+        log["long_documents"] = long_documents
     documents = documents[:limit]
     if model:
         asked = Structurer(model, folder / "answers" / slug(model), results, backend)
-        values, about = asked.structure(documents, f"{slug(corpus)}.jsonl")
-        log |= about
+        parts = [sections(document) for document in documents]
+        of_parts, about = asked.structure([p for of in parts for p in of], f"{slug(corpus)}.jsonl")
+        log |= about | {"sections": len(of_parts), "split_documents": sum(len(of) > 1 for of in parts)}
+        log["rejected_sections"] = {s.document: s.reason for s in of_parts if s.value is None}
+        by_part = {s.document: s for s in of_parts}
+        values = [
+            joined(document, [by_part[p.id] for p in of])
+            for document, of in zip(documents, parts, strict=True)
+        ]
     else:
         values = structured(documents, structurer)
     rejected = [(s.document, s.reason) for s in values if s.value is None]
@@ -104,6 +143,46 @@ def structure(
     write_jsonl(folder / f"{name}.jsonl", (asdict(s) | {"text_sha256": digest(d.text)} for d, s in pairs))
     write_json(results / "structured" / f"{name}.log.json", log)
     return log
+
+
+def sections(document: Document) -> list[Document]:
+    """Split a document that is too long for one prompt.
+
+    Args:
+        document: A document of any length.
+
+    Returns:
+        The document itself where it fits; else its sections of at most MAX_CHARS characters. Each but the
+        first begins with the document's title, so that the model knows what it is about.
+    """
+    if len(document.text) <= MAX_CHARS:
+        return [document]
+    title = title_of(document.text, document.kind)[:MAX_TITLE]
+    heading = f"{title} (continued)\n\n" if title else ""
+    pieces = split_long(document.text, document.kind, MAX_CHARS - len(heading))
+    pieces = [piece for piece in pieces if piece.strip()]
+    texts = [pieces[0], *(heading + piece for piece in pieces[1:])]
+    return [replace(document, id=f"{document.id}, part {n}", text=text) for n, text in enumerate(texts, 1)]
+
+
+def joined(document: Document, parts: list[Structured]) -> Structured:
+    """Put the JSON of a document's sections together.
+
+    Args:
+        document: The document.
+        parts: What became of each of its sections, in order.
+
+    Returns:
+        One JSON object with the members of all; a key that is taken gets a number behind it. A section
+        without JSON is left out. Where no section has any, the reason of the first.
+    """
+    attempts = sum(part.attempts for part in parts)
+    value: dict[str, Any] = {}
+    for part in parts:
+        for title, content in (part.value or {}).items():
+            names = chain([title], (f"{title} ({n})" for n in count(2)))
+            value[next(name for name in names if name not in value)] = content
+    return Structured(document.id, value or None, "" if value else parts[0].reason, attempts)
 
 
 class Structurer(Generator):

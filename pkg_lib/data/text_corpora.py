@@ -8,12 +8,13 @@ import ast
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 
-from pkg_lib.core import hub
+from pkg_lib.core import hub, limits
+from pkg_lib.core.hub_data import load_rows
 from pkg_lib.core.source_tree import (
     Skipped,
     SourceFile,
@@ -35,16 +36,30 @@ _SUFFIXES = {".rst": "rst", ".rst.txt": "rst", ".md": "markdown", ".html": "html
 _SKIP = {"tests", "test", "testing", "conftest.py", "__pycache__", "_vendor", "site-packages"}
 
 
-def hub_rows(corpus: str, repository: str) -> Iterable[dict[str, str]]:
-    """The rows of a data set of the Hugging Face hub; UserError where it is not to be had."""
-    from datasets import load_dataset
+def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """Read the rows of a data set of the Hugging Face hub.
 
+    Args:
+        corpus: The corpus that consists of them.
+        repository: The data set's name on the hub; `data_revision` says at which commit it is read.
+        fields: The fields that are read. Each must be text; an absent or empty one is "".
+
+    Yields:
+        The fields of one row.
+
+    Raises:
+        UserError: The data set is not available, or a row has something else in a field.
+    """
     hub.require(f"corpus {corpus}", "choose another: python -m pkg_lib list")
-    try:
-        return load_dataset(repository, split="train")
-    except (OSError, ValueError) as e:
-        why = f"the Hugging Face hub does not serve {repository} ({type(e).__name__})"
-        raise UserError(f"corpus {corpus}: {why}") from e
+    for number, row in enumerate(load_rows(f"corpus {corpus}", repository, split="train")):
+        values = {field: row.get(field) or "" for field in fields}
+        for field, value in values.items():
+            where = f"corpus {corpus}: row {number} of {repository}"
+            if not isinstance(value, str):
+                raise UserError(f"{where}: field {field} is no text; choose another corpus")
+            if len(value) > limits.MAX_ROW_BYTES:
+                raise UserError(f"{where}: field {field} is longer than {limits.MAX_ROW_BYTES:,} characters")
+        yield values
 
 
 def python_docs() -> Iterator[Document]:
@@ -193,8 +208,8 @@ def _documented(node: ast.stmt, prefix: str = "") -> Iterator[tuple[str, str, st
 
 def tutorials() -> Iterator[Document]:
     """The paper's corpus: rows that have the word Python in them, as plain text below the title."""
-    for i, row in enumerate(hub_rows("tutorials", TUTORIALS)):
-        title, text = row.get("title") or "", row.get("text") or ""
+    for i, row in enumerate(hub_rows("tutorials", TUTORIALS, ("title", "text"))):
+        title, text = row["title"], row["text"]
         if re.search(r"\bpython(?![a-z])", f"{title} {text}", re.I):
             below = text.removeprefix(title).strip("\n")  # most texts start with their title
             whole = f"{' '.join(title.split())}\n\n{below}\n" if title else text

@@ -176,7 +176,8 @@ class Preparer:
                 tokens, asked = run.generator.measure(context.text), run.request(task, context, column)
                 context = replace(context, tokens=tokens, prompt_sha256=digest(asked.text))
             contexts.append(context)
-        self._store(column, contexts, getattr(retriever, "pruning", ""))
+        pruning = {"pruning": retriever.pruning} if getattr(retriever, "pruning", "") else {}
+        self._store(column, contexts, pruning | getattr(retriever, "about", {}))
         self._retrieved[column] = run._contexts[column] = contexts
         return contexts
 
@@ -190,11 +191,12 @@ class Preparer:
             raise UserError(f"{other}: run with --fresh to replace them")
         return contexts
 
-    def _store(self, column: str, contexts: list[Context], pruning: str) -> None:
+    def _store(self, column: str, contexts: list[Context], of_retriever: dict[str, Any]) -> None:
         """Writes the contexts; a part of a run keeps those of other tasks, where they are of this corpus."""
         path, meta = (self.run.file("contexts", column, suffix) for suffix in ("", ".meta.json"))
-        about = self._provenance(column) | ({"pruning": pruning} if pruning else {})
-        same = meta.exists() and read_provenance(meta).get("corpus_digest") == about.get("corpus_digest")
+        about = self._provenance(column) | of_retriever
+        before = read_provenance(meta)
+        same = bool(before) and all(before.get(n) == about.get(n) for n in ("corpus_digest", "docstrings"))
         rows = by_task(path) if (self.run.limit or self.run.shard[1] > 1) and same else {}
         with_text = column == "None" or corpora.redistributable(self.run.corpus)
         for c in contexts:
@@ -218,6 +220,8 @@ class Preparer:
         about |= {"top": how.top, "embedder_revision": revision} if how != corpora.Retrieval() else {}
         if (tokenizer := corpora.tokenizer_of(self.run.corpus)) != corpora.ASCII:
             about["tokenizer"] = tokenizer
+        if revisions := corpora.hub_revisions(self.run.corpus):
+            about["data_sets"] = revisions
         if column.partition(", ")[0].endswith(("-PKG", "-BM25")) and self.run.corpus != corpora.PUBLISHED:
             graph = self.run.knowledge.graph
             about["graph"] = {"nodes": len(graph), "edges": graph.edges.num_rows, "skipped": graph.skipped}

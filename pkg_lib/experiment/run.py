@@ -55,6 +55,7 @@ from pkg_lib.retrieval.columns import (
     knowledge_of,
     variants,
 )
+from pkg_lib.retrieval.enhanced import ENHANCED, stored_docstrings
 from pkg_lib.retrieval.leakage import Leak
 
 OUTCOME: Kinds = {
@@ -259,7 +260,17 @@ class Run:
             by_words = contexts_of(column).endswith("BM25")
             if by_words and about.get("tokenizer", corpora.ASCII) != corpora.tokenizer_of(self.corpus):
                 return {}
+        if rows and contexts_of(column) == ENHANCED and self._docstrings_have_changed():
+            return {}
         return {i: Context(**{k: r[k] for k in Context.__slots__ if k in r}) for i, r in rows.items()}
+
+    def _docstrings_have_changed(self) -> bool:
+        """Whether the enhancer has written docstrings since it was retrieved from them."""
+        about = read_provenance(self.file("contexts", ENHANCED, ".meta.json")).get("docstrings")
+        with suppress(UserError):  # what was retrieved remains readable without them
+            now = stored_docstrings(corpora.retrieval(self.corpus)[0]).sha256
+            return not isinstance(about, dict) or about.get("sha256") != now
+        return False
 
     def leakage(self, column: str) -> dict[str, Leak]:
         """task id -> what its context is as the solution; of None the control, the reference renamed."""

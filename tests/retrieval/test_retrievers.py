@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -96,6 +97,25 @@ def test_the_best_unit_is_found_and_pruned(knowledge, column):
     assert ([c.source for c in contexts], [c.pruned for c in contexts]) == BEST[column]
     assert contexts[0].text == TEXTS[column]
     assert all(c.score > 0 and not c.truncated for c in contexts)
+
+
+@pytest.mark.parametrize("column", ["BM25", "Dense"])
+@pytest.mark.parametrize("top", [1, 2])
+def test_a_question_answer_pair_is_searched_by_both_parts_and_shows_its_answer(embedder, column, top):
+    asked = "How does one fly a quaternion kite?"
+    documents = [
+        Document("alpaca/0", "```python\ndef kites(): pass\n```", kind="answer", question="Bake bread."),
+        Document("alpaca/1", ANSWER, kind="answer", question=asked),
+    ]
+    by_question, by_answer = tasks("quaternion kite", "read lines of a file at a path")
+    knowledge = Knowledge(documents, embedder, top)
+    for context in RETRIEVERS[column](knowledge).retrieve([by_question, by_answer]):
+        assert context.source.split("; ")[0] == "alpaca/1" and ANSWER in context.text
+        assert "quaternion" not in context.text and "Bake" not in context.text
+    (alone,) = RETRIEVERS[column](Knowledge([replace(documents[1], question="")], embedder)).retrieve(
+        [by_question]
+    )
+    assert alone.score == 0 if column == "BM25" else alone.score < 0.1  # the answer says nothing of it
 
 
 @pytest.mark.parametrize("column", ["BM25", "Func-BM25"])

@@ -8,6 +8,7 @@ The paper's way, a model that writes the JSON, is in data/structuring.py.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -161,6 +162,70 @@ def cut(text: str, kind: str, limit: int) -> list[tuple[str, str]]:
     # What stands before the first heading (labels, comments) goes with it, since it says nothing alone.
     heads[0] = (0, heads[0][1], "")
     return list(_pieces(text, heads, len(text), limit))
+
+
+# Where a section without subsections is cut, the best place first: before a paragraph that is no code, before
+# any paragraph, before a line, before a word.
+_PLACES = tuple(map(re.compile, (r"\n[ \t]*\n(?=\S)", r"\n[ \t]*\n", r"\n", r"[ \t]")))
+
+
+def split_long(text: str, kind: str, limit: int) -> list[str]:
+    """Split a page into pieces of a limited length, at its sections where that is possible.
+
+    Neighbouring sections stay together while they fit. A section that is too long by itself is split between
+    paragraphs, else between lines.
+
+    Args:
+        text: The page.
+        kind: How the page is written, as in `Document`. Plain text has no sections.
+        limit: The most characters of a piece.
+
+    Returns:
+        The pieces, which joined are the page.
+    """
+    parts = [text]
+    if len(text) > limit and kind in ("rst", "markdown", "html"):
+        with suppress(RecursionError):  # nested deeper than the parser takes
+            parts = [part for _, part in cut(text, kind, limit)]
+    pieces: list[str] = []
+    for part in parts:
+        for piece in _between_paragraphs(part, limit):
+            if pieces and len(pieces[-1]) + len(piece) <= limit:
+                pieces[-1] += piece
+            else:
+                pieces.append(piece)
+    return pieces
+
+
+def title_of(text: str, kind: str) -> str:
+    """Tell what a page is about.
+
+    Args:
+        text: The page.
+        kind: How the page is written, as in `Document`.
+
+    Returns:
+        Its first heading; of plain text the first line. "" where there is none.
+    """
+    if kind not in ("rst", "markdown", "html"):
+        return text.strip().partition("\n")[0].strip()
+    with suppress(RecursionError):
+        return next((title for _, _, title in _heads(text, kind)), "")
+    return ""
+
+
+def _between_paragraphs(text: str, limit: int) -> Iterator[str]:
+    start = 0
+    while len(text) - start > limit:
+        end = start + limit
+        for place in _PLACES:
+            found = [match.end() for match in place.finditer(text, start, end)]
+            if found and found[-1] > start + limit // 2:
+                end = found[-1]
+                break
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def _pieces(text: str, heads: list[Head], end: int, limit: int) -> Iterator[tuple[str, str]]:

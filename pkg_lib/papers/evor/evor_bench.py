@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pkg_lib.core import hub
+from pkg_lib.core.hub_data import data_revision
 from pkg_lib.core.reading import contents, read_object, read_text
 from pkg_lib.core.types import BenchmarkMissing, Outcome, Task, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
@@ -46,7 +47,9 @@ class EvorBench(Unfamiliar):
                 from huggingface_hub import snapshot_download
 
                 hub.require(self.title, advice)
-                root = snapshot_download(DATA.source, repo_type="dataset", allow_patterns=f"{self.folder}/*")
+                commit = data_revision(DATA.source, self.title)
+                wanted = {"repo_type": "dataset", "allow_patterns": f"{self.folder}/*", "revision": commit}
+                root = snapshot_download(DATA.source, **wanted)
         except (ImportError, UserError, OSError, ValueError) as e:
             raise BenchmarkMissing(f"{self.title} is not at hand ({e}): {advice}") from e
         if not Path(root, self.folder, "examples").is_dir():

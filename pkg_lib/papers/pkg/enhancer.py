@@ -7,13 +7,13 @@ results/enhanced/MODEL/CORPUS.BENCHMARK.change.json   what the docstrings change
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from pkg_lib.core.models import model_spec
 from pkg_lib.core.reading import NUMBER, Kinds
 from pkg_lib.core.store import slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Generation, Request, Task, UserError
@@ -69,16 +69,31 @@ class DocstringFile(GenerationCache):
 
 
 def enhance(
-    corpus: str, model: str, count: int, results: Path, backend: Backend | None = None
+    corpus: str, model: str, count: int | None, results: Path, backend: Backend | None = None
 ) -> dict[str, Any]:
-    """Asks for docstrings of the first `count` functions without one (a fixed sample). Returns the log.
+    """Ask for docstrings of the functions of a corpus that have none.
 
-    A function whose docstring is rejected is asked again in the next of FORMS; what is stored is judged anew.
+    A function whose docstring is rejected is asked again in the next of FORMS. Answers are stored as they
+    come, so an interrupted run can be continued. What is stored is judged anew.
+
+    Args:
+        corpus: The name of a corpus of code.
+        model: The name of a model that fills in the middle; hf: and path: models are told by their tokens.
+        count: Only so many functions, a fixed sample; None for all.
+        results: The results directory.
+        backend: What writes, in place of the model's weights.
+
+    Returns:
+        The log.
+
+    Raises:
+        UserError: The corpus or the model is unknown or not available, or cannot fill in the middle.
     """
     file = DocstringFile(model, corpus, results)
-    fim = docstrings.fim_of(model_spec(model).name)
-    decoding = Decoding(PARAMETERS, stop=partial(docstrings.closed, fim=fim), chat=False)
+    decoding = Decoding(PARAMETERS, chat=False)
     generator = Generator(model, decoding, file, results, backend)
+    fim = docstrings.fim_of(generator.spec.name, generator.known_tokens)
+    generator.decoding = replace(generator.decoding, stop=partial(docstrings.closed, fim=fim))
     documents = load_corpus(corpus)
     graph = build(documents)
     holes, skipped = docstrings.candidates(graph)

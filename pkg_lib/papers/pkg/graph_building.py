@@ -5,12 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pkg_lib.core.embedders import DEFAULT, LONG
 from pkg_lib.core.types import Document, UserError
 from pkg_lib.data import corpora
 from pkg_lib.data.structuring import json_of
 from pkg_lib.graph.graph_ledger import Ledger, ledger
-from pkg_lib.graph.schema import EDGE_TYPES, NODE_TYPES, PKG, build
+from pkg_lib.graph.schema import BLOCK, EDGE_TYPES, IMPL, NODE_TYPES, PATHVALUE, PKG, build
 from pkg_lib.graph.text.documents import build_text, reasons
+from pkg_lib.retrieval.embed import Embedder
+
+# What is searched by its vector, and the encoder's settings: the study's, and the one that reads more.
+SEARCHED = {IMPL: "functions", BLOCK: "blocks", PATHVALUE: "path-values"}
+ENCODERS = (DEFAULT, LONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,71 @@ def build_corpus(corpus: str, processes: int = 1) -> CorpusGraph:
         graph = build(documents, meta, processes)
     seconds = time.perf_counter() - start
     return CorpusGraph(corpus, documents, graph, None if text else ledger(documents, graph), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How many texts of a graph an encoder reads only the beginning of.
+
+    Attributes:
+        unit: What the texts are: functions, blocks or path-values.
+        texts: How many there are.
+        cut: By setting of the encoder, how many have more tokens than it reads.
+    """
+
+    unit: str
+    texts: int
+    cut: dict[str, int]
+
+    @property
+    def row(self) -> list[str]:
+        """The number of texts, then for each setting the number and share of those that are cut."""
+        shares = [f"{count:,} ({count / self.texts:.1%})" for count in self.cut.values()]
+        return [f"{self.texts:,}", *shares]
+
+
+def unread(graph: PKG) -> list[Unread]:
+    """Count the texts that are too long for the study's encoder, and for its longer setting.
+
+    Args:
+        graph: A graph of code or text.
+
+    Returns:
+        One entry for each unit that the graph has and that is searched by its vector.
+
+    Raises:
+        UserError: The encoder is not available.
+    """
+    limits = {name: Embedder(name).max_tokens for name in ENCODERS}
+    encoder = Embedder(DEFAULT)
+    found = []
+    for kind, unit in SEARCHED.items():
+        nodes = graph.of_type(kind)
+        if not len(nodes):
+            continue
+        payloads, places = np.unique(graph.text[nodes], return_inverse=True)
+        tokens = encoder.token_counts([graph.texts[int(text)].as_py() for text in payloads])[places]
+        cut = {name: int((tokens > limit).sum()) for name, limit in limits.items()}
+        found.append(Unread(unit, len(nodes), cut))
+    return found
+
+
+def unread_lines(graph: PKG) -> list[str]:
+    """Say how many texts of a graph are too long for the encoder.
+
+    Args:
+        graph: A graph of code or text.
+
+    Returns:
+        One line for each setting of the encoder; none for a graph without anything to encode.
+    """
+    counted = unread(graph)
+    text = []
+    for number, name in enumerate(ENCODERS, 1):
+        parts = [f"{count.row[number]} of {count.row[0]} {count.unit}" for count in counted]
+        if parts:
+            text.append(f"cut by {name}: {', '.join(parts)}")
+    return text
 
 
 def _named(kinds: np.ndarray, names: tuple[str, ...]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg_lib import cli
+from pkg_lib.core import hub_data
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data import crosscodeeval, mbpp, swebench
 from pkg_lib.data.benchmarks import load_benchmark
@@ -122,7 +123,7 @@ def test_a_hub_that_fails_is_one_line(monkeypatch, module):
     monkeypatch.delenv(mbpp.DATA.variable, raising=False)
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: True)
 
-    def unreachable(*repository):
+    def unreachable(*repository, revision):
         raise ConnectionError("no network\nat all")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
@@ -138,7 +139,12 @@ def test_the_hub_s_rows_are_read_as_the_file_s(folder, monkeypatch):
     lines(folder / "mbpp.jsonl", PROGRAM, PROGRAM | {"task_id": 13})
     here = load_benchmark("mbpp")
     splits = {"test": [PROGRAM | {"task_id": 13}], "train": [PROGRAM]}
-    monkeypatch.setattr(datasets, "load_dataset", lambda *about: splits if about == mbpp.HUB else {})
+    pinned = hub_data.PINNED[mbpp.HUB[0]]
+    monkeypatch.setattr(
+        datasets,
+        "load_dataset",
+        lambda *about, revision: splits if (*about, revision) == (*mbpp.HUB, pinned) else {},
+    )
     monkeypatch.setattr("pkg_lib.core.hub.reachable", lambda: True)
     monkeypatch.delenv(mbpp.DATA.variable)
     assert load_benchmark("mbpp") == here and len(here) == 2
