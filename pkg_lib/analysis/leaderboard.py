@@ -16,6 +16,7 @@ import pandas as pd
 from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.models import MODELS
+from pkg_lib.core.reading import is_there
 from pkg_lib.core.store import read_json, read_rows, rows_sha256, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -61,7 +62,7 @@ def _absent(benchmark: str) -> bool:
 
 def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of completions from elsewhere, by their stored verdicts."""
-    for path in sorted(p for p in folder.glob("*/*/*.jsonl") if p.with_suffix(".done.json").exists()):
+    for path in sorted(p for p in folder.glob("*/*/*.jsonl") if is_there(p.with_suffix(".done.json"))):
         model, benchmark, file = path.relative_to(folder).with_suffix("").parts
         try:
             rows = read_rows(path, OUTCOME, OTHERS | {"sample": int})
@@ -121,7 +122,7 @@ def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
         means = pd.DataFrame(told, columns=ASKED, dtype=float).mean(skipna=False).dropna().round(3)
         verdicts = pd.DataFrame({c: verdict_series(run.outcomes(c)) for c in of})
         yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
-    if corpus != "none" and run.file("evaluations", "candidates", ".json").exists():
+    if corpus != "none" and is_there(run.file("evaluations", "candidates", ".json")):
         for name, chosen in run.verdicts([*SELECTED]).items():
             yield from _rates(_about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame())
 

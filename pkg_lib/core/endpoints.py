@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, MinLen
 
-from pkg_lib.core.reading import Damaged, read_text
+from pkg_lib.core.reading import Damaged, is_there, read_text
 from pkg_lib.core.registry import LONGEST_NAME, Registry, unknown
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
@@ -77,7 +77,7 @@ def endpoints() -> Endpoints:
     """All that the file describes; none where it does not exist. UserError for a mistake in it."""
     path = Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
     try:
-        tables = tomllib.loads(read_text(path)) if path.exists() else {}
+        tables = tomllib.loads(read_text(path)) if is_there(path) else {}
     except tomllib.TOMLDecodeError as e:
         raise Damaged.of(path, f"it is not TOML ({e})") from e
     except (RecursionError, ValueError) as e:  # Python's parser lets these through

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.reading import Kinds
+from pkg_lib.core.reading import Kinds, is_there, read_text
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
@@ -109,7 +109,7 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
     path = results / "generations" / slug(spec.name) / "revision.json"
-    stored = read_json(path, {"revision": str}, RECORD) if path.exists() else {}
+    stored = read_json(path, {"revision": str}, RECORD) if is_there(path) else {}
     if spec.endpoint:
         if stored and not resolve and spec.endpoint not in endpoints():
             return str(stored["revision"])
@@ -157,7 +157,7 @@ def directory_digest(folder: Path, pattern: str = "*") -> str:
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
         write_text(known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p)))))
-    return known.read_text("utf8")
+    return read_text(known)
 
 
 def check_hardware(spec: ModelSpec) -> None:

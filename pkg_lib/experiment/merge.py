@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, shown
+from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, is_there, shown
 from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -96,7 +96,7 @@ def _add(rows: Rows, path: Path, lines: list[str]) -> None:
     for key, row in theirs.items():
         known = rows.setdefault(key, row)
         if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
-            file = path if path.exists() else packed(path)
+            file = path if is_there(path) else packed(path)
             ids = dict.fromkeys((row.get("task_id", ""), key))  # the key of a verdict is its task
             about = f"{shown(str(file))}: {' '.join(ids).strip()}"
             raise UserError(f"{about}: another directory has another answer; nothing is merged")
@@ -108,8 +108,8 @@ def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
     Nothing where the file is not there. Damaged if it cannot be read.
     """
     if path.suffix == ".json":
-        return {"": read_json(path)} if path.exists() else {}, []
-    files = [p for p in (packed(path), path) if p.exists()]
+        return {"": read_json(path)} if is_there(path) else {}, []
+    files = [p for p in (packed(path), path) if is_there(p)]
     files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
     rows, damaged = Rows(), []
     for file in files:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core import limits, reading
-from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, shown
+from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
 from pkg_lib.core.store import advice_for, read_rows, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
@@ -48,7 +48,7 @@ def packed(path: Path) -> Path:
 
 def stored(path: Path) -> bool:
     """Whether a file of a cache is there, packed or not."""
-    return path.exists() or packed(path).exists()
+    return is_there(path) or is_there(packed(path))
 
 
 def pack(folder: Path) -> None:
@@ -95,7 +95,7 @@ def _rows_by_key(path: Path) -> tuple[dict[str, dict[str, Any]], list[ScannedRow
     rows: dict[str, dict[str, Any]] = {}
     damaged = []
     for file in (packed(path), path):
-        for row in read_answers(file, {"key": str}) if file.exists() else ():
+        for row in read_answers(file, {"key": str}) if is_there(file) else ():
             if row.value is not None:
                 rows[row.value["key"]] = row.value
             elif row.line.text is None:  # it could not be kept aside
@@ -120,6 +120,8 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
         return
     aside = path.with_name(f"{path.name}.damaged")
     try:
+        if obstacle := reading.in_the_way(aside):
+            raise UserError(f"cannot keep damaged lines: {obstacle}")
         with aside.open("ab") as file:
             file.writelines(texts)
     except OSError as e:
@@ -141,7 +143,7 @@ def pack_rows(results: Path) -> list[str]:
     for path in (p for stage in stages for p in sorted(results.glob(f"{stage}/**/*.jsonl"))):
         try:
             _require_regular(path)
-            if packed(path).exists():
+            if is_there(packed(path)):
                 for _ in reading.lines(packed(path), advice_for):
                     pass  # it is sound, so the plain file may go
             else:
@@ -202,6 +204,14 @@ def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None
             yield row, generation
 
 
+def _size(path: Path) -> int:
+    """Bytes of a file; -1 for a link that leads nowhere, which is reported when the file is read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
 @cache
 def _checked() -> Callable[[Any], Generation]:
     from pydantic import TypeAdapter
@@ -232,7 +242,7 @@ class GenerationCache:
     def refresh(self) -> None:
         """Read the files again if another process has written to them; nothing once `clear` was called."""
         paths = stored_files(self.root, own=self.own)
-        sizes = {path: path.stat().st_size for path in paths}
+        sizes = {path: _size(path) for path in paths}
         if self._cleared or sizes == self._sizes:
             return
         self._sizes, self._by_prompt = sizes, {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 
 import pytest
 from fakes import FakeBackend
@@ -11,7 +12,7 @@ from fakes import FakeBackend
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.report import build_report
 from pkg_lib.core.store import slug, write_json, write_jsonl
-from pkg_lib.core.types import BenchmarkMissing
+from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
@@ -162,3 +163,26 @@ def test_what_was_replayed_stands_beside_it(results, tmp_path):
 def test_nothing_measured_makes_no_file(tmp_path):
     leaderboard.write(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["leaderboard.json", "leaderboard.csv", "leaderboard.made.json"])
+def test_a_fifo_in_place_of_its_files_is_named(results, name, monkeypatch, no_waiting):
+    monkeypatch.setenv("PKG_RESULTS", str(results))
+    os.mkfifo(results / name)
+    with pytest.raises(UserError, match=name):
+        build_report(results)
+    assert (results / name).is_fifo()
+
+
+def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
+    (file,) = (results / "generations").rglob("none.jsonl")
+    for stored in [file, *(results / "evaluations").rglob("none.jsonl.gz")]:
+        kept = stored.read_bytes()
+        stored.unlink()
+        stored.symlink_to(stored.name)
+        with pytest.raises(UserError, match=stored.name):
+            Run(MODEL, limit=3, results=results).completions("None")
+            Run(MODEL, limit=3, results=results).outcomes("None")
+        build_report(results)
+        stored.unlink()
+        stored.write_bytes(kept)

@@ -168,7 +168,7 @@ def _save(store: Path, entries: Known) -> None:
 
 def _load(store: Path) -> Known:
     """What a store holds; nothing where there is none of this version. UserError for a damaged one."""
-    if not store.exists():
+    if not reading.is_there(store):
         return {}
     known: Known = {}
     advice = "name another file for --store"
