@@ -22,7 +22,7 @@ import typer
 from pkg_lib.core import locks, models, workers
 from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.reading import shown
+from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
@@ -249,13 +249,13 @@ def _parameter(text: str) -> tuple[str, object]:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         if name == "prices" and value:
-            return name, str(Path(value).expanduser().resolve())
+            return name, str(absolute(value))
         return name, _absolute(value) if name.endswith("corpus") else value
 
 
 def _absolute(corpus: str) -> str:
     """source:DIR with an absolute directory: notebooks run elsewhere, and it names what is stored."""
-    return re.sub(r"(?<![^+])source:([^+]+)", lambda m: f"source:{Path(m[1]).expanduser().resolve()}", corpus)
+    return re.sub(r"(?<![^+])source:([^+]+)", lambda m: f"source:{absolute(m[1])}", corpus)
 
 
 @app.command()
@@ -438,11 +438,12 @@ def replay(
     from pkg_lib.papers.pkg import replay as replaying
 
     replaying.find_samples(folder)  # a mistake in its name is told before there is a bar
-    target = results_dir() / "replay" / slug(folder.resolve().name)
+    name = absolute(folder).name
+    target = results_dir() / "replay" / slug(name)
     with tqdm(unit="sample") as bar:
 
         def progress(method: str, done: int) -> None:
-            bar.set_description(f"{folder.resolve().name} {method}", refresh=False)
+            bar.set_description(f"{shown(name)} {method}", refresh=False)
             bar.update(1 if done else 0)
 
         replayed = replaying.replay(folder, target, protocol, progress=progress)
@@ -592,8 +593,8 @@ def repo_qa(
     """
     from pkg_lib.papers.dkb import measurement
 
-    place = str(Path(repository).resolve()) if Path(repository).exists() else repository
-    say(measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record))
+    place = str(absolute(repository)) if Path(repository).exists() else repository
+    say(measurement.run(place, str(absolute(questions)), results_dir(), model, retries, record))
 
 
 @app.command("make-library")
@@ -644,7 +645,7 @@ def main() -> int:
         handler.addFilter(OneLine())
     for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
         if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE|ENDPOINTS)", name):
-            os.environ[name] = str(Path(value).expanduser().resolve())
+            os.environ[name] = str(absolute(value))
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]
     if not words or (words[0].startswith("-") and words[0] != "--help"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 
@@ -122,3 +123,35 @@ def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):
     assert code == 2 and "damaged" in damaged
     for message in (error, damaged):
         assert not re.search(r"delete|remove|\brm\b", message)
+
+
+# An environment variable that names a file or directory, and a command that needs it.
+PLACES = {
+    "PKG_RESULTS": ("merge", "."),
+    "PKG_ENDPOINTS": ("run", "--model", "endpoint:mine", "--dry-run"),
+    "PKG_PLUGINS": ("list", "styles"),
+    "PKG_MBPP_DIR": ("run", "--benchmark", "mbpp", "--dry-run"),
+    "PKG_EVALPLUS_DIR": ("run", "--benchmark", "humaneval+", "--dry-run"),
+    "PKG_PYTHON_DOCS": ("structure", "--limit", "1"),
+}
+
+
+@pytest.mark.parametrize("variable", PLACES)
+@pytest.mark.parametrize("place", ["loop", "fifo", "~no-such-user/x"])
+def test_a_place_that_cannot_be_opened_is_one_line(call, tmp_path, monkeypatch, variable, place, no_waiting):
+    if variable == "PKG_RESULTS" and place[0] == "~":
+        pytest.skip("a results directory is made where there is none")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(variable, place)
+    code, _, error = call(*PLACES[variable])
+    assert code == 2 and error.count("\n") == 1 and str(tmp_path / place) in error
+    assert len(error) < 2 * len(str(tmp_path)) + 250
+
+
+def test_a_file_of_a_data_set_that_is_no_file_is_named(call, tmp_path, monkeypatch, no_waiting):
+    os.mkfifo(tmp_path / "mbpp.jsonl")
+    monkeypatch.setenv("PKG_MBPP_DIR", str(tmp_path))
+    code, _, error = call("run", "--benchmark", "mbpp", "--dry-run")
+    assert code == 2 and f"{tmp_path / 'mbpp.jsonl'} is not a regular file" in error

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, MinLen
 
-from pkg_lib.core.reading import Damaged, is_there, read_text
+from pkg_lib.core.reading import Damaged, expanded, is_there, read_text
 from pkg_lib.core.registry import LONGEST_NAME, Registry, unknown
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
@@ -75,7 +75,7 @@ class Endpoints(Registry[Endpoint]):
 
 def endpoints() -> Endpoints:
     """All that the file describes; none where it does not exist. UserError for a mistake in it."""
-    path = Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
+    path = expanded(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml")
     try:
         tables = tomllib.loads(read_text(path)) if is_there(path) else {}
     except tomllib.TOMLDecodeError as e:

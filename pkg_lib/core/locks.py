@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pkg_lib.core.reading import absolute
 from pkg_lib.core.types import UserError
 
 LOCK = ".pkg-lib.lock"  # the operating system frees it when its process ends, however that happens
@@ -25,7 +26,7 @@ def writing(results: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout  # here, since only writing needs it
 
-    path = results.resolve() / LOCK
+    path = absolute(results) / LOCK
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path, timeout=0, thread_local=False, is_singleton=True)

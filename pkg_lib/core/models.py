@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.reading import Kinds, is_there, read_text
+from pkg_lib.core.reading import Kinds, absolute, expanded, is_there, read_text
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
@@ -53,7 +53,7 @@ class ModelSpec:
     @property
     def directory(self) -> Path | None:
         """The directory that `repo` names; None for a hub repository."""
-        path = Path(self.repo).expanduser()
+        path = expanded(self.repo)
         return path if path.is_absolute() and not self.gguf else None
 
 
@@ -73,7 +73,7 @@ def model_spec(name: str) -> ModelSpec:
     if kind == "endpoint" and place:
         return ModelSpec(name, "", style, 0, endpoint=place)
     if kind == "path" and place:
-        return ModelSpec(name, str(Path(place).expanduser().resolve()), style, 0)
+        return ModelSpec(name, str(absolute(place)), style, 0)
     if kind == "hf" and (parts := HUB_NAME.fullmatch(place)):
         return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
     if kind in KINDS:
@@ -153,7 +153,7 @@ def directory_digest(folder: Path, pattern: str = "*") -> str:
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.glob(pattern)) if p.suffix in LOADED}
     files = {name: p for name, p in files.items() if p.is_file()}
     stats = ((name, p.stat()) for name, p in files.items())
-    seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
+    seen = digest(str(absolute(folder)), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
         write_text(known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p)))))

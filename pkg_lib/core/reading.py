@@ -133,10 +133,14 @@ def absolute(path: str | Path) -> Path:
     A link that leads to itself and the home of an unknown user stay as they are, so that whoever opens the
     file reports them. `Path.resolve` and `Path.expanduser` would fail.
     """
-    path = Path(path)
+    return Path(os.path.realpath(expanded(path)))
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with the home directory in place of "~"; the home of an unknown user stays as it is."""
     with suppress(RuntimeError):
-        path = path.expanduser()
-    return Path(os.path.realpath(path))
+        return Path(path).expanduser()
+    return Path(path)
 
 
 def open_regular(path: Path) -> io.FileIO:

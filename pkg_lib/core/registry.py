@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pkg_lib.core.reading import absolute, in_the_way
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
@@ -127,7 +128,7 @@ class Registry(dict[str, Entry]):
 def plugins() -> list[Path]:
     """The files that PKG_PLUGINS names."""
     names = filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep))
-    return [Path(name).expanduser().resolve() for name in names]
+    return [absolute(name) for name in names]
 
 
 def load_plugins() -> None:
@@ -140,6 +141,8 @@ def load_plugins() -> None:
 
 @cache
 def _load(path: Path) -> None:
+    if obstacle := in_the_way(path):
+        raise UserError(f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another")
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"
         raise UserError(f"PKG_PLUGINS names {path}, which is not there; {advice}")

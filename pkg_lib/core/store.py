@@ -36,7 +36,9 @@ def results_dir() -> Path:
         if not os.access(folder, os.W_OK):
             raise PermissionError(13, "it is not writable")
     except OSError as e:
-        raise UserError(f"results directory {folder}: {e.strerror}; set PKG_RESULTS to another") from e
+        obstacle = _no_directory(folder / "any")
+        why = f"{shown(str(obstacle))} is not a directory" if obstacle is not None else e.strerror
+        raise UserError(f"results directory {shown(str(folder))}: {why}; set PKG_RESULTS to another") from e
     return folder
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pkg_lib.core.embedders import DEFAULT as MINILM
 from pkg_lib.core.models import cache_dir
+from pkg_lib.core.reading import expanded
 from pkg_lib.core.registry import Registry, load_plugins, unknown
 from pkg_lib.core.source_tree import find_python, python_texts
 from pkg_lib.core.store import read_json, read_rows, results_path, shown
@@ -88,7 +89,7 @@ def _stdlib() -> Iterator[Document]:
 def _directory(name: str) -> Path:
     if not name:
         raise UserError("source: names no directory; write source:DIR")
-    directory = Path(name).expanduser()
+    directory = expanded(name)
     if not directory.exists():
         raise UserError(f"corpus source:{shown(name)}: no such directory; give a tree of Python files")
     if not directory.is_dir():

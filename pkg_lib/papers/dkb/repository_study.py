@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
-from pkg_lib.core.reading import is_there
+from pkg_lib.core.reading import absolute, is_there
 from pkg_lib.core.source_tree import ends_with, find, read_each
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_bytes, write_json
 from pkg_lib.core.types import Generation, Request, UserError, digest
@@ -49,7 +49,7 @@ def place(repository: str) -> Path:
         raise UserError(f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder")
     if source.is_dir() or not module:
         return source / module
-    folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
+    folder = cache_dir() / "java-source" / digest(str(absolute(source)))[:8]
     tree = find(source, ends_with(SUFFIX))
     tree.files = [file for file in tree.files if file.name.startswith(f"{module}/")]
     for file, data in read_each(tree):
