@@ -199,7 +199,8 @@ def _unique(name: str, names: Collection[str]) -> str:
     number, free = 1, name
     while free in names:
         number += 1
-        free = f"{name}#{number}"
+        stem, suffix = os.path.splitext(name)  # the suffix shows the language
+        free = f"{stem}#{number}{suffix}"
     return free
 
 

@@ -245,7 +245,7 @@ def test_limits_of_a_tree(tmp_path, monkeypatch):
 def test_two_files_whose_printable_names_are_the_same(tmp_path):
     (tmp_path / os.fsdecode(b"\xff.py")).write_text("x = 1\n")
     (tmp_path / r"\xff.py").write_text("x = 2\n")
-    assert read_python(tmp_path) == {r"\xff.py": "x = 2\n", r"\xff.py#2": "x = 1\n"}
+    assert read_python(tmp_path) == {r"\xff.py": "x = 2\n", r"\xff#2.py": "x = 1\n"}
 
 
 def member(name: str, mode: int = 0o100644) -> zipfile.ZipInfo:
