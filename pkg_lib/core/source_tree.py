@@ -199,8 +199,8 @@ def _unique(name: str, names: Collection[str]) -> str:
     number, free = 1, name
     while free in names:
         number += 1
-        stem, suffix = os.path.splitext(name)  # the suffix shows the language
-        free = f"{stem}#{number}{suffix}"
+        suffix = Path(name).suffix  # it shows the language
+        free = f"{name.removesuffix(suffix)}#{number}{suffix}"
     return free
 
 

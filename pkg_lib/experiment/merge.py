@@ -50,7 +50,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
     files = (p.relative_to(f) for f in folders for s in STAGES for p in (f / s).rglob("*.json*"))
     grown, lines = dict[Path, Rows](), list[str]()
     aside: dict[Path, list[ScannedRow]] = {}
-    unreadable: list[str] = []
+    unreadable = [line for folder in folders for line in _links_not_followed(folder)]
     plain = {n.with_suffix("") if n.suffix == PACKED else n for n in files}
     for name in sorted(n for n in plain if n.suffix in (".json", ".jsonl")):
         told: list[str] = []
@@ -81,6 +81,22 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
             unreadable.append(str(e))
     if unreadable:
         raise PartlyMerged(unreadable, lines)
+    return lines
+
+
+def _links_not_followed(folder: Path) -> list[str]:
+    """A line for each link of a shard to a directory or to nowhere, unless reading it will report it."""
+    lines = []
+    for stage in STAGES:
+        for link in sorted((folder / stage).rglob("*")):
+            if not link.is_symlink() or link.name.removesuffix(PACKED).endswith((".json", ".jsonl")):
+                continue
+            if link.is_dir():
+                lines.append(f"{shown(str(link))} is a link to a directory, which is not followed")
+            elif not link.exists():
+                lines.append(f"{shown(str(link))} is a link that leads nowhere")
+        if is_there(folder / stage) and not (folder / stage).is_dir():
+            lines.append(f"{shown(str(folder / stage))} is not a directory")
     return lines
 
 
