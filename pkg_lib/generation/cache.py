@@ -194,14 +194,33 @@ def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None
                 generation = check(row.value)
                 why = reading.fault_of(generation.meta, (), META)
             except ValidationError as e:
-                fault = e.errors(include_input=False, include_url=False)[0]
-                why = f"field {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+                why = _fault(row.value, e)
             if generation is not None and not 0 <= generation.prompt_tokens < 2**31:
                 why = "field prompt_tokens is not a plausible number of tokens"
         if why:
             yield row._replace(why=why), None
         else:
             yield row, generation
+
+
+def _fault(row: dict[str, Any], error: Any) -> str:
+    """What is wrong with the row of an answer, in the words of `fault_of`."""
+    fault = error.errors(include_input=False, include_url=False)[0]
+    name, *within = map(str, fault["loc"])
+    if fault["type"] in ("missing", "missing_argument"):
+        return f"field {name} is missing"
+    if fault["type"].startswith("unexpected"):
+        return f"field {name} is unknown"
+    expected = {
+        "tokens": "a list of whole numbers",
+        "finish": "one of end, length, settled",
+        "meta": "an object",
+    }
+    value = reading.brief(row[name])
+    if name == "tokens" and within:
+        value += f" with {reading.brief(row[name][int(within[0])])} in it"
+    is_number = name == "prompt_tokens"
+    return f"field {name} is {value}, not {expected.get(name, 'a whole number' if is_number else 'text')}"
 
 
 def _size(path: Path) -> int:
@@ -270,8 +289,13 @@ class GenerationCache:
         self.damaged += [f"{path}:{row.number}" for row in faults]
         if faults:
             others = f", and {len(faults) - 1} more lines" if len(faults) > 1 else ""
-            what = "%s, line %d is damaged: %s%s; what is damaged is ignored and generated again"
+            what = "%s, line %d is damaged: %s%s; damaged answers are ignored, and `run` generates them again"
             log.warning(what, path, faults[0].number, faults[0].why, others)
+        if too_long := sum(len(generation.raw) > limits.MAX_ANSWER_BYTES for generation in found):
+            size = limits.MAX_ANSWER_BYTES // 2**20
+            log.warning(
+                "%s: %d answers are longer than %d MB; they are not read and fail", path, too_long, size
+            )
 
     def require(self, path: Path) -> None:
         """Refuse to go on without a file that cannot be read.

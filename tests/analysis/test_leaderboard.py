@@ -11,11 +11,13 @@ from fakes import FakeBackend
 
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.report import build_report
+from pkg_lib.core.limits import MAX_ANSWER_BYTES
 from pkg_lib.core.store import slug, write_json, write_jsonl
 from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.papers.pkg.replay import replay
 from pkg_lib.retrieval.columns import draw_name
 
@@ -186,3 +188,23 @@ def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
         build_report(results)
         stored.unlink()
         stored.write_bytes(kept)
+
+
+@pytest.mark.parametrize("text", ["{", '{"name": 1}'])
+def test_a_damaged_record_of_a_model_is_the_only_warning_about_it(results, text, caplog):
+    (path,) = (results / "generations").rglob("revision.json")
+    path.write_text(text)
+    leaderboard.write(results)
+    (warning,) = caplog.messages
+    assert str(path) in warning and "unknown model" not in warning
+
+
+def test_answers_beyond_the_limit_are_reported_once_for_each_file(results, caplog):
+    (file,) = (results / "generations").rglob("none.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows[:2]:
+        row["raw"] += " " * MAX_ANSWER_BYTES
+    write_jsonl(file, rows)
+    GenerationCache(results / "generations" / slug(MODEL))
+    (warning,) = caplog.messages
+    assert f"{file}: 2 answers are longer than 1 MB" in warning

@@ -211,7 +211,8 @@ def lines(built: BuiltGraph) -> list[str]:
         "declared in another file too": [f"{name} in {path}" for path, name in about.again],
     }
     for word, rows in {"skipped": built.skipped, "notes": built.remarks}.items():
-        text += [] if rows else [f"{word}: none"]
+        if word == "skipped" and not rows:
+            text.append("skipped: none")
         for path, reason in rows:
             odd.setdefault(f"{word}, {reason}", []).append(path)
     text += [f"{word}: {len(names):,} ({first_few(names, NAMED)})" for word, names in odd.items() if names]
