@@ -106,7 +106,7 @@ def usage_fault(message: str) -> str:
         One line, perhaps shorter than the message.
     """
     message = " ".join(message.split())
-    many = re.fullmatch(r"(Got unexpected extra arguments \()(.*)(\))", message)
+    many = re.fullmatch(r"(Got unexpected extra argument(?:s|\(s\)) \()(.*)(\))", message)
     names = many[2].split(" ") if many else []
     if len(names) <= MOST_ARGUMENTS:
         return message

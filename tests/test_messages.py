@@ -11,6 +11,8 @@ import pytest
 from pkg_lib import cli, doctor
 from pkg_lib.core import models
 from pkg_lib.core.registry import LINE, closest, unknown
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment.batch import by_reason
 from pkg_lib.graph import disk
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
@@ -84,6 +86,26 @@ def test_a_name_like_no_other_gets_the_choices_or_the_command_that_lists_them():
         assert len(str(error)) <= LINE + 10 and "99" in str(error) + "99"
     assert "name-0" in str(unknown("parameter", "zzz", many))
     assert closest("zzz", many) == [] and closest("NAME-7", many) == ["name-7"]
+
+
+def test_a_name_that_cannot_be_printed_is_escaped_in_one_way():
+    name = os.fsdecode(b"e\xff")
+    assert (
+        "'e\\xff'" in str(unknown("model", name, ["a"])) and str(unknown("model", name, ["a"])).isprintable()
+    )
+
+
+def test_an_unknown_endpoint_is_named_with_the_file(call, tmp_path, monkeypatch):
+    path = tmp_path / "endpoints.toml"
+    path.write_text("".join(f'[name{n}]\nbase_url = "http://localhost/v1"\nmodel = "m"\n' for n in range(33)))
+    monkeypatch.setenv("PKG_ENDPOINTS", str(path))
+    code, _, error = call("fetch", "endpoint:mine")
+    assert code == 2 and error.startswith(f"error: unknown endpoint 'mine' in {path}; ")
+
+
+def test_a_reason_that_concerns_several_runs_is_given_once():
+    wrong = {"a | b": UserError("x is damaged"), "c": UserError("y"), "d": UserError("x is damaged")}
+    assert by_reason(wrong) == ["a | b and 1 more: x is damaged", "c: y"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
         out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
     out.flush()
     if not accounts.files:
-        skipped = "".join(f"; {line}" for line in Skipped(accounts.skipped).summary())
+        why = Skipped(accounts.skipped).in_one_line()
+        skipped = f"; {why}" if why else ""
         what = "no source file that can be read" if skipped else "no source file of a known language"
         raise UserError(f"{shown(str(path))} holds {what}; give a tree that holds some{skipped}")
     return str(accounts)

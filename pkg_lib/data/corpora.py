@@ -70,7 +70,7 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
         count += 1
         yield Document(f"{prefix}/{name}", text)
     if not count:
-        why = "; ".join(tree.skipped.summary()) or "there is no .py file in it"
+        why = tree.skipped.in_one_line() or "there is no .py file in it"
         raise UserError(f"corpus {prefix}: {shown(str(root))} holds no Python file that can be read: {why}")
     tree.skipped.warn(f"corpus {prefix}:{root}")
 

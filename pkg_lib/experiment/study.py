@@ -353,5 +353,5 @@ def _lacks(parameters: dict[str, Any], run: Run, columns: list[str]) -> str:
                 raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
             if not measured(column) and not COLUMNS[column].needs:
                 known = ", ".join(f'"{c}"' for c in run.retrievers if measured(c)) or "no column"
-                return f'column "{column}" is not measured; measured: {known}'
+                return f"column {column} is not measured; measured: {known}"
     return ""

@@ -15,6 +15,7 @@ import pytest
 from pkg_lib import cli
 from pkg_lib.core import source_tree
 from pkg_lib.core.source_tree import (
+    Skipped,
     Unreadable,
     find_python,
     python_text,
@@ -350,3 +351,13 @@ def test_what_is_no_archive_is_one_line(tmp_path, damage):
         os.mkfifo(path)
     with pytest.raises(UserError, match=r"a\.zip"):
         find_python(path)
+
+
+def test_what_was_left_out_fits_a_message_however_much_there_is():
+    skipped = Skipped()
+    for n in range(200):
+        skipped.add(f"a/rather/long/folder/name/for/this/file_{n}.py", f"reason {n % 7}")
+    text = skipped.in_one_line()
+    assert len(text) < 300 and text.count(".py") == 3 and "4 other reasons" in text
+    assert all(1 <= line.count(".py") <= 10 and len(line) < 200 for line in skipped.summary())
+    assert Skipped().in_one_line() == ""

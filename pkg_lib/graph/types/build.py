@@ -106,7 +106,7 @@ def _require_readable(tree: JavaTree, entries: Known) -> None:
     skipped = Skipped()
     for path, reason in [*tree.skipped, *reasons.items()]:
         skipped.add(path, reason)
-    why = "; ".join(skipped.summary())
+    why = skipped.in_one_line()
     raise UserError(f"{shown(str(tree.root))} holds no {SUFFIX} file that can be read: {why}")
 
 
