@@ -43,8 +43,8 @@ MAX_RATIO = 200  # decompressed to compressed bytes of one member above RATIO_FR
 RATIO_FROM = 2**20
 NAMED = 10  # names that a summary gives for each reason
 NAME_CHARACTERS = 80  # of each of them
-NAMES_CHARACTERS = 130  # of all of them in one line
-REASONS_IN_ERROR = 3  # that an error gives
+NAMES_CHARACTERS = 200  # of all of them in one line
+REASONS_IN_ERROR, NAMES_IN_ERROR = 3, 130  # reasons that an error gives, and characters of all names in it
 
 NOT_REGULAR = "not a regular file"
 UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
@@ -106,7 +106,7 @@ class Skipped:
         most = Skipped(dict(by_count[:REASONS_IN_ERROR]))
         others = len(by_count) - len(most.by_reason)
         more = [f"and for {others} other reasons"] if others > 0 else []
-        return "; ".join([*most.summary(NAMES_CHARACTERS // max(1, len(most.by_reason))), *more])
+        return "; ".join([*most.summary(NAMES_IN_ERROR // max(1, len(most.by_reason))), *more])
 
     def summary(self, names_characters: int = NAMES_CHARACTERS) -> list[str]:
         """Return one line for each reason: the number of files, the reason, and up to ten names.

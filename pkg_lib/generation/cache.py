@@ -293,9 +293,8 @@ class GenerationCache:
             log.warning(what, path, faults[0].number, faults[0].why, others)
         if too_long := sum(len(generation.raw) > limits.MAX_ANSWER_BYTES for generation in found):
             size = limits.MAX_ANSWER_BYTES // 2**20
-            log.warning(
-                "%s: %d answers are longer than %d MB; they are not read and fail", path, too_long, size
-            )
+            what = "%s: answers longer than %d MB, which count as empty solutions: %d"
+            log.warning(what, path, size, too_long)
 
     def require(self, path: Path) -> None:
         """Refuse to go on without a file that cannot be read.
