@@ -151,7 +151,7 @@ def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
     _, shown, _ = call("show", *task)
     (other,) = (committed / "shown").iterdir()
     assert shown.splitlines()[-1] == str(other) and other.read_text() == page.read_text()
-    assert "Is a directory; free space or name" in mistake(call, "show", *task, "--output", tmp_path)
+    assert "is a directory, not a file; move it away" in mistake(call, "show", *task, "--output", tmp_path)
 
 
 def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(call, results):
