@@ -22,7 +22,7 @@ import typer
 from pkg_lib.core import locks, models, workers
 from pkg_lib.core.embedders import EMBEDDERS, embedder_spec, quickest
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.reading import shown
+from pkg_lib.core.reading import absolute, shown
 from pkg_lib.core.registry import load_plugins, plugins, unknown
 from pkg_lib.core.store import results_dir, results_path, slug
 from pkg_lib.core.types import UserError
@@ -43,6 +43,7 @@ from pkg_lib.retrieval.columns import retrieved, variants
 
 # Newer typer carries its own click, so the base of its usage errors is taken from one that it exports.
 UsageFault = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+MOST_ARGUMENTS, ARGUMENT_CHARACTERS = 10, 30  # of superfluous arguments that an error names
 STOPPED = "stopped; run the same command again, without --fresh, to continue: completions are stored"
 # Imports that take long stand in the commands that need them: each is to say at once what it is doing.
 app = typer.Typer(
@@ -95,13 +96,33 @@ def one_line(message: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in safe)
 
 
+def usage_fault(message: str) -> str:
+    """What typer says of a command line that it does not understand, with up to ten superfluous arguments.
+
+    Args:
+        message: Its message.
+
+    Returns:
+        One line, perhaps shorter than the message.
+    """
+    message = " ".join(message.split())
+    many = re.fullmatch(r"(Got unexpected extra argument(?:s|\(s\)) \()(.*)(\))", message)
+    names = many[2].split(" ") if many else []
+    if len(names) <= MOST_ARGUMENTS:
+        return message
+    few = [n if len(n) <= ARGUMENT_CHARACTERS else f"...{n[-ARGUMENT_CHARACTERS:]}" for n in names]
+    return f"{many[1]}{' '.join(few[:MOST_ARGUMENTS])} and {len(names) - MOST_ARGUMENTS} more{many[3]}"
+
+
 class OneLine(logging.Filter):
     """Makes each warning of this program one line for each line that it has on purpose."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Escape control characters in the arguments of a warning; never drops one."""
         if record.name.startswith("pkg_lib") and isinstance(record.args, tuple) and len(record.args) > 1:
-            record.args = tuple(shown(str(a)) if isinstance(a, str | Path) else a for a in record.args)
+            record.args = tuple(
+                shown(str(a)) if isinstance(a, str | Path | Exception) else a for a in record.args
+            )
         return True
 
 
@@ -260,13 +281,13 @@ def _parameter(text: str) -> tuple[str, object]:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         if name == "prices" and value:
-            return name, str(Path(value).expanduser().resolve())
+            return name, str(absolute(value))
         return name, _absolute(value) if name.endswith("corpus") else value
 
 
 def _absolute(corpus: str) -> str:
     """source:DIR with an absolute directory: notebooks run elsewhere, and it names what is stored."""
-    return re.sub(r"(?<![^+])source:([^+]+)", lambda m: f"source:{Path(m[1]).expanduser().resolve()}", corpus)
+    return re.sub(r"(?<![^+])source:([^+]+)", lambda m: f"source:{absolute(m[1])}", corpus)
 
 
 @app.command()
@@ -459,11 +480,12 @@ def replay(
     from pkg_lib.papers.pkg import replay as replaying
 
     replaying.find_samples(folder)  # a mistake in its name is told before there is a bar
-    target = results_dir() / "replay" / slug(folder.resolve().name)
+    name = absolute(folder).name
+    target = results_dir() / "replay" / slug(name)
     with tqdm(unit="sample") as bar:
 
         def progress(method: str, done: int) -> None:
-            bar.set_description(f"{folder.resolve().name} {method}", refresh=False)
+            bar.set_description(f"{shown(name)} {method}", refresh=False)
             bar.update(1 if done else 0)
 
         replayed = replaying.replay(folder, target, protocol, progress=progress)
@@ -613,8 +635,8 @@ def repo_qa(
     """
     from pkg_lib.papers.dkb import measurement
 
-    place = str(Path(repository).resolve()) if Path(repository).exists() else repository
-    say(measurement.run(place, str(questions.resolve()), results_dir(), model, retries, record))
+    place = str(absolute(repository)) if Path(repository).exists() else repository
+    say(measurement.run(place, str(absolute(questions)), results_dir(), model, retries, record))
 
 
 @app.command("make-library")
@@ -656,6 +678,9 @@ def list_names(kinds: Annotated[Many, arg("Only these, such as models. Default: 
             raise unknown("list", kind, names)
     for kind in kinds or names:
         say([kind, *in_columns(names[kind])])
+        if kind == "models":
+            default = f"`pkg-lib fetch {study.MODEL}` (the default model) {models.SOURCE_OF_WEIGHTS}."
+            typer.echo(wrapped(f"  {default}", 2))
 
 
 def main() -> int:
@@ -665,7 +690,7 @@ def main() -> int:
         handler.addFilter(OneLine())
     for name, value in os.environ.items():  # places are the caller's: notebooks run in another directory
         if value and re.fullmatch(r"PKG_(.*_)?(RESULTS|CACHE|DIR|DOCS|SOURCE|ENDPOINTS)", name):
-            os.environ[name] = str(Path(value).expanduser().resolve())
+            os.environ[name] = str(absolute(value))
     os.environ["PKG_PLUGINS"] = os.pathsep.join(map(str, plugins()))
     words = sys.argv[1:]
     if not words or (words[0].startswith("-") and words[0] != "--help"):
@@ -674,7 +699,7 @@ def main() -> int:
         load_plugins()
         code = app(words, standalone_mode=False) or 0
     except (UserError, UsageFault) as e:
-        for message in e.args if isinstance(e, UserError) else [" ".join(e.format_message().split())]:
+        for message in e.args if isinstance(e, UserError) else [usage_fault(e.format_message())]:
             typer.echo(f"error: {one_line(str(message))}", err=True)
         return 2
     except (KeyboardInterrupt, typer.Abort):

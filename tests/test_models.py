@@ -173,5 +173,5 @@ def test_a_name_is_one_whatever_way_it_is_written(monkeypatch, tmp_path):
     assert model_name("hf:a/b#plain", "starcoder2") == "hf:a/b#starcoder2"
     with pytest.raises(UserError, match="--style is only for hf:ORG/NAME"):
         model_name(known, "plain")
-    with pytest.raises(UserError, match=r"unknown prompt 'nosuch'; .*list styles"):
+    with pytest.raises(UserError, match=r"unknown prompt style 'nosuch'; .*list styles"):
         model_name("hf:a/b", "nosuch")

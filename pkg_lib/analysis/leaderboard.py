@@ -16,6 +16,7 @@ import pandas as pd
 from pkg_lib.analysis.stats import KS, pass_at_k_of, wilson
 from pkg_lib.analysis.tables import csv_text
 from pkg_lib.core.models import MODELS
+from pkg_lib.core.reading import is_there
 from pkg_lib.core.store import read_json, read_rows, rows_sha256, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import NotAtHand, Outcome, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -70,7 +71,7 @@ def _absent(benchmark: str) -> bool:
 
 def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of completions from elsewhere, by their stored verdicts."""
-    for path in sorted(p for p in folder.glob("*/*/*.jsonl") if p.with_suffix(".done.json").exists()):
+    for path in sorted(p for p in folder.glob("*/*/*.jsonl") if is_there(p.with_suffix(".done.json"))):
         model, benchmark, file = path.relative_to(folder).with_suffix("").parts
         try:
             rows = read_rows(path, OUTCOME, OTHERS | {"sample": int})
@@ -89,16 +90,21 @@ def _replays(folder: Path, left_out: list[str]) -> Iterator[dict[str, Any]]:
 def _experiments(results: Path, absent: set[str], left_out: list[str]) -> Iterator[dict[str, Any]]:
     """Those of the columns; verdicts of `absent` benchmarks stand unchecked; who is `left_out` is told."""
     models = {slug(name): name for name in MODELS}
+    nameless = set[str]()
     for path in sorted((results / "generations").glob("*/revision.json")):
         try:
             name = read_json(path, (), {"name": str}).get("name", "")
         except UserError as e:
             left_out.append(_without(path.relative_to(results), e))
+            nameless.add(path.parent.name)  # an endpoint's folder alone does not tell its name
         else:
             models[slug(name)] = name
     generators: dict[tuple[str, str], Any] = {}
     for folder in filter(Path.is_dir, sorted((results / "evaluations").glob("*/*/*"))):
         model, benchmark, corpus = folder.parts[-3:]
+        if model in nameless:
+            left_out.append(str(folder.relative_to(results / "evaluations")))
+            continue
         try:
             paths = sorted((results / "contexts" / benchmark / corpus).glob("*.meta.json"))
             metas = map(read_provenance, paths)
@@ -130,7 +136,7 @@ def _rows(run: Run, corpus: str) -> Iterator[dict[str, Any]]:
         means = pd.DataFrame(told, columns=ASKED, dtype=float).mean(skipna=False).dropna().round(3)
         verdicts = pd.DataFrame({c: verdict_series(run.outcomes(c)) for c in of})
         yield from _rates(_about(run, name, of) | means.to_dict(), verdicts)
-    if corpus != "none" and run.file("evaluations", "candidates", ".json").exists():
+    if corpus != "none" and is_there(run.file("evaluations", "candidates", ".json")):
         for name, chosen in run.verdicts([*SELECTED, AS_PRINTED]).items():
             yield from _rates(_about(run, str(name), [*run.candidates, "Reranked"]), chosen.to_frame())
 

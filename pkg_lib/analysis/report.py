@@ -6,6 +6,7 @@ Built from stored sections and rows alone; opens from disk without a network. Sa
 import base64
 import io
 import json
+import os
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -20,7 +21,7 @@ from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.contents import Page, Section, items, pages
 from pkg_lib.analysis.tables import TEMPLATES, render, single
 from pkg_lib.core.limits import MAX_TEXT_BYTES
-from pkg_lib.core.reading import Damaged, contents, parse, read_text
+from pkg_lib.core.reading import Damaged, contents, open_regular, parse, read_text
 from pkg_lib.core.store import advice_for, page_text, write_json, write_text
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.data.benchmarks import title_of
@@ -68,7 +69,8 @@ def build_report(results: Path, tasks: Tasks | None = None) -> Path:
         files.add(path)
     for name in ("report.css", "report.js"):
         write_text(results / "site" / name, (TEMPLATES / name).read_text("utf8"))
-    for stale in set((results / "site").rglob("*.html")) - files:
+    pages_there = (p for p in (results / "site").rglob("*.html") if p.is_file())
+    for stale in set(pages_there) - files:
         stale.unlink()
     against = [(p, row) for p in site if p.about and (row := _differences(results, p, damaged))]
     rates = [(p, s) for p in site for s in p.sections if s.summary]
@@ -94,7 +96,7 @@ def _differences(results: Path, page: Page, damaged: list[str]) -> dict[str, flo
     """retrieval column -> points against None where measured, of the page's stored table of rates."""
     differences: dict[str, float] = {}
     paths = [results / "tables" / f"{s.stem}.csv" for s in page.sections if s.summary]
-    for table in _sound(_rates, [p for p in paths if p.exists()], damaged).values():
+    for table in _sound(_rates, [p for p in paths if os.path.lexists(p)], damaged).values():
         differences |= table
     return differences
 
@@ -146,7 +148,8 @@ def _view(section: Section, results: Path, site: Sequence[Page]) -> dict[str, An
 
 def _size(png: Path) -> tuple[int, int] | None:
     """Width and height in pixels, so that the page does not move while it loads; None where it is no PNG."""
-    head = png.read_bytes()[:24]
+    with open_regular(png) as file:
+        head = file.read(24)
     return struct.unpack(">II", head[16:]) if head.startswith(b"\x89PNG") and len(head) == 24 else None
 
 

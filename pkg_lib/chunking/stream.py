@@ -12,7 +12,7 @@ from pkg_lib.chunking.chunker import Chunked, Chunker
 from pkg_lib.chunking.languages import language_of
 from pkg_lib.chunking.source import encode
 from pkg_lib.core.limits import MAX_ROW_BYTES
-from pkg_lib.core.reading import parse
+from pkg_lib.core.reading import absolute, parse
 from pkg_lib.core.source_tree import (
     MAX_CHUNKED_BYTES,
     Skipped,
@@ -84,8 +84,8 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
         files = chunk_files(walk(path, accounts), chunker, processes)
     else:
         try:
-            data = read_file(path.resolve(), MAX_CHUNKED_BYTES)
-        except (OSError, RuntimeError, Unreadable) as e:  # RuntimeError: a loop of links
+            data = read_file(absolute(path), MAX_CHUNKED_BYTES)
+        except (OSError, Unreadable) as e:
             name = shown(str(path))
             raise UserError(f"{name}: {e}; name a file or directory") from e
         files = [chunker.chunk(data, shown(path.name), language)]
@@ -94,7 +94,8 @@ def split(path: Path, chunker: Chunker, language: str | None, out: BinaryIO, pro
         out.writelines(json.dumps(asdict(chunk)).encode("ascii") + b"\n" for chunk in chunked.chunks)
     out.flush()
     if not accounts.files:
-        skipped = "".join(f"; {line}" for line in Skipped(accounts.skipped).summary())
+        why = Skipped(accounts.skipped).in_one_line()
+        skipped = f"; {why}" if why else ""
         what = "no source file that can be read" if skipped else "no source file of a known language"
         raise UserError(f"{shown(str(path))} holds {what}; give a tree that holds some{skipped}")
     return str(accounts)

@@ -10,6 +10,7 @@ from pathlib import Path
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import Endpoint, endpoints
 from pkg_lib.core.models import KINDS, directory_digest
+from pkg_lib.core.reading import absolute
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.types import UserError
 
@@ -102,5 +103,5 @@ def embedder_spec(name: str) -> EmbedderSpec:
     place, revision = match.groups("")
     if kind == "endpoint":
         return EmbedderSpec(f"{kind}:{place}", endpoint=place, revision=revision)
-    place = str(Path(place).expanduser().resolve()) if kind == "path" else place
+    place = str(absolute(place)) if kind == "path" else place
     return EmbedderSpec(f"{kind}:{place}", place, revision=revision)

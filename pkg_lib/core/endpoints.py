@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, MinLen
 
-from pkg_lib.core.reading import Damaged, read_text
+from pkg_lib.core.reading import Damaged, expanded, is_there, read_text, shown
 from pkg_lib.core.registry import LONGEST_NAME, Registry, unknown
 from pkg_lib.core.store import ROOT
 from pkg_lib.core.types import UserError, digest
@@ -60,13 +60,15 @@ class Endpoints(Registry[Endpoint]):
     """The endpoints that a file describes; none where the file does not exist."""
 
     def __init__(self, path: Path, described: Iterable[Endpoint]) -> None:
-        super().__init__(f"endpoint of {path}", described)
+        super().__init__("endpoint", described)
         self.path = path
 
     def get_or_fail(self, name: str) -> Endpoint:
         """The endpoint of a name. Raises UserError with the names to choose from, if there are any."""
-        if name in self or self:
-            return super().get_or_fail(name)
+        if name in self:
+            return self[name]
+        if self:
+            raise unknown(self.kind, name, self, f"in {shown(str(self.path))}")
         fault = "describes no endpoint" if self.path.exists() else "does not exist"
         raise UserError(
             f"endpoint '{name[:LONGEST_NAME]}': the file {self.path} {fault}; see docs/endpoints.md"
@@ -75,9 +77,9 @@ class Endpoints(Registry[Endpoint]):
 
 def endpoints() -> Endpoints:
     """All that the file describes; none where it does not exist. UserError for a mistake in it."""
-    path = Path(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml").expanduser()
+    path = expanded(os.environ.get("PKG_ENDPOINTS") or ROOT / "endpoints.toml")
     try:
-        tables = tomllib.loads(read_text(path)) if path.exists() else {}
+        tables = tomllib.loads(read_text(path)) if is_there(path) else {}
     except tomllib.TOMLDecodeError as e:
         raise Damaged.of(path, f"it is not TOML ({e})") from e
     except (RecursionError, ValueError) as e:  # Python's parser lets these through

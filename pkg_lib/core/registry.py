@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pkg_lib.core.reading import absolute, in_the_way, shown
 from pkg_lib.core.types import UserError
 
 Entry = TypeVar("Entry")
@@ -23,7 +24,7 @@ LISTED = {
     "column": "columns",
     "embedder": "embedders",
     "notebook": "notebooks",
-    "prompt": "styles",
+    "prompt style": "styles",
 }
 # By name: nothing here imports what stands above it.
 PAPERS = (
@@ -51,10 +52,10 @@ def unknown(kind: str, name: object, choices: Iterable[object], where: str = "")
         them or some examples.
     """
     names = [str(choice) for choice in choices]
-    shown = str(name)
-    if len(shown) > LONGEST_NAME:
-        shown = f"{shown[: LONGEST_NAME - 1]}…"
-    message = f"unknown {kind} '{shown}'{where and ' '}{where}; "
+    given = shown(str(name))
+    if len(given) > LONGEST_NAME:
+        given = f"{given[: LONGEST_NAME - 1]}…"
+    message = f"unknown {kind} '{given}'{where and ' '}{where}; "
     if not names:
         return UserError(f"{message}none is described")
     close = closest(str(name), names)
@@ -83,10 +84,16 @@ def closest(name: str, names: Iterable[str]) -> list[str]:
         The closest name, and a second one that is as close; none where no name is similar.
     """
     from rapidfuzz import fuzz, process, utils  # only a mistake needs it
+    from rapidfuzz.distance import OSA
 
     name = name[:LONGEST_NAME]
     how = {"scorer": fuzz.WRatio, "processor": utils.default_process, "score_cutoff": SIMILAR}
-    similar = process.extract(name, list(names), limit=None, **how)
+    names = list(names)
+    similar = process.extract(name, names, limit=None, **how)
+    if (
+        not similar and len(name) > 2
+    ):  # in a short name one wrong letter, or two exchanged, lowers the score much
+        similar = [(n, 0.0, 0) for n in names if OSA.distance(name.casefold(), n.casefold()) == 1]
     # That score ignores punctuation and what surrounds a part of a name.
     # The plain ratio decides between equals.
     rank = {match: (score, fuzz.ratio(name.casefold(), match.casefold())) for match, score, _ in similar}
@@ -127,7 +134,7 @@ class Registry(dict[str, Entry]):
 def plugins() -> list[Path]:
     """The files that PKG_PLUGINS names."""
     names = filter(None, os.environ.get("PKG_PLUGINS", "").split(os.pathsep))
-    return [Path(name).expanduser().resolve() for name in names]
+    return [absolute(name) for name in names]
 
 
 def load_plugins() -> None:
@@ -140,6 +147,8 @@ def load_plugins() -> None:
 
 @cache
 def _load(path: Path) -> None:
+    if obstacle := in_the_way(path):
+        raise UserError(f"PKG_PLUGINS names a file that cannot be read: {obstacle}, or name another")
     if not path.is_file():
         advice = f"name Python files, joined by '{os.pathsep}'"
         raise UserError(f"PKG_PLUGINS names {path}, which is not there; {advice}")

@@ -43,6 +43,8 @@ MAX_RATIO = 200  # decompressed to compressed bytes of one member above RATIO_FR
 RATIO_FROM = 2**20
 NAMED = 10  # names that a summary gives for each reason
 NAME_CHARACTERS = 80  # of each of them
+NAMES_CHARACTERS = 200  # of all of them in one line
+REASONS_IN_ERROR, NAMES_IN_ERROR = 3, 130  # reasons that an error gives, and characters of all names in it
 
 NOT_REGULAR = "not a regular file"
 UNREADABLE, UNREADABLE_DIRECTORY = "cannot be read", "directory cannot be read"
@@ -98,13 +100,30 @@ class Skipped:
         """Return (path, reason) of every file, sorted."""
         return sorted((path, reason) for reason, paths in self.by_reason.items() for path in paths)
 
-    def summary(self) -> list[str]:
-        """Return one line for each reason: the number of files, the reason, and up to ten names."""
+    def in_one_line(self) -> str:
+        """Return the most frequent reasons with a few names each, for an error; "" if there are none."""
+        by_count = sorted(self.by_reason.items(), key=lambda item: -len(item[1]))
+        most = Skipped(dict(by_count[:REASONS_IN_ERROR]))
+        others = len(by_count) - len(most.by_reason)
+        more = [f"and for {others} other reasons"] if others > 0 else []
+        return "; ".join([*most.summary(NAMES_IN_ERROR // max(1, len(most.by_reason))), *more])
+
+    def summary(self, names_characters: int = NAMES_CHARACTERS) -> list[str]:
+        """Return one line for each reason: the number of files, the reason, and up to ten names.
+
+        Args:
+            names_characters: Where the names of a reason take more, fewer are given, but at least one.
+        """
         lines = []
         for reason, paths in self.by_reason.items():
-            names = [n if len(n) <= NAME_CHARACTERS else f"...{n[-NAME_CHARACTERS:]}" for n in paths[:NAMED]]
-            more = [""] if len(paths) > NAMED else []  # `first_few` adds dots for it
-            lines.append(f"{len(paths):,} skipped, {reason}: {first_few(names + more, NAMED)}")
+            names: list[str] = []
+            for path in paths[:NAMED]:
+                name = path if len(path) <= NAME_CHARACTERS else f"...{path[-NAME_CHARACTERS:]}"
+                if names and len(", ".join([*names, name])) > names_characters:
+                    break
+                names.append(name)
+            more = [""] if len(paths) > len(names) else []  # `first_few` adds dots for it
+            lines.append(f"{len(paths):,} skipped, {reason}: {first_few(names + more, len(names))}")
         return lines
 
     def warn(self, root: str) -> None:
@@ -199,7 +218,8 @@ def _unique(name: str, names: Collection[str]) -> str:
     number, free = 1, name
     while free in names:
         number += 1
-        free = f"{name}#{number}"
+        suffix = Path(name).suffix  # it shows the language
+        free = f"{name.removesuffix(suffix)}#{number}{suffix}"
     return free
 
 

@@ -36,7 +36,9 @@ def results_dir() -> Path:
         if not os.access(folder, os.W_OK):
             raise PermissionError(13, "it is not writable")
     except OSError as e:
-        raise UserError(f"results directory {folder}: {e.strerror}; set PKG_RESULTS to another") from e
+        obstacle = _no_directory(folder / "any")
+        why = f"{shown(str(obstacle))} is not a directory" if obstacle is not None else e.strerror
+        raise UserError(f"results directory {shown(str(folder))}: {why}; set PKG_RESULTS to another") from e
     return folder
 
 
@@ -59,7 +61,7 @@ def first_few(names: Sequence[str], most: int = 5) -> str:
 
 def sha256_of(path: Path) -> str:
     """SHA-256 in hex of a file's bytes."""
-    with path.open("rb") as f:
+    with reading.open_regular(path) as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
@@ -84,18 +86,42 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replaces a file whole; does nothing when it holds this already."""
+    """Replace a file whole; do nothing if it already has these contents.
+
+    Args:
+        path: The file. Missing directories above it are made.
+        data: What it shall hold.
+
+    Raises:
+        UserError: It cannot be written, or what is at its place is not a regular file.
+    """
+    name, temporary = shown(str(path)), path.with_name(path.name + ".tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.read_bytes() == data:
-            return
-        temporary = path.with_name(path.name + ".tmp")
+        for file in (path, temporary):
+            if obstacle := reading.in_the_way(file):
+                raise UserError(f"cannot write {name}: {obstacle}")
+        if temporary.is_symlink():  # its target, which may be anywhere, would be overwritten
+            raise UserError(f"cannot write {name}: {shown(str(temporary))} is a link; move it away")
+        if path.exists():
+            with reading.open_regular(path) as file:
+                if file.readall() == data:
+                    return
         temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as e:
+        if (obstacle := _no_directory(path)) is not None:
+            advice = f"{shown(str(obstacle))} is not a directory; move it away"
+            raise UserError(f"cannot write {name}: {advice}") from e
         within = path.absolute().is_relative_to(results_path().absolute())
         other = "set PKG_RESULTS to a writable directory" if within else "name a writable place"
-        raise UserError(f"cannot write {path}: {e.strerror}; free space or {other}") from e
+        raise UserError(f"cannot write {name}: {e.strerror}; free space or {other}") from e
+
+
+def _no_directory(path: Path) -> Path | None:
+    """The highest of the places above a file that is there and is no directory; None if all are."""
+    above = (p for p in reversed(path.parents) if os.path.lexists(p) and not p.is_dir())
+    return next(above, None)
 
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -138,9 +164,9 @@ def advice_for(path: Path) -> str:
     if place.is_relative_to(ROOT) and _tracked(place):
         return f"restore it with: git checkout -- {shown(str(path))}"
     if place.is_relative_to(results_path().absolute() / "generations"):
-        return "restore it from a copy, or move it away; `run` then generates its answers again"
+        return "restore it, or move it away; `run` then makes its contents again"
     if place.is_relative_to(results_path().absolute()):
-        return "restore it from a copy, or move it away; `run` then computes it again"
+        return "restore it, or move it away; `run` then makes it again"
     return reading.CORRECT
 
 

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 from pkg_lib.core.embedders import DEFAULT as MINILM
 from pkg_lib.core.hub_data import data_revision
 from pkg_lib.core.models import cache_dir
+from pkg_lib.core.reading import expanded
 from pkg_lib.core.registry import Registry, load_plugins, unknown
 from pkg_lib.core.source_tree import find_python, python_texts
 from pkg_lib.core.store import read_json, read_rows, results_path, shown
@@ -76,7 +77,7 @@ def _tree(root: Path, prefix: str, ignored: Iterable[str] = ()) -> Iterator[Docu
         count += 1
         yield Document(f"{prefix}/{name}", text)
     if not count:
-        why = "; ".join(tree.skipped.summary()) or "there is no .py file in it"
+        why = tree.skipped.in_one_line() or "there is no .py file in it"
         raise UserError(f"corpus {prefix}: {shown(str(root))} holds no Python file that can be read: {why}")
     tree.skipped.warn(f"corpus {prefix}:{root}")
 
@@ -95,7 +96,7 @@ def _stdlib() -> Iterator[Document]:
 def _directory(name: str) -> Path:
     if not name:
         raise UserError("source: names no directory; write source:DIR")
-    directory = Path(name).expanduser()
+    directory = expanded(name)
     if not directory.exists():
         raise UserError(f"corpus source:{shown(name)}: no such directory; give a tree of Python files")
     if not directory.is_dir():

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
 from pkg_lib.core.models import cache_dir
+from pkg_lib.core.reading import absolute
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.source_tree import read_python
 from pkg_lib.core.store import sha256_of, write_bytes
@@ -67,7 +68,7 @@ def local(root: Path, sources: Sequence[str], tests: Sequence[str], libraries: S
         if ".." in place.split("/") or place.startswith("/") or not (root / place).exists():
             raise UserError(f"{root} has no {place}; name packages and tests as they lie below the directory")
     code, deciding = tuple(places[: len(sources)]), tuple(places[len(sources) :])
-    return Package(root.resolve().name, "", "", "", code, deciding, "", tuple(libraries), root)
+    return Package(absolute(root).name, "", "", "", code, deciding, "", tuple(libraries), root)
 
 
 def is_unpacked(archive: str) -> bool:

@@ -53,7 +53,7 @@ class DataSet:
         unpack = ", unpack it," if ".zip" in self.source else ""
         advice = f"download {self.source}{unpack} and set {self.variable} to the directory of {names[0]}"
         if folder := os.environ.get(self.variable):
-            if path := next((p for n in names if (p := Path(folder, n)).is_file()), None):
+            if path := next((p for n in names if reading.is_there(p := Path(folder, n))), None):
                 return read_records(path, self.title, make, fields)
             raise UserError(
                 f"{self.variable} names {folder}, which holds no {names[0]}; {advice}, or unset it"

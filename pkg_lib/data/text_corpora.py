@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from pkg_lib.core import hub, limits
 from pkg_lib.core.hub_data import load_rows
+from pkg_lib.core.reading import expanded
 from pkg_lib.core.source_tree import (
     Skipped,
     SourceFile,
@@ -65,7 +66,7 @@ def hub_rows(corpus: str, repository: str, fields: tuple[str, ...]) -> Iterator[
 def python_docs() -> Iterator[Document]:
     """The rows of Python's tutorial, then of its how-tos; of any other directory, of all its pages."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
-    folder = Path(value or DEBIAN_DOCS).expanduser()
+    folder = expanded(value or DEBIAN_DOCS)
     if not folder.is_dir():
         why = f"PKG_PYTHON_DOCS={value} is no directory" if value else "it is not installed"
         archive = "an HTML archive of docs.python.org/3/download.html and set PKG_PYTHON_DOCS to it"
@@ -95,7 +96,7 @@ def _kind(name: str) -> str:
 def is_another_manual() -> bool:
     """Whether `python-docs` reads a directory that is not Python's manual, whose licence is PSF's."""
     value = os.environ.get("PKG_PYTHON_DOCS", "")
-    return bool(value) and not _parts(Path(value).expanduser())
+    return bool(value) and not _parts(expanded(value))
 
 
 def _parts(folder: Path) -> list[Path]:

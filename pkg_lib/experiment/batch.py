@@ -59,7 +59,6 @@ class Batch:
                     step.preparer.run.generator.release()  # the weights of several models do not fit together
             except Damaged as e:  # which concerns this run alone
                 self.damaged[step.preparer.run.label] = e
-                self.say(f"left out: {step.preparer.run.label}: {e}")
                 continue
             except NotAtHand as e:
                 lacking.append(e)
@@ -117,7 +116,23 @@ class Batch:
         wrong = self.damaged | (self.failed or ({} if self.executed else self.skipped))
         mistakes = all(isinstance(e, UserError) for e in wrong.values())
         code = (2 if mistakes else 1) if wrong else 0
-        return code, [" ".join(f"{label}: {error}".split()) for label, error in wrong.items()]
+        return code, by_reason(wrong)
+
+
+def by_reason(wrong: dict[str, Exception]) -> list[str]:
+    """A line for each reason why something is left out or failed, with its first label and a count.
+
+    Args:
+        wrong: The label of each run or notebook, with its error.
+    """
+    labels: dict[str, list[str]] = {}
+    for label, error in wrong.items():
+        labels.setdefault(" ".join(str(error).split()), []).append(label)
+    lines = []
+    for reason, (first, *others) in labels.items():
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"{' '.join(first.split())}{more}: {reason}")
+    return lines
 
 
 def prepare(preparer: Preparer, columns: list[str]) -> str:
@@ -137,6 +152,7 @@ def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
     """What `run` would do with this plan, in lines; nothing is loaded, retrieved or written."""
     lines = ["dry run: nothing is computed or written; tokens, time and price are estimates"]
     lines += [f"left out: {line}" for line in plan.left_out]
+    damaged = dict(plan.damaged)
     records, counted, costs, due = Records(results_path()), set[str](), [], []
     for step in plan.steps:
         incomplete = False
@@ -145,12 +161,13 @@ def dry_run(plan: Plan, again: bool, rates: forecast.Rates) -> list[str]:
             try:
                 columns = forecast.forecast(step.preparer, step.columns, counted)
             except Damaged as e:
-                lines.append(f"left out: {run.label}: {e}")
+                damaged[run.label] = e
                 continue
             lines += forecast.lines(run, columns, rates)
             costs.append(forecast.cost(run, columns, rates))
             incomplete = bool(costs[-1].todo)
         due += [f"  {j.label}" for j in step.jobs if again or incomplete or not records.unchanged(j)]
+    lines += [f"left out: {line}" for line in by_reason(damaged)]
     if len(costs) > 1:
         lines.append(f"in all to complete: {forecast.total(costs)}")
     return [*lines, f"notebooks: {len(due)} to execute, {len(plan.jobs) - len(due)} unchanged", *due]

@@ -93,5 +93,5 @@ class Records:
         """What the notebook has left: the executed one, its tables and its figures."""
         patterns = (f"tables/{job.stem}.*", f"figures/{job.stem}.*", f"notebooks/{job.stem}.ipynb")
         left = sorted(p for pattern in patterns for p in self.results.glob(pattern))
-        kept = [p for p in left if p.suffix not in TEMPORARY]
+        kept = [p for p in left if p.suffix not in TEMPORARY and p.is_file()]
         return {p.relative_to(self.results).as_posix(): sha256_of(p) for p in kept}

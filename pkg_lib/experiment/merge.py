@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, shown
+from pkg_lib.core.reading import PACKED, Damaged, ScannedRow, is_there, shown
 from pkg_lib.core.store import advice_for, read_json, write_json, write_jsonl
 from pkg_lib.core.types import UserError
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark
@@ -50,7 +50,7 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
     files = (p.relative_to(f) for f in folders for s in STAGES for p in (f / s).rglob("*.json*"))
     grown, lines = dict[Path, Rows](), list[str]()
     aside: dict[Path, list[ScannedRow]] = {}
-    unreadable: list[str] = []
+    unreadable = [line for folder in folders for line in _links_not_followed(folder)]
     plain = {n.with_suffix("") if n.suffix == PACKED else n for n in files}
     for name in sorted(n for n in plain if n.suffix in (".json", ".jsonl")):
         told: list[str] = []
@@ -84,6 +84,22 @@ def merge(folders: Sequence[Path], results: Path) -> list[str]:
     return lines
 
 
+def _links_not_followed(folder: Path) -> list[str]:
+    """A line for each link of a shard to a directory or to nowhere, unless reading it will report it."""
+    lines = []
+    for stage in STAGES:
+        for link in sorted((folder / stage).rglob("*")):
+            if not link.is_symlink() or link.name.removesuffix(PACKED).endswith((".json", ".jsonl")):
+                continue
+            if link.is_dir():
+                lines.append(f"{shown(str(link))} is a link to a directory, which is not followed")
+            elif not link.exists():
+                lines.append(f"{shown(str(link))} is a link that leads nowhere")
+        if is_there(folder / stage) and not (folder / stage).is_dir():
+            lines.append(f"{shown(str(folder / stage))} is not a directory")
+    return lines
+
+
 def _places(name: Path) -> dict[str, int]:
     """Task id -> its place in the benchmark of a file, as one run writes the rows."""
     benchmark = next((part for part in name.parts if part in BENCHMARKS), "")
@@ -96,7 +112,7 @@ def _add(rows: Rows, path: Path, lines: list[str]) -> None:
     for key, row in theirs.items():
         known = rows.setdefault(key, row)
         if any(known.get(n) != value for n, value in row.items() if n not in OF_MACHINE):
-            file = path if path.exists() else packed(path)
+            file = path if is_there(path) else packed(path)
             ids = dict.fromkeys((row.get("task_id", ""), key))  # the key of a verdict is its task
             about = f"{shown(str(file))}: {' '.join(ids).strip()}"
             raise UserError(f"{about}: another directory has another answer; nothing is merged")
@@ -108,8 +124,8 @@ def _read(path: Path, lines: list[str]) -> tuple[Rows, list[ScannedRow]]:
     Nothing where the file is not there. Damaged if it cannot be read.
     """
     if path.suffix == ".json":
-        return {"": read_json(path)} if path.exists() else {}, []
-    files = [p for p in (packed(path), path) if p.exists()]
+        return {"": read_json(path)} if is_there(path) else {}, []
+    files = [p for p in (packed(path), path) if is_there(p)]
     files = files if "generations" in path.parts else files[:1]  # plain rows are of an earlier version
     rows, damaged = Rows(), []
     for file in files:

@@ -22,7 +22,7 @@ import pandas as pd
 
 from pkg_lib.core import limits
 from pkg_lib.core.models import model_spec
-from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds
+from pkg_lib.core.reading import NUMBER, TEXT_OR_NONE, Fields, Kinds, is_there
 from pkg_lib.core.registry import load_plugins, unknown
 from pkg_lib.core.store import ROWS, read_json, read_rows, results_dir, slug, stem
 from pkg_lib.core.types import (
@@ -471,7 +471,7 @@ class Run:
         So a column that is added later changes no stored result.
         """
         path = self.file("evaluations", "candidates", ".json")
-        stored = read_json(path, {"columns": list})["columns"] if path.exists() else list(self.retrievers)
+        stored = read_json(path, {"columns": list})["columns"] if is_there(path) else list(self.retrievers)
         return [c for c in stored if isinstance(c, str) and c in self.retrievers]
 
     def selections(self) -> dict[str, dict[str, Any]]:
@@ -573,7 +573,7 @@ def by_task(path: Path, fields: Fields = ()) -> dict[str, dict[str, Any]]:
     Raises:
         Damaged: A row is not such an object, or the file cannot be read.
     """
-    if not path.exists():
+    if not is_there(path):
         return {}
     typed = fields if isinstance(fields, dict) else dict.fromkeys(fields, object)
     return {row["task_id"]: row for row in read_rows(path, {"task_id": str} | typed, OTHERS)}
@@ -588,7 +588,7 @@ def read_provenance(meta: Path) -> dict[str, Any]:
     Raises:
         Damaged: The file cannot be read, or holds something else.
     """
-    return read_json(meta, (), PROVENANCE) if meta.exists() else {}
+    return read_json(meta, (), PROVENANCE) if is_there(meta) else {}
 
 
 def _of_solution(solution: str, answers: list[Generation], starts_program: bool) -> Generation | None:

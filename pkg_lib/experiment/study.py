@@ -264,7 +264,6 @@ def plan(choice: Choice) -> Plan:
             continue
         except Damaged as e:
             damaged[f"{part.model} | {part.benchmark} | {part.corpus}"] = e
-            left_out.append(f"{part.model} | {part.benchmark}: {e}")
             continue
         columns, jobs = list(part.columns or run.retrievers), []
         for notebook in showing:
@@ -272,8 +271,8 @@ def plan(choice: Choice) -> Plan:
             try:
                 why = _lacks(notebook.defaults | job.parameters, run, columns)
             except Damaged as e:
-                why = str(e)
                 damaged[job.label] = e
+                continue
             if why:
                 left_out.append(f"{job.label}: {why}")
             else:
@@ -354,6 +353,6 @@ def _lacks(parameters: dict[str, Any], run: Run, columns: list[str]) -> str:
             if column not in COLUMNS:
                 raise UserError(f"parameter {name}: {unknown('column', column, COLUMNS)}")
             if not measured(column) and not COLUMNS[column].needs:
-                known = ", ".join(filter(measured, run.retrievers))
-                return f"column {column} is not measured (measured are {known})"
+                known = ", ".join(f'"{c}"' for c in run.retrievers if measured(c)) or "no column"
+                return f"column {column} is not measured; measured: {known}"
     return ""

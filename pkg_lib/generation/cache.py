@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg_lib.core import limits, reading
-from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, shown
+from pkg_lib.core.reading import NUMBER, PACKED, Damaged, Kinds, ScannedRow, is_there, shown
 from pkg_lib.core.store import advice_for, read_rows, write_jsonl, write_packed
 from pkg_lib.core.types import Generation, UserError, digest
 
@@ -48,7 +48,7 @@ def packed(path: Path) -> Path:
 
 def stored(path: Path) -> bool:
     """Whether a file of a cache is there, packed or not."""
-    return path.exists() or packed(path).exists()
+    return is_there(path) or is_there(packed(path))
 
 
 def pack(folder: Path) -> None:
@@ -95,7 +95,7 @@ def _rows_by_key(path: Path) -> tuple[dict[str, dict[str, Any]], list[ScannedRow
     rows: dict[str, dict[str, Any]] = {}
     damaged = []
     for file in (packed(path), path):
-        for row in read_answers(file, {"key": str}) if file.exists() else ():
+        for row in read_answers(file, {"key": str}) if is_there(file) else ():
             if row.value is not None:
                 rows[row.value["key"]] = row.value
             elif row.line.text is None:  # it could not be kept aside
@@ -120,6 +120,8 @@ def keep_aside(path: Path, damaged: Iterable[ScannedRow]) -> None:
         return
     aside = path.with_name(f"{path.name}.damaged")
     try:
+        if obstacle := reading.in_the_way(aside):
+            raise UserError(f"cannot keep damaged lines: {obstacle}")
         with aside.open("ab") as file:
             file.writelines(texts)
     except OSError as e:
@@ -141,7 +143,7 @@ def pack_rows(results: Path) -> list[str]:
     for path in (p for stage in stages for p in sorted(results.glob(f"{stage}/**/*.jsonl"))):
         try:
             _require_regular(path)
-            if packed(path).exists():
+            if is_there(packed(path)):
                 for _ in reading.lines(packed(path), advice_for):
                     pass  # it is sound, so the plain file may go
             else:
@@ -192,14 +194,41 @@ def read_generations(path: Path) -> Iterator[tuple[ScannedRow, Generation | None
                 generation = check(row.value)
                 why = reading.fault_of(generation.meta, (), META)
             except ValidationError as e:
-                fault = e.errors(include_input=False, include_url=False)[0]
-                why = f"field {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+                why = _fault(row.value, e)
             if generation is not None and not 0 <= generation.prompt_tokens < 2**31:
                 why = "field prompt_tokens is not a plausible number of tokens"
         if why:
             yield row._replace(why=why), None
         else:
             yield row, generation
+
+
+def _fault(row: dict[str, Any], error: Any) -> str:
+    """What is wrong with the row of an answer, in the words of `fault_of`."""
+    fault = error.errors(include_input=False, include_url=False)[0]
+    name, *within = map(str, fault["loc"])
+    if fault["type"] in ("missing", "missing_argument"):
+        return f"field {name} is missing"
+    if fault["type"].startswith("unexpected"):
+        return f"field {name} is unknown"
+    expected = {
+        "tokens": "a list of whole numbers",
+        "finish": "one of end, length, settled",
+        "meta": "an object",
+    }
+    value = reading.brief(row[name])
+    if name == "tokens" and within:
+        value += f" with {reading.brief(row[name][int(within[0])])} in it"
+    is_number = name == "prompt_tokens"
+    return f"field {name} is {value}, not {expected.get(name, 'a whole number' if is_number else 'text')}"
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; -1 for a link that leads nowhere, which is reported when the file is read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 @cache
@@ -232,7 +261,7 @@ class GenerationCache:
     def refresh(self) -> None:
         """Read the files again if another process has written to them; nothing once `clear` was called."""
         paths = stored_files(self.root, own=self.own)
-        sizes = {path: path.stat().st_size for path in paths}
+        sizes = {path: _size(path) for path in paths}
         if self._cleared or sizes == self._sizes:
             return
         self._sizes, self._by_prompt = sizes, {}
@@ -260,8 +289,12 @@ class GenerationCache:
         self.damaged += [f"{path}:{row.number}" for row in faults]
         if faults:
             others = f", and {len(faults) - 1} more lines" if len(faults) > 1 else ""
-            what = "%s, line %d is damaged: %s%s; what is damaged is ignored and generated again"
+            what = "%s, line %d is damaged: %s%s; damaged answers are ignored, and `run` generates them again"
             log.warning(what, path, faults[0].number, faults[0].why, others)
+        if too_long := sum(len(generation.raw) > limits.MAX_ANSWER_BYTES for generation in found):
+            size = limits.MAX_ANSWER_BYTES // 2**20
+            what = "%s: answers longer than %d MB, which count as empty solutions: %d"
+            log.warning(what, path, size, too_long)
 
     def require(self, path: Path) -> None:
         """Refuse to go on without a file that cannot be read.

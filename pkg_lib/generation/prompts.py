@@ -277,4 +277,4 @@ def _all_templates() -> dict[str, Template]:
     return templates
 
 
-TEMPLATES: Registry[Template] = Registry("prompt", _all_templates())
+TEMPLATES: Registry[Template] = Registry("prompt style", _all_templates())

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from pkg_lib.core.reading import parse, shown
+from pkg_lib.core.reading import in_the_way, parse, shown
 from pkg_lib.core.types import UserError, digest
 from pkg_lib.graph.schema import NODES, PKG
 
@@ -52,8 +52,8 @@ def load(folder: Path) -> PKG:
     path, name = folder / GRAPH, shown(str(folder))
     again = f"pkg-lib graph source:DIR --output {name}"
     try:
-        if path.exists() and not path.is_file():
-            raise OSError(22, "it is not a regular file")
+        if obstacle := in_the_way(path):
+            raise UserError(f"cannot read the graph: {obstacle}")
         data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     except OSError as e:
         if path.exists():

@@ -8,6 +8,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
+from pkg_lib.core.reading import in_the_way, open_regular
 from pkg_lib.core.registry import Registry
 from pkg_lib.core.types import UserError
 
@@ -48,6 +49,8 @@ class HNSWIndex(FlatIndex):
         """The links without the vectors, which the graph's directory holds. UserError when that fails."""
         data = faiss.serialize_index(self.index, faiss.IO_FLAG_SKIP_STORAGE).tobytes()
         try:
+            if obstacle := in_the_way(path):
+                raise UserError(f"cannot write the index: {obstacle}")
             path.write_bytes(hashlib.sha256(data).digest() + data)
         except OSError as e:
             raise UserError(f"cannot write the index {path}: {e.strerror}; free space") from e
@@ -56,7 +59,8 @@ class HNSWIndex(FlatIndex):
     def load(cls, path: Path, vectors: np.ndarray) -> HNSWIndex:
         """The saved links over the vectors they were made of; UserError when damaged or of another shape."""
         try:
-            data = path.read_bytes()
+            with open_regular(path) as file:
+                data = file.readall()
         except OSError as e:
             raise UserError(f"cannot read the index {path}: {e.strerror}; build it again") from e
         if data[:32] != hashlib.sha256(data[32:]).digest():

@@ -42,7 +42,7 @@ class Knowledge:
         if graph.skipped:
             counted = ", ".join(f"{name}: {n}" for name, n in reasons(graph.skipped).items())
             of = len({d for d, _ in graph.skipped}), len(self.documents)
-            about = "%d of %d documents gave the graph nothing, or not all they hold (%s; first: %s)"
+            about = "%d of %d documents are missing from the graph, in whole or in part (%s; first: %s)"
             log.warning(about, *of, counted, graph.skipped[0][0])
         return graph
 

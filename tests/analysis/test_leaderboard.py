@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 
 import pytest
 from fakes import FakeBackend
 
 from pkg_lib.analysis import leaderboard
 from pkg_lib.analysis.report import build_report
+from pkg_lib.core.limits import MAX_ANSWER_BYTES
 from pkg_lib.core.store import slug, write_json, write_jsonl
-from pkg_lib.core.types import BenchmarkMissing
+from pkg_lib.core.types import BenchmarkMissing, UserError
 from pkg_lib.data.benchmarks import BENCHMARKS
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.generation.cache import GenerationCache
 from pkg_lib.papers.pkg.replay import replay
 from pkg_lib.retrieval.columns import draw_name
 
@@ -162,3 +165,46 @@ def test_what_was_replayed_stands_beside_it(results, tmp_path):
 def test_nothing_measured_makes_no_file(tmp_path):
     leaderboard.write(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["leaderboard.json", "leaderboard.csv", "leaderboard.made.json"])
+def test_a_fifo_in_place_of_its_files_is_named(results, name, monkeypatch, no_waiting):
+    monkeypatch.setenv("PKG_RESULTS", str(results))
+    os.mkfifo(results / name)
+    with pytest.raises(UserError, match=name):
+        build_report(results)
+    assert (results / name).is_fifo()
+
+
+def test_a_link_to_itself_among_the_answers_is_named(results, monkeypatch):
+    (file,) = (results / "generations").rglob("none.jsonl")
+    for stored in [file, *(results / "evaluations").rglob("none.jsonl.gz")]:
+        kept = stored.read_bytes()
+        stored.unlink()
+        stored.symlink_to(stored.name)
+        with pytest.raises(UserError, match=stored.name):
+            Run(MODEL, limit=3, results=results).completions("None")
+            Run(MODEL, limit=3, results=results).outcomes("None")
+        build_report(results)
+        stored.unlink()
+        stored.write_bytes(kept)
+
+
+@pytest.mark.parametrize("text", ["{", '{"name": 1}'])
+def test_a_damaged_record_of_a_model_is_the_only_warning_about_it(results, text, caplog):
+    (path,) = (results / "generations").rglob("revision.json")
+    path.write_text(text)
+    leaderboard.write(results)
+    (warning,) = caplog.messages
+    assert str(path) in warning and "unknown model" not in warning
+
+
+def test_answers_beyond_the_limit_are_reported_once_for_each_file(results, caplog):
+    (file,) = (results / "generations").rglob("none.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in rows[:2]:
+        row["raw"] += " " * MAX_ANSWER_BYTES
+    write_jsonl(file, rows)
+    GenerationCache(results / "generations" / slug(MODEL))
+    (warning,) = caplog.messages
+    assert f"{file}: answers longer than 1 MB" in warning and warning.endswith(": 2")

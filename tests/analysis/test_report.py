@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 from html.parser import HTMLParser
@@ -183,6 +184,24 @@ def test_damaged_files_are_named_in_one_line_and_keep_no_other_from_the_report(r
     text = (results / "index.html").read_text("utf8")
     assert f"site/{PAGE}.html" in text and all(n in text and n in str(error.value) for n in damaged)
     assert "\n" not in str(error.value) and broken(results / "index.html") == []
+
+
+@pytest.mark.parametrize("kind", ["fifo", "loop"])
+def test_a_file_that_cannot_be_opened_is_named_and_never_waited_for(results, kind, monkeypatch, no_waiting):
+    monkeypatch.setenv("PKG_RESULTS", str(results))
+    report.build_report(results)
+    for path in sorted(p for p in results.rglob("*") if p.is_file()):
+        kept = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path) if kind == "fifo" else path.symlink_to(path.name)
+        if path.parent.name == "figures" or path.suffix in (".md", ".tex"):  # needed by no page
+            report.build_report(results)
+        else:
+            with pytest.raises(UserError) as error:
+                report.build_report(results)
+            assert str(path) in str(error.value) and "\n" not in str(error.value)
+        path.unlink()
+        path.write_bytes(kept)
 
 
 def section(model, benchmark, corpus, name="rq1", summary=None, about=None):

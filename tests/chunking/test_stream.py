@@ -97,6 +97,17 @@ def test_a_tree_with_every_kind_of_bad_file(tree):
         assert any(remark in line and name in line for line in str(accounts).splitlines())
 
 
+def test_two_files_whose_printed_names_are_equal_are_both_chunked(tmp_path):
+    """One name has bytes that are not UTF-8; the other is how these bytes are printed."""
+    for name in (b"bad\xff\xfe.py", rb"bad\xff\xfe.py"):
+        with open(os.fsencode(tmp_path) + b"/" + name, "w") as file:
+            file.write("x = 1\n")
+    out = io.BytesIO()
+    assert "2 files" in stream.split(tmp_path, Chunker(), None, out)
+    names = [json.loads(line)["document"] for line in out.getvalue().splitlines()]
+    assert len(set(names)) == 2 and all(name.endswith(".py") for name in names)
+
+
 def test_many_bad_files_are_named_up_to_five_and_in_print(tmp_path):
     for number in range(7):
         (tmp_path / f"{number}\nb\udcff.py").write_text("def f(:\n")

@@ -15,6 +15,7 @@ import pytest
 from pkg_lib import cli
 from pkg_lib.core import source_tree
 from pkg_lib.core.source_tree import (
+    Skipped,
     Unreadable,
     find_python,
     python_text,
@@ -245,7 +246,7 @@ def test_limits_of_a_tree(tmp_path, monkeypatch):
 def test_two_files_whose_printable_names_are_the_same(tmp_path):
     (tmp_path / os.fsdecode(b"\xff.py")).write_text("x = 1\n")
     (tmp_path / r"\xff.py").write_text("x = 2\n")
-    assert read_python(tmp_path) == {r"\xff.py": "x = 2\n", r"\xff.py#2": "x = 1\n"}
+    assert read_python(tmp_path) == {r"\xff.py": "x = 2\n", r"\xff#2.py": "x = 1\n"}
 
 
 def member(name: str, mode: int = 0o100644) -> zipfile.ZipInfo:
@@ -350,3 +351,13 @@ def test_what_is_no_archive_is_one_line(tmp_path, damage):
         os.mkfifo(path)
     with pytest.raises(UserError, match=r"a\.zip"):
         find_python(path)
+
+
+def test_what_was_left_out_fits_a_message_however_much_there_is():
+    skipped = Skipped()
+    for n in range(200):
+        skipped.add(f"a/rather/long/folder/name/for/this/file_{n}.py", f"reason {n % 7}")
+    text = skipped.in_one_line()
+    assert len(text) < 300 and text.count(".py") == 3 and "4 other reasons" in text
+    assert all(1 <= line.count(".py") <= 10 and len(line) < 260 for line in skipped.summary())
+    assert Skipped().in_one_line() == ""

@@ -144,6 +144,21 @@ def test_a_damaged_verdict_of_the_target_is_named_and_replaced(parts, tmp_path):
     assert files(results).items() >= files(parts / "shard1").items()
 
 
+@pytest.mark.parametrize(
+    "place", ["none/none.jsonl", "none/none.jsonl.gz", "extra", "extra.jsonl", "f.meta.json"]
+)
+@pytest.mark.parametrize("target", ["nosuchfile", "itself", ".."])
+def test_a_link_that_is_not_followed_is_named_and_the_rest_is_merged(parts, tmp_path, place, target):
+    shard = shutil.copytree(parts / "shard1", tmp_path / "shard")
+    link = shard / "generations" / MODEL / "humaneval" / place
+    link.unlink(missing_ok=True)
+    link.symlink_to(link.name if target == "itself" else target)
+    with pytest.raises(merge.PartlyMerged) as error:
+        merge.merge([shard], tmp_path / "results")
+    assert len(error.value.args) == 1 and str(link) in error.value.args[0]
+    assert list((tmp_path / "results" / "evaluations").rglob("*.jsonl.gz"))
+
+
 def test_commands_refuse_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PKG_RESULTS", str(tmp_path / "results"))
     for words in (["merge", str(tmp_path)], ["run", "--shard", "3/2"], ["run", "--shard", "x"]):

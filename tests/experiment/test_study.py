@@ -103,6 +103,7 @@ def test_a_run_that_does_not_measure_a_column_is_left_out_by_name(committed):
     plan = study.plan(Choice(corpora=["textbook", "python-docs"], **choice))
     assert [j.run.corpus for j in plan.jobs] == [s.preparer.run.corpus for s in plan.steps] == ["textbook"]
     assert ["python-docs: column Func-PKG is not measured" in line for line in plan.left_out] == [True]
+    assert all('measured: "None"' in line for line in plan.left_out)  # "None" is a column
     with pytest.raises(UserError, match="Func-PKG is not measured"):
         study.plan(Choice(corpora=["stdlib"], columns=["None", "Block-PKG"], **choice))
 

@@ -11,7 +11,15 @@ from pkg_lib.core import limits
 from pkg_lib.core.reading import Damaged
 from pkg_lib.core.store import read_rows, write_jsonl
 from pkg_lib.core.types import Generation, UserError
-from pkg_lib.generation.cache import GenerationCache, generation_key, pack, pack_rows, packed, stored
+from pkg_lib.generation.cache import (
+    GenerationCache,
+    generation_key,
+    pack,
+    pack_rows,
+    packed,
+    read_generations,
+    stored,
+)
 
 PARAMS = {"max_new_tokens": 512, "do_sample": False}
 BASE = ("model", "rev", "prompt", PARAMS, 0)
@@ -65,7 +73,7 @@ def test_torn_last_line(cache, cut, caplog):
     again = GenerationCache(cache.root)
     assert set(again.rows) == set("ab")
     assert again.damaged == [f"{path}:3"]
-    assert f"{path}, line 3 is damaged: " in caplog.text and "generated again" in caplog.text
+    assert f"{path}, line 3 is damaged: " in caplog.text and "`run` generates" in caplog.text
     again.append("h/none.jsonl", generation("c"))
     healed = GenerationCache(cache.root)
     assert set(healed.rows) == set("abc") and healed.damaged == []
@@ -95,6 +103,26 @@ def test_damaged_middle_line(cache, damage, caplog):
     assert again.damaged == [f"{path}:2"] and f"{path}, line 2 is damaged: " in caplog.text
     again.append("h/none.jsonl", generation("b"))
     assert set(GenerationCache(cache.root).rows) == set("abc")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"key": None}, "field key is null, not text"),
+        ({"raw": 5}, "field raw is 5, not text"),
+        ({"tokens": [1, "x"]}, "field tokens is a list of 2 with 'x' in it, not a list of whole numbers"),
+        ({"tokens": "12"}, "field tokens is '12', not a list of whole numbers"),
+        ({"finish": "abort"}, "field finish is 'abort', not one of end, length, settled"),
+        ({"prompt_tokens": 1.5}, "field prompt_tokens is 1.5, not a whole number"),
+        ({"meta": []}, "field meta is a list of 0, not an object"),
+        ({"meta": {"seconds": "x"}}, "field seconds is 'x'"),
+    ],
+)
+def test_a_wrong_field_is_named_in_the_same_words_everywhere(cache, change, why):
+    path = cache.root / "h/none.jsonl"
+    path.write_text(json.dumps(WHOLE | change) + "\n" + json.dumps(WHOLE) + "\n")
+    (damaged, generation_of_it), (_, sound) = read_generations(path)
+    assert damaged.why.startswith(why) and generation_of_it is None and sound is not None
 
 
 def test_packed_answers_are_read_and_added_to(cache):

@@ -177,4 +177,4 @@ def test_two_processes_and_the_other_mode_of_the_same_files(monkeypatch):
     shown = "\n".join(lines(one))
     assert "61 nodes: annotation 2, class 34, enum 2, interface 13, record 10" in shown
     assert "69 edges: extends 6, implements 12, injects 51" in shown
-    assert "skipped: none" in shown and "53 files parsed" in shown
+    assert "skipped: none" in shown and "53 files parsed" in shown and "notes" not in shown

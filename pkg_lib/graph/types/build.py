@@ -106,7 +106,7 @@ def _require_readable(tree: JavaTree, entries: Known) -> None:
     skipped = Skipped()
     for path, reason in [*tree.skipped, *reasons.items()]:
         skipped.add(path, reason)
-    why = "; ".join(skipped.summary())
+    why = skipped.in_one_line()
     raise UserError(f"{shown(str(tree.root))} holds no {SUFFIX} file that can be read: {why}")
 
 
@@ -168,7 +168,7 @@ def _save(store: Path, entries: Known) -> None:
 
 def _load(store: Path) -> Known:
     """What a store holds; nothing where there is none of this version. UserError for a damaged one."""
-    if not store.exists():
+    if not reading.is_there(store):
         return {}
     known: Known = {}
     advice = "name another file for --store"
@@ -211,7 +211,8 @@ def lines(built: BuiltGraph) -> list[str]:
         "declared in another file too": [f"{name} in {path}" for path, name in about.again],
     }
     for word, rows in {"skipped": built.skipped, "notes": built.remarks}.items():
-        text += [] if rows else [f"{word}: none"]
+        if word == "skipped" and not rows:
+            text.append("skipped: none")
         for path, reason in rows:
             odd.setdefault(f"{word}, {reason}", []).append(path)
     text += [f"{word}: {len(names):,} ({first_few(names, NAMED)})" for word, names in odd.items() if names]

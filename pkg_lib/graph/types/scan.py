@@ -47,7 +47,7 @@ def scan(root: Path) -> JavaTree:
             tree.skipped.add(file.place, EMPTY)
     places = {file.name: file.place for file in tree.files if file.size}
     if not places and not any(path.endswith(SUFFIX) for path, _ in tree.skipped.rows()):
-        why = "; ".join(tree.skipped.summary())
+        why = tree.skipped.in_one_line()
         about = f" ({why})" if why else ""
         raise UserError(
             f"{shown(str(root))} holds no {SUFFIX} file{about}; give a directory or zip archive that does"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pkg_lib.core.models import cache_dir, model_spec
+from pkg_lib.core.reading import absolute, is_there
 from pkg_lib.core.source_tree import ends_with, find, read_each
 from pkg_lib.core.store import ROOT, read_json, results_dir, slug, write_bytes, write_json
 from pkg_lib.core.types import Generation, Request, UserError, digest
@@ -48,7 +49,7 @@ def place(repository: str) -> Path:
         raise UserError(f"{source} is not there; install openjdk-17-source or set {JDK} to src.zip or folder")
     if source.is_dir() or not module:
         return source / module
-    folder = cache_dir() / "java-source" / digest(str(source.resolve()))[:8]
+    folder = cache_dir() / "java-source" / digest(str(absolute(source)))[:8]
     tree = find(source, ends_with(SUFFIX))
     tree.files = [file for file in tree.files if file.name.startswith(f"{module}/")]
     for file, data in read_each(tree):
@@ -64,7 +65,7 @@ def folder_of(results: Path, name: str) -> Path:
 
 def _fits(path: Path, key: str, digest: str) -> bool:
     """Whether nothing is stored there yet, or what is has this digest."""
-    return not path.exists() or read_json(path).get(key) == digest
+    return not is_there(path) or read_json(path).get(key) == digest
 
 
 def source_digest(files: Mapping[str, str]) -> str:
@@ -123,13 +124,13 @@ class RepositoryStudy:
     def index(self) -> dict[str, Any] | None:
         """index.json, None where it was not measured."""
         path = self.folder / "index.json"
-        return read_json(path) if path.exists() else None
+        return read_json(path) if is_there(path) else None
 
     @cached_property
     def ranked(self) -> dict[str, Any]:
         """The content of ranking.json, made where there is none of this source and these questions."""
         path, ids, ranking = self.file("ranking"), list(self.chunks), {}
-        if not path.exists():
+        if not is_there(path):
             embedder = self.embedder or Embedder()
             vectors = embedder.encode([c.text for c in self.chunks.values()])
             cosines = embedder.encode([q.question for q in self.questions]) @ vectors.T

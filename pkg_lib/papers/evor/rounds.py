@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 
-from pkg_lib.core.reading import Kinds
+from pkg_lib.core.reading import Kinds, is_there
 from pkg_lib.core.store import ROWS, read_json, read_rows, slug, write_json, write_jsonl
 from pkg_lib.core.types import Context, Generation, Request, Task, digest
 from pkg_lib.execution.sandbox import Job, run_jobs
@@ -107,7 +107,7 @@ class Evolution:
         """The documentation's own examples that run without an error, stored with the results."""
         programs = [*self.rules.examples()]
         path = self.generator.results / "feedback" / "examples" / f"{slug(self.rules.name)}.json"
-        stored = read_json(path, {"sha256": str, "run": list}) if path.exists() else {}
+        stored = read_json(path, {"sha256": str, "run": list}) if is_there(path) else {}
         if programs and stored.get("sha256") != digest(*programs):
             looks = [self.rules.look(self.run.tasks[0], p, ()) for p in programs]
             good = [
@@ -184,7 +184,7 @@ class Evolution:
         """The stored counts of generated inputs and of valid ones, a row a task."""
         path = self._feedback_file("None").with_name(INPUTS)
         fields: Kinds = {"task_id": str, "sha256": str, "inputs": int, "valid": int}
-        return [*read_rows(path, fields)] if path.exists() else []
+        return [*read_rows(path, fields)] if is_there(path) else []
 
     def inputs(self, column: str, model: str) -> dict[str, Generation]:
         """The model's answers when it is asked for test inputs I; a task without a function has none."""

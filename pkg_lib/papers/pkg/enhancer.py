@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from pkg_lib.core.reading import NUMBER, Kinds
+from pkg_lib.core.reading import NUMBER, Kinds, is_there
 from pkg_lib.core.store import slug, versions, write_json, write_jsonl
 from pkg_lib.core.types import Generation, Request, Task, UserError
 from pkg_lib.data.benchmarks import load_benchmark
@@ -50,7 +50,7 @@ class DocstringFile(GenerationCache):
 
     def refresh(self) -> None:
         """Read the file again, which another process may have written since."""
-        found = list(read_answers(self.path, FIELDS)) if self.path.exists() else []
+        found = list(read_answers(self.path, FIELDS)) if is_there(self.path) else []
         self.rows = {row.value["key"]: row.value for row in found if row.value is not None}
         self._damaged = [row for row in found if row.value is None and row.line.ended]
 

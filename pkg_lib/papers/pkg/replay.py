@@ -127,6 +127,9 @@ def replay(
     damaged: list[str] = []
     for path in paths:
         try:
+            if not path.name.isprintable():  # it could be neither printed nor written to a table
+                why = "its name cannot be printed"
+                raise Damaged.of(path, why, None, "rename it")
             samples, wrong = read_samples(path, tasks[path.parent.name])
         except Damaged as e:
             damaged.append(str(e))

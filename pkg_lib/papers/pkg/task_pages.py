@@ -8,7 +8,7 @@ from typing import Any
 
 from pkg_lib.analysis.contents import Page
 from pkg_lib.analysis.tables import TEMPLATES, render, single
-from pkg_lib.core.reading import TEXT_OR_NONE, Kinds
+from pkg_lib.core.reading import TEXT_OR_NONE, Kinds, is_there
 from pkg_lib.core.store import ROWS, page_text, read_rows, rows_sha256, slug, write_text
 from pkg_lib.core.types import Task, UserError, digest
 from pkg_lib.data.benchmarks import BENCHMARKS, load_benchmark, title_of
@@ -39,7 +39,7 @@ class ExperimentRows:
         for column in columns:
             shelf = "none" if column == "None" else slug(self.corpus)
             path = folder / self.benchmark / shelf / f"{slug(column)}{ROWS}"
-            if path.exists():
+            if is_there(path):
                 self.files.append(path)
                 stored[column] = {row["task_id"]: row for row in read_rows(path, fields, OTHERS)}
         return stored

@@ -18,7 +18,7 @@ import pandas as pd
 
 from pkg_lib.analysis.stats import CONFIDENCE, holm, mcnemar
 from pkg_lib.analysis.tables import HERE, csv_text
-from pkg_lib.core.reading import Damaged, read_text
+from pkg_lib.core.reading import Damaged, is_there, read_text
 from pkg_lib.core.store import advice_for, page_text, slug, write_text
 from pkg_lib.core.types import BenchmarkMissing, Task, UserError, digest
 from pkg_lib.data.benchmarks import load_benchmark
@@ -50,7 +50,7 @@ def _path(results: Path, benchmark: str) -> Path:
 def stored_topics(results: Path, benchmark: str) -> pd.DataFrame | None:
     """The stored assignment, index task id; None without. UserError for a damaged file."""
     path = _path(results, benchmark)
-    return read_task_file(path) if path.exists() else None
+    return read_task_file(path) if is_there(path) else None
 
 
 def topics_of(benchmark: str, results: Path) -> pd.DataFrame:
@@ -73,7 +73,7 @@ def kept(
     try:
         tasks = load_benchmark(benchmark)
     except BenchmarkMissing:
-        if path.exists():
+        if is_there(path):
             return read_task_file(path)
         raise
     mark = f"# made from {made_from(tasks, DEFAULT)}"

@@ -1,0 +1,58 @@
+"""Writing a file: what is at its place and was not written by the program is named, never replaced or waited for."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pkg_lib.core import store
+from pkg_lib.core.types import UserError
+
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
+
+def fifo(path):
+    os.mkfifo(path)
+
+
+def directory(path):
+    path.mkdir()
+
+
+def loop(path):
+    path.symlink_to(path.name)
+
+
+def dangling(path):
+    path.symlink_to("nothing")
+
+
+@pytest.mark.parametrize("place", ["x.json", "x.json.tmp"])
+@pytest.mark.parametrize("make", [fifo, directory, loop, dangling])
+def test_what_is_no_regular_file_is_named_and_stays(tmp_path, make, place):
+    make(tmp_path / place)
+    kind = (tmp_path / place).lstat()
+    with pytest.raises(UserError) as error:
+        store.write_text(tmp_path / "x.json", "text")
+    (message,) = error.value.args
+    assert f"{tmp_path / place} is " in message and "move it away" in message and "space" not in message
+    assert (tmp_path / place).lstat() == kind and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("make", [fifo, loop, dangling, lambda path: path.write_text("text")])
+def test_what_is_at_the_place_of_a_directory_is_named(tmp_path, make):
+    make(tmp_path / "site")
+    with pytest.raises(UserError) as error:
+        store.write_text(tmp_path / "site" / "tasks" / "x.html", "text")
+    (message,) = error.value.args
+    assert f"{tmp_path / 'site'} is not a directory" in message and "space" not in message
+
+
+def test_a_link_to_a_file_elsewhere_is_never_written_through(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("kept")
+    (tmp_path / "x.tmp").symlink_to(other)
+    with pytest.raises(UserError, match=r"x\.tmp is a link"):
+        store.write_text(tmp_path / "x", "text")
+    assert other.read_text() == "kept"
