@@ -148,6 +148,24 @@ def tiny_model(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def filling_model(tiny_model, tmp_path_factory) -> Path:
+    """The tiny model with Qwen's tokens for filling in the middle."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from pkg_lib.graph.enhance import FAMILIES
+
+    folder = tmp_path_factory.mktemp("filling") / "some-model"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    special = [*FAMILIES["qwen2.5-coder"][:4], "<|im_start|>", "<|im_end|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": special})
+    tokenizer.save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
 def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the committed contexts, completions and verdicts as the results directory, and no weights to

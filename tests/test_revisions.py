@@ -16,11 +16,14 @@ import torch
 from pkg_lib.core import embedders, models
 from pkg_lib.core.models import MODELS, ModelSpec, fetch, model_spec
 from pkg_lib.core.store import read_json
-from pkg_lib.core.types import Generation, UserError
+from pkg_lib.core.types import Document, Generation, UserError
 from pkg_lib.data import benchmark
+from pkg_lib.data.corpora import CORPORA, Corpus
+from pkg_lib.data.structuring import structure
 from pkg_lib.experiment import forecast
 from pkg_lib.experiment.prepare import Preparer
 from pkg_lib.experiment.run import Run
+from pkg_lib.papers.pkg import enhancer
 from pkg_lib.retrieval.embed import Embedder
 
 REPO, OLD, NEW = "someone/tiny", "a" * 40, "b" * 40
@@ -200,6 +203,24 @@ def test_a_model_by_its_name_on_the_hub(results, hub, tmp_path):
     plain = complete(results, model=f"hf:{REPO}#plain")
     assert not {g.key for g in plain.values()} & {g.key for g in main.values()}
     assert len({p.parent for p in results.rglob("none.jsonl") if "generations" in p.parts}) == 3
+
+
+def test_the_enhancer_and_the_structurer_take_a_model_of_the_hub(
+    results, hub, filling_model, tmp_path, monkeypatch
+):
+    hub.commits[NEW] = filling_model
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("def f(x):\n    return x\n")
+    model = f"hf:{REPO}@{NEW}"
+    log = enhancer.enhance(f"source:{tmp_path / 'src'}", model, None, results)
+    assert (log["revision"], log["asked"]) == (NEW, 1)
+    with pytest.raises(UserError, match="no fill-in-the-middle"):  # the old commit has other tokens
+        enhancer.enhance(f"source:{tmp_path / 'src'}", f"hf:{REPO}@{OLD}", None, results)
+    monkeypatch.setattr("pkg_lib.data.structuring.MAX_NEW_TOKENS", 4)
+    page = Document("t/0", "Lists\n\n" + "word " * 50, "text")
+    monkeypatch.setitem(CORPORA, "toy", Corpus("toy", lambda: [page], "made up", "text"))
+    log = structure("toy", "llm", results, model)
+    assert (log["revision"], log["documents"], log["structured"]) == (NEW, 1, 0)  # it writes nonsense
 
 
 def test_a_model_by_its_directory(results, tiny_model, other_model):

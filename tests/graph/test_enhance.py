@@ -196,21 +196,6 @@ def test_the_committed_docstrings_are_known(textbook):
         assert enhancer.verdict(place, row, QWEN) == {k: row[k] for k in ("docstring", "reason")}
 
 
-@pytest.fixture(scope="session")
-def filling_model(tiny_model, tmp_path_factory):
-    """The tiny model with Qwen's tokens for filling in the middle."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder = tmp_path_factory.mktemp("filling") / "some-model"
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    tokenizer.add_special_tokens({"additional_special_tokens": [*QWEN[:4], "<|im_start|>", "<|im_end|>"]})
-    tokenizer.save_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    model.resize_token_embeddings(len(tokenizer))
-    model.save_pretrained(folder)
-    return folder
-
-
 def test_a_model_of_a_directory_fills_in_the_middle(corpus, tmp_path, filling_model):
     """A model by its place instead of a registered name, through the real loading; it writes nonsense."""
     log = enhancer.enhance(corpus, f"path:{filling_model}", None, tmp_path)
