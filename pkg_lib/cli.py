@@ -35,7 +35,9 @@ from pkg_lib.data.corpora import (
     TOKENIZER_NAMES,
     Retrieval,
     check_tokenizer,
+    is_text,
     retrieved_by,
+    tokenizer_of,
 )
 from pkg_lib.experiment import study
 from pkg_lib.generation.prompts import TEMPLATES
@@ -340,9 +342,13 @@ def graph(
     processes: Processes = 1,
     output: OutputDirectory = None,
     store: Store = "",
+    embedder: Annotated[str, opt("For --store: the embedder of the vectors.")] = MINILM,
     engine: Engine = "local",
 ) -> None:
-    """Build the graph of a corpus, and report what was skipped."""
+    """Build the graph of a corpus, and report what was skipped.
+
+    A graph in a graph database is a corpus itself: run --corpus bolt://HOST[:PORT][/NAME].
+    """
     from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
     from pkg_lib.retrieval.embed import Embedder
@@ -353,7 +359,9 @@ def graph(
         say(graph_building.lines(built))
         _save(disk.save, built.graph, output)
         if database:
-            typer.echo(database.save(built.graph, _absolute(corpus), Embedder()))
+            kind = "text" if is_text(corpus) else "code"
+            about = built.documents, kind, tokenizer_of(corpus)
+            typer.echo(database.save(built.graph, _absolute(corpus), Embedder(embedder), *about))
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
 

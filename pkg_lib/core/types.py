@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -52,6 +53,18 @@ class Document:
     text: str
     kind: Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"] = "python"
     unit: Literal["row", "function"] = "row"
+
+
+def corpus_digest(documents: Iterable[Document]) -> str:
+    """Identify the exact documents of a graph or an index.
+
+    Args:
+        documents: All documents of a corpus, in order.
+
+    Returns:
+        SHA-256 in hex over ids, kinds, units and texts.
+    """
+    return digest(*(part for d in documents for part in (d.id, d.kind, d.unit, d.text)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,10 +221,13 @@ def knowledge_of(corpus: str) -> Any:
     """A corpus' documents as a Knowledge, ready for its columns."""
     from pkg_lib.retrieval.embed import Embedder
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
+    from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
-    how = corpora.retrieval(corpus)[1]
+    place, how = corpora.retrieval(corpus)
     documents = corpora.load_corpus(corpus)
     shared = documents, Embedder(how.embedder), how.top, how.chars, corpora.tokenizer_of(corpus)
+    if corpora.is_stored_graph(corpus):
+        return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(corpus):
         return Knowledge(*shared)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code

@@ -47,6 +47,22 @@ class Knowledge:
     def build(self) -> PKG:
         return build(self.documents)
 
+    def nearest(self, kind: int, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Find the nodes nearest to each query (Equation 5), one node a text.
+
+        Args:
+            kind: The type of the nodes, of which there is at least one.
+            queries: Unit vectors [q, d].
+            k: How many nodes to find for each query.
+
+        Returns:
+            Nodes [q, k] and their cosines [q, k], best first, with fewer columns where there are fewer nodes.
+        """
+        nodes = self.graph.first_of_each_text(kind)
+        index = FlatIndex(self.embedder.encode(self.graph.payloads(nodes)))
+        positions, cosines = index.search(queries, k)
+        return nodes[positions], cosines
+
     @cached_property
     def calls(self) -> Calls:
         return Calls(self.graph)
@@ -182,12 +198,10 @@ class GraphNodes:
 
     def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
         """(nodes, cosines) of the k best for each query, one node a text; UserError where there is none."""
-        graph = self.knowledge.graph
-        nodes = graph.first_of_each_text(self.kind)
-        require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
-        index = FlatIndex(self.knowledge.embedder.encode(graph.payloads(nodes)))
-        positions, cosines = index.search(queries, k)
-        return nodes[positions].tolist(), cosines.tolist()
+        count = len(self.knowledge.graph.of_type(self.kind))
+        require(count, self.column, f"{NODE_TYPES[self.kind]} nodes")
+        nodes, cosines = self.knowledge.nearest(self.kind, queries, k)
+        return nodes.tolist(), cosines.tolist()
 
     def retrieve(self, tasks: list[Task]) -> list[Context]:
         """One context a task, in order; UserError for a corpus without such nodes."""
