@@ -423,6 +423,27 @@ def structure(
     say(_figures(structuring.structure(corpus, structurer, results_dir(), model, limit)))
 
 
+@app.command()
+def topics(
+    model: Annotated[str, opt(MODEL, **READ)] = study.MODEL,
+    benchmark: Annotated[str, opt("A benchmark from `list`.")] = "mbpp",
+    limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
+) -> None:
+    """Let a model sort a benchmark's tasks into topics.
+
+    It names a fine category for each task and a topic for each category, as in the PKG paper. Reports how far
+    these topics agree with those by rules. Run the command again to continue after an interruption.
+    """
+    from pkg_lib.papers.pkg import model_topics
+    from pkg_lib.papers.pkg.topics import topics_of
+
+    results = results_dir()
+    say(_figures(model_topics.label_tasks(benchmark, model, results, limit)))
+    table = model_topics.agreement_table(results, benchmark, topics_of(benchmark, results))
+    if table:
+        typer.echo(table.frame.T.to_string())
+
+
 def _figures(log: dict[str, Any]) -> Iterable[str]:
     """The figures of a log, one a line; of its tables, those of what was rejected."""
     for name, value in log.items():
