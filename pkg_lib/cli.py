@@ -35,7 +35,9 @@ from pkg_lib.data.corpora import (
     TOKENIZER_NAMES,
     Retrieval,
     check_tokenizer,
+    is_text,
     retrieved_by,
+    tokenizer_of,
 )
 from pkg_lib.experiment import study
 from pkg_lib.generation.prompts import TEMPLATES
@@ -372,9 +374,13 @@ def graph(
     processes: Processes = 1,
     output: OutputDirectory = None,
     store: Store = "",
+    embedder: Annotated[str, opt("For --store: the embedder of the vectors.")] = MINILM,
     engine: Engine = "local",
 ) -> None:
-    """Build the graph of a corpus, and report what was skipped and what is too long for the encoder."""
+    """Build the graph of a corpus, and report what was skipped and what is too long for the encoder.
+
+    A graph in a graph database is a corpus itself: run --corpus bolt://HOST[:PORT][/NAME].
+    """
     from pkg_lib.graph import bolt, disk
     from pkg_lib.papers.pkg import graph_building
     from pkg_lib.retrieval.embed import Embedder
@@ -386,7 +392,9 @@ def graph(
         say(graph_building.unread_lines(built.graph))
         _save(disk.save, built.graph, output)
         if database:
-            typer.echo(database.save(built.graph, _absolute(corpus), Embedder()))
+            kind = "text" if is_text(corpus) else "code"
+            about = built.documents, kind, tokenizer_of(corpus)
+            typer.echo(database.save(built.graph, _absolute(corpus), Embedder(embedder), *about))
     if built.ledger and not built.ledger.balanced:
         raise typer.Exit(1)
 
@@ -455,6 +463,27 @@ def structure(
         corpus, structurer, results_dir(), model, limit, long_documents=long_documents
     )
     say(_figures(log))
+
+
+@app.command()
+def topics(
+    model: Annotated[str, opt(MODEL, **READ)] = study.MODEL,
+    benchmark: Annotated[str, opt("A benchmark from `list`.")] = "mbpp",
+    limit: Annotated[int | None, opt("Only the first N tasks.", least=1)] = None,
+) -> None:
+    """Let a model sort a benchmark's tasks into topics.
+
+    It names a fine category for each task and a topic for each category, as in the PKG paper. Reports how far
+    these topics agree with those by rules. Run the command again to continue after an interruption.
+    """
+    from pkg_lib.papers.pkg import model_topics
+    from pkg_lib.papers.pkg.topics import topics_of
+
+    results = results_dir()
+    say(_figures(model_topics.label_tasks(benchmark, model, results, limit)))
+    table = model_topics.agreement_table(results, benchmark, topics_of(benchmark, results))
+    if table:
+        typer.echo(table.frame.T.to_string())
 
 
 def _figures(log: dict[str, Any]) -> Iterable[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import socket
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
@@ -15,6 +18,7 @@ from pathlib import Path
 import pytest
 
 USER, PASSWORD = "root", "a-password-of-the-tests"
+HTTP_PORTS: dict[str, int] = {}  # of the servers by their addresses
 
 
 def skip_without() -> None:
@@ -34,13 +38,13 @@ def free_port() -> int:
 def server(folder: Path, heap: str = "1g") -> Iterator[str]:
     """Its address; the user and the password stand in the environment meanwhile."""
     package = Path(find_spec("arcadedb_embedded").submodule_search_locations[0])
-    port, opens = free_port(), ("java.base/java.nio", "java.base/sun.nio.ch")
+    port, http_port, opens = free_port(), free_port(), ("java.base/java.nio", "java.base/sun.nio.ch")
     settings = {
         "server.rootPath": folder,
         "server.rootPassword": PASSWORD,
         "server.defaultDatabases": "pkg[]",
         "server.httpIncomingHost": "127.0.0.1",
-        "server.httpIncomingPort": free_port(),
+        "server.httpIncomingPort": http_port,
         "server.plugins": "Bolt:com.arcadedb.bolt.BoltProtocolPlugin",
         "bolt.host": "127.0.0.1",
         "bolt.port": port,
@@ -58,12 +62,30 @@ def server(folder: Path, heap: str = "1g") -> Iterator[str]:
             assert process.poll() is None, log.read_text("utf8", "replace")
             time.sleep(0.2)
         os.environ |= {"PKG_BOLT_USER": USER, "PKG_BOLT_PASSWORD": PASSWORD}
-        yield f"bolt://127.0.0.1:{port}"
+        place = f"bolt://127.0.0.1:{port}"
+        HTTP_PORTS[place] = http_port
+        yield place
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
         process.kill()
         process.wait()
+
+
+def sql(place: str, command: str) -> None:
+    """Runs a statement of ArcadeDB's own SQL, which has no way over Bolt."""
+    address = f"http://127.0.0.1:{HTTP_PORTS[place]}/api/v1/command/pkg"
+    credentials = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
+    body = json.dumps({"language": "sql", "command": command}).encode()
+    urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=120).close()
+
+
+def create_vector_index(place: str, label: str, dimensions: int) -> None:
+    """A vector index as docs/graph_databases.md says: the name is fixed, `label[vector]`."""
+    sql(place, f"CREATE PROPERTY {label}.vector IF NOT EXISTS ARRAY_OF_FLOATS")
+    about = f"{{dimensions: {dimensions}, similarity: 'COSINE'}}"
+    sql(place, f"CREATE INDEX IF NOT EXISTS ON {label} (vector) LSM_VECTOR METADATA {about}")
 
 
 @contextmanager

@@ -36,6 +36,7 @@ SLOW = {
     "generation/test_backends.py",
     "generation/test_resume.py",
     "graph/test_bolt.py",
+    "retrieval/test_stored_graph.py",
     "graph/test_enhance.py",
     "graph/test_ledger.py",
     "papers/cast/test_cast_steps.py",

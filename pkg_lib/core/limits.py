@@ -28,3 +28,6 @@ MAX_LABEL = 200  # characters of an identifier that a server gives itself or an 
 MAX_REFUSAL = 2000  # characters of the words in which a server refuses to answer
 MAX_DIMENSIONS = 2**16  # numbers of one embedding
 MAX_EMBEDDED_CHARS = 100_000  # characters of a text that an embedder looks at; models take far fewer
+
+MAX_DATABASE_ROWS = 5_000_000  # records that a graph database sends in answer to one query
+MAX_DATABASE_BYTES = 2 * 2**30  # and their texts and numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -62,6 +63,23 @@ class Document:
     kind: Literal["python", "answer", "rst", "html", "markdown", "text", "docstring"] = "python"
     unit: Literal["row", "function"] = "row"
     question: str = ""
+
+
+def corpus_digest(documents: Iterable[Document]) -> str:
+    """Identify the exact documents of a graph or an index.
+
+    Args:
+        documents: All documents of a corpus, in order.
+
+    Returns:
+        SHA-256 in hex. A document without a question counts as it did before there were questions.
+    """
+    parts: list[str] = []
+    for d in documents:
+        parts += [d.id, d.kind, d.unit, d.text]
+        if d.question:
+            parts += ["question", d.question]
+    return digest(*parts)
 
 
 @dataclass(frozen=True, slots=True)

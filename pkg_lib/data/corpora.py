@@ -5,7 +5,7 @@ code feed the columns of Tables 1 and 2, those of text the columns of Tables 3 a
 another `Retrieval` than the study's, as in "textbook, embedder BGE-base@COMMIT, top 3, 4000 characters"; the
 names of files contain it as well. BM25's tokenizer is such an option: built-in corpora are searched with
 ASCII, as the committed study was, and corpora of the user with UNICODE. "textbook, tokenizer unicode" chooses
-another.
+another. bolt://HOST[:PORT][/NAME] is the corpus of a graph in a graph database.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import logging
 import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pkg_lib.core.embedders import DEFAULT as MINILM
 from pkg_lib.core.hub_data import data_revision
@@ -26,11 +27,15 @@ from pkg_lib.core.reading import expanded
 from pkg_lib.core.registry import Registry, load_plugins, unknown
 from pkg_lib.core.source_tree import find_python, python_texts
 from pkg_lib.core.store import read_json, read_rows, results_path, shown
-from pkg_lib.core.types import Document, UserError, digest
+from pkg_lib.core.types import Document, UserError
+from pkg_lib.core.types import corpus_digest as corpus_digest
 from pkg_lib.data import published, text_corpora
 from pkg_lib.data.text_corpora import TUTORIALS, docstrings, package_place
 
 log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from pkg_lib.graph.bolt import StoredGraph
 
 DEFAULT = "textbook"
 PUBLISHED = "published"
@@ -141,6 +146,32 @@ def _structured(name: str) -> Iterator[Document]:
     return (d for d in load_corpus(log["corpus"]) if d.id in wanted)
 
 
+@cache
+def _stored_graph(place: str) -> StoredGraph:
+    """What a database says of a graph; it is asked once in a process."""
+    from pkg_lib.graph import bolt  # here, since pyarrow takes half a second and most corpora need none
+
+    with bolt.opened(place) as database:
+        stored = database.described()
+    if stored.kind not in ("code", "text") or stored.tokenizer not in TOKENIZER_NAMES:
+        again = f"write it again with: pkg-lib graph CORPUS --store {place}"
+        raise UserError(f"the graph {stored.name} in {place} does not say what corpus it is; {again}")
+    return stored
+
+
+def _database_documents(place: str) -> list[Document]:
+    from pkg_lib.graph import bolt
+
+    with bolt.opened(place) as database:
+        return database.documents()
+
+
+def _check_place(place: str) -> None:
+    if not is_stored_graph(place):  # what follows the first colon of a part, where several are joined
+        raise UserError("a graph in a graph database is a whole corpus; give bolt://HOST[:PORT][/NAME] alone")
+    _stored_graph(place)
+
+
 def _no_documents() -> Iterator[Document]:
     raise UserError("a task's own repository has no documents by itself")
 
@@ -148,6 +179,7 @@ def _no_documents() -> Iterator[Document]:
 _PAPER = "directory in PKG_PAPER_DIR"
 _DOCS = "Debian's python3.11-doc, or the directory in PKG_PYTHON_DOCS"
 _HUB = "hub: {} (loaded when used)".format
+GRAPH_DATABASE = "bolt://HOST[:PORT][/NAME]"
 _ROWS = (
     Corpus("textbook", _textbook, "package algorithms (requirements.txt)", redistributable=True),
     Corpus("stdlib", _stdlib, "the running Python", redistributable=True),
@@ -160,6 +192,7 @@ _ROWS = (
     Corpus("source:DIR", _source, "any tree of Python files", check=_directory),
     Corpus("docstrings:PACKAGE", docstrings, "an installed package", "text", check=package_place),
     Corpus("structured:FILE", _structured, "results/structured", "text", check=structured_file),
+    Corpus(GRAPH_DATABASE, _database_documents, "a graph that `graph --store` wrote", check=_check_place),
 )
 CORPORA: Registry[Corpus] = Registry("corpus", _ROWS)
 
@@ -216,7 +249,8 @@ def tokenizer_of(name: str) -> str:
 
     Returns:
         The tokenizer that the name chooses; else ASCII for built-in corpora, whose committed contexts were
-        retrieved with it, and UNICODE for a corpus that the user supplies, wholly or in part.
+        retrieved with it, and UNICODE for a corpus that the user supplies, wholly or in part. A graph in a
+        graph database keeps the tokenizer of the corpus that it was built from.
 
     Raises:
         UserError: The corpus or the tokenizer is unknown.
@@ -225,12 +259,26 @@ def tokenizer_of(name: str) -> str:
     if chosen:
         check_tokenizer(chosen)
         return chosen
+    if is_stored_graph(name):
+        return _stored_graph(retrieval(name)[0]).tokenizer
     return UNICODE if own(name) else ASCII
+
+
+def is_stored_graph(name: str) -> bool:
+    """Tell whether a corpus is a graph in a graph database.
+
+    Args:
+        name: The name of a corpus, with or without retrieval options.
+    """
+    return re.match(r"(bolt|neo4j)(\+s|\+ssc)?://", name) is not None
 
 
 def parts(name: str) -> list[tuple[Corpus, list[str]]]:
     """Each part of a name with the value behind its colon, if any. UserError for an unknown part."""
     load_plugins()
+    if is_stored_graph(name):
+        place = retrieval(name)[0]
+        return [(replace(CORPORA[GRAPH_DATABASE], kind=_stored_graph(place).kind), [place])]
     prefixes = {c.prefix: c for c in CORPORA.values() if c.prefix}
     pairs: list[tuple[Corpus, list[str]]] = []
     for part in retrieval(name)[0].split("+"):
@@ -282,23 +330,6 @@ def load_corpus(name: str) -> list[Document]:
     if not documents:
         raise UserError(f"corpus {name} holds no documents")
     return documents
-
-
-def corpus_digest(documents: list[Document]) -> str:
-    """Identify the exact documents of a graph or an index.
-
-    Args:
-        documents: The documents in their order.
-
-    Returns:
-        SHA-256 in hex. A document without a question counts as it did before there were questions.
-    """
-    parts: list[str] = []
-    for d in documents:
-        parts += [d.id, d.kind, d.unit, d.text]
-        if d.question:
-            parts += ["question", d.question]
-    return digest(*parts)
 
 
 def hub_revisions(name: str) -> dict[str, str]:

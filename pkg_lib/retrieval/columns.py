@@ -228,11 +228,14 @@ def knowledge_of(corpus: str) -> Any:
     """A corpus' documents as a Knowledge, ready for its columns."""
     from pkg_lib.retrieval.embed import Embedder
     from pkg_lib.retrieval.retrievers import Knowledge, TextKnowledge
+    from pkg_lib.retrieval.stored_graph import StoredKnowledge
 
-    how = corpora.retrieval(corpus)[1]
+    place, how = corpora.retrieval(corpus)
     documents = corpora.load_corpus(corpus)
     options = how.top, how.chars, corpora.tokenizer_of(corpus)
-    shared = documents, Embedder(how.embedder), *options, corpora.retrieval(corpus)[0]
+    shared = documents, Embedder(how.embedder), *options, place
+    if corpora.is_stored_graph(corpus):
+        return StoredKnowledge(*shared, place=place)
     if not corpora.is_text(corpus):
         return Knowledge(*shared)
     from pkg_lib.data.structuring import json_of  # docutils and its like are not needed for a corpus of code

@@ -49,6 +49,25 @@ class Knowledge:
     def build(self) -> PKG:
         return build(self.documents)
 
+    def nearest(
+        self, kind: int, queries: np.ndarray, k: int, nodes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the nodes nearest to each query (Equation 5).
+
+        Args:
+            kind: The type of the nodes.
+            queries: Unit vectors [q, d].
+            k: How many nodes to find for each query.
+            nodes: The nodes that are searched, at least one; None takes the first of each text.
+
+        Returns:
+            Nodes [q, k] and their cosines [q, k], best first, with fewer columns where there are fewer nodes.
+        """
+        searched = self.graph.first_of_each_text(kind) if nodes is None else nodes
+        index = FlatIndex(self.embedder.encode(self.graph.payloads(searched)))
+        positions, cosines = index.search(queries, k)
+        return searched[positions], cosines
+
     @cached_property
     def calls(self) -> Calls:
         return Calls(self.graph)
@@ -212,11 +231,10 @@ class GraphNodes:
 
     def nearest(self, queries: np.ndarray, k: int = 1) -> tuple[list[list[int]], list[list[float]]]:
         """(nodes, cosines) of the k best for each query, one node a text; UserError where there is none."""
-        graph, nodes = self.knowledge.graph, self.candidates()
+        nodes = self.candidates()
         require(len(nodes), self.column, f"{NODE_TYPES[self.kind]} nodes")
-        index = FlatIndex(self.knowledge.embedder.encode(graph.payloads(nodes)))
-        positions, cosines = index.search(queries, k)
-        return nodes[positions].tolist(), cosines.tolist()
+        found, cosines = self.knowledge.nearest(self.kind, queries, k, nodes)
+        return found.tolist(), cosines.tolist()
 
     def candidates(self) -> np.ndarray:
         """The nodes that are searched, one a text."""

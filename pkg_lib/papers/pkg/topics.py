@@ -84,11 +84,23 @@ def kept(
     return read_task_file(path)
 
 
-def read_task_file(path: Path) -> pd.DataFrame:
-    """A file of results/tasks, index task id. UserError where it is damaged."""
+def read_task_file(path: Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Read a table of tasks in results/tasks.
+
+    Args:
+        path: The file.
+        columns: Columns that it must have.
+
+    Returns:
+        The table, index task id.
+
+    Raises:
+        UserError: The file is damaged.
+    """
     try:
         text = io.StringIO(read_text(path, advice_for))
-        return pd.read_csv(text, comment="#", index_col="task_id", keep_default_na=False)
+        frame = pd.read_csv(text, comment="#", index_col="task_id", keep_default_na=False)
+        return frame[list(columns)] if columns else frame
     except (ValueError, KeyError) as e:
         why = " ".join(str(e)[:200].split())
         raise Damaged.of(path, f"it is no table of tasks ({why})", None, advice_for) from e

@@ -1,0 +1,58 @@
+"""The knowledge base that `graph --store` wrote into a graph database (Section 3.1), read back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pkg_lib.core.types import UserError
+from pkg_lib.graph import bolt
+from pkg_lib.graph.schema import PKG
+from pkg_lib.retrieval.index import FlatIndex
+from pkg_lib.retrieval.retrievers import Knowledge
+
+
+@dataclass
+class StoredKnowledge(Knowledge):
+    """Documents, graph and vectors of code or text from the database at `place`.
+
+    Every method retrieves what it retrieves from the corpus that the graph was built from.
+    """
+
+    place: str = ""
+
+    def build(self) -> PKG:
+        """Read the graph; UserError where it has changed since it was written."""
+        with bolt.opened(self.place) as database:
+            return database.load()
+
+    def nearest(
+        self, kind: int, queries: np.ndarray, k: int, nodes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the nodes nearest to each query, by the server's vector index or, without one, exactly here.
+
+        Args:
+            kind: The type of the nodes.
+            queries: Unit vectors [q, d].
+            k: How many nodes to find for each query.
+            nodes: The nodes that are searched; None takes the first of each text, which have a vector.
+
+        Returns:
+            Nodes [q, k] and their cosines [q, k], best first, with fewer columns where there are fewer nodes.
+
+        Raises:
+            UserError: The vectors in the database were made by another embedder, or do not fit the graph.
+        """
+        searched = self.graph.first_of_each_text(kind) if nodes is None else nodes
+        with bolt.opened(self.place) as database:
+            found = database.nearest(kind, queries, k, self.embedder.name)
+            if found is None:
+                vectors = database.vectors(kind, self.embedder.name)
+                fits = vectors.shape == (len(searched), queries.shape[1])
+            else:
+                fits = bool(np.isin(found[0], searched).all())
+        if not fits:
+            raise UserError(f"the vectors in {self.place} do not fit the graph; write it again")
+        if found is not None:
+            return found
+        positions, cosines = FlatIndex(vectors).search(queries, k)
+        return searched[positions], cosines

@@ -1,0 +1,199 @@
+"""Topics by a model: what is asked, what is taken of an answer, what is stored, and the agreement with the rules."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+from fakes import FakeBackend
+from sklearn.metrics import adjusted_rand_score, cohen_kappa_score
+
+from pkg_lib import cli
+from pkg_lib.core.types import UserError
+from pkg_lib.data.benchmarks import load_benchmark
+from pkg_lib.papers.pkg import model_topics
+from pkg_lib.papers.pkg.model_topics import (
+    agreement_table,
+    label_tasks,
+    read_category,
+    read_topic,
+    stored_labels,
+)
+from pkg_lib.papers.pkg.topics import statement, topics
+
+MODEL = "qwen2.5-coder-0.5b-instruct"
+NAMES = list(topics().index)
+
+
+def model(categories=("Lists", "prime numbers"), names=(NAMES[5], NAMES[1]), **options) -> FakeBackend:
+    """A model that names the categories in turn, and for each of them a topic."""
+    ids = [t.id for t in load_benchmark("humaneval")]
+    of_task = {i: categories[n % len(categories)] for n, i in enumerate(ids)}
+    of_category = {read_category(c): name for c, name in zip(categories, names, strict=False)}
+    return FakeBackend(lambda r: of_task.get(r.task_id) or of_category[r.task_id], **options)
+
+
+def label(tmp_path, backend, limit=4):
+    return label_tasks("humaneval", MODEL, tmp_path, limit, backend)
+
+
+def ruled(tmp_path, names, categories) -> pd.DataFrame:
+    ids = [t.id for t in load_benchmark("humaneval", len(names))]
+    return pd.DataFrame({"topic": names, "category": categories}, ids)
+
+
+def test_a_category_is_asked_for_each_task_and_a_topic_for_each_category(tmp_path):
+    backend = model()
+    log = label(tmp_path, backend)
+    tasks = load_benchmark("humaneval", 4)
+    assert len(backend.asked) == 6 and log["answers"] == log["asked_in_this_run"] == 6
+    assert all(statement(t).strip()[:40] in r.text for t, r in zip(tasks, backend.asked, strict=False))
+    assert all(t.solution not in r.text for t, r in zip(tasks, backend.asked, strict=False))
+    assert all(name in r.text for name in NAMES for r in backend.asked[4:])
+    frame = stored_labels(tmp_path, "humaneval")[MODEL]
+    assert list(frame["category"]) == ["lists", "prime numbers"] * 2
+    assert list(frame["topic"]) == ["Data Structures", "Mathematics and Number Theory"] * 2
+    assert (log["tasks"], log["categories"], log["tasks_without_category"], log["tasks_without_topic"]) == (
+        4,
+        2,
+        0,
+        0,
+    )
+
+
+@pytest.mark.parametrize("stop", [0, 3, 5])
+def test_an_interrupted_run_continues_and_a_finished_one_asks_nothing(tmp_path, stop):
+    with pytest.raises(KeyboardInterrupt):
+        label(tmp_path, model(stop=stop))
+    assert not stored_labels(tmp_path, "humaneval")
+    rest = model()
+    assert label(tmp_path, rest)["asked_in_this_run"] == len(rest.asked) == 6 - stop
+    again = FakeBackend(lambda r: pytest.fail("asked again"))
+    assert label(tmp_path, again)["asked_in_this_run"] == 0
+    assert label(tmp_path, model(), 5)["asked_in_this_run"] == 1  # one more task of a known category
+
+
+@pytest.mark.parametrize(
+    ("raw", "category"),
+    [
+        ("Prime numbers", "prime numbers"),
+        ('\n\n  "Prime   Numbers."\nThe problem asks ...', "prime numbers"),
+        ("**Topic:** prime numbers", "prime numbers"),
+        ("- `prime numbers`", "prime numbers"),
+        ("main topic: Prime numbers;", "prime numbers"),
+        ("Zeichenketten und Größen", "zeichenketten und größen"),
+        ("=HYPERLINK(x)", "hyperlink(x)"),
+        ("sort\x1b[31ming\x00", "sort[31ming"),
+        ("The main topic of this problem is that of the prime numbers.", ""),
+        ("x" * 61, ""),
+        ("a" * 10**6, ""),
+        ("\n" * 10**6 + "late", ""),
+        ("123", ""),
+        ("", ""),
+        ("```", ""),
+        ("...", ""),
+    ],
+)
+def test_what_is_taken_of_an_answer_as_a_category(raw, category):
+    assert read_category(raw) == category
+    assert read_category(category) == category
+
+
+@pytest.mark.parametrize(
+    ("raw", "topic"),
+    [
+        ("Algorithms", "Algorithms"),
+        ("\n algorithms.", "Algorithms"),
+        ("- **Data Structures**\nAlgorithms", "Data Structures"),
+        ("Topic: Bit Manipulation (ours)", "Bit Manipulation"),
+        ("Algorithms or Data Structures", ""),
+        ("2", ""),
+        ("I do not know", ""),
+        (" " * 10**6 + "Algorithms", ""),
+        ("Algorithm", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_taken_of_an_answer_as_a_topic(raw, topic):
+    assert read_topic(raw) == topic
+
+
+def test_answers_that_cannot_be_used_leave_the_task_without_a_topic(tmp_path):
+    log = label(
+        tmp_path,
+        model(
+            ("Lists", "I think that this is about a lot of things.", "prime numbers"), (NAMES[5], "", "99")
+        ),
+        3,
+    )
+    assert (log["tasks_without_category"], log["tasks_without_topic"], log["categories"]) == (1, 2, 2)
+    assert list(stored_labels(tmp_path, "humaneval")[MODEL]["topic"]) == ["Data Structures", "", ""]
+
+
+def test_agreement_is_that_of_scikit_learn(tmp_path):
+    label(tmp_path, model(("Lists", "prime numbers", "trees"), (NAMES[5], NAMES[1], "?")), 6)
+    names = ["Data Structures", "Data Structures", "Algorithms", "Data Structures", NAMES[1], "Algorithms"]
+    fine = ["lists", "lists", "trees", "lists", "primes", "nearest description"]
+    (row,) = agreement_table(tmp_path, "humaneval", ruled(tmp_path, names, fine)).frame.to_dict("records")
+    theirs = ["Data Structures", NAMES[1], "no topic"] * 2
+    assert row["tasks"] == "6" and row["fine categories"] == "3" and row["without a topic"] == "2"
+    assert row["same topic, %"] == "50.0"
+    assert row["Cohen's kappa"] == f"{cohen_kappa_score(names, theirs):.2f}"
+    assert row["adjusted Rand index"] == f"{adjusted_rand_score(names, theirs):.2f}"
+    by_fine = adjusted_rand_score(fine[:5], ["a", "b", "c", "a", "b"])
+    assert row["adjusted Rand index, fine categories"] == f"{by_fine:.2f}"
+
+
+def test_a_single_label_has_no_kappa_and_no_labels_no_table(tmp_path):
+    frame = ruled(tmp_path, ["Algorithms"] * 2, ["trees"] * 2)
+    assert agreement_table(tmp_path, "humaneval", frame) is None
+    label(tmp_path, model(("trees",), ("Algorithms",)), 2)
+    (row,) = agreement_table(tmp_path, "humaneval", frame).frame.to_dict("records")
+    assert row["Cohen's kappa"] == "–" and row["same topic, %"] == "100.0"
+    assert agreement_table(tmp_path, "mbpp", frame) is None
+    assert agreement_table(tmp_path, "humaneval", frame.set_axis(["other/1", "other/2"])) is None
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        ("csv", "task_id,category\nHumanEval/0,lists\n"),
+        ("csv", '"\n'),
+        ("csv", ""),
+        ("log.json", "{"),
+        ("log.json", json.dumps({"model": 7})),
+    ],
+)
+def test_damaged_labels_are_named(tmp_path, suffix, text):
+    label(tmp_path, model())
+    (path,) = (tmp_path / "tasks" / "topics").glob(f"*/humaneval.{suffix}")
+    path.write_text(text)
+    with pytest.raises(UserError, match=path.name):
+        stored_labels(tmp_path, "humaneval")
+
+
+def test_a_topic_that_is_none_of_the_ten_counts_as_none(tmp_path):
+    label(tmp_path, model())
+    (path,) = (tmp_path / "tasks" / "topics").glob("*/humaneval.csv")
+    path.write_text(path.read_text().replace("Data Structures", "Poetry"))
+    assert list(stored_labels(tmp_path, "humaneval")[MODEL]["topic"]) == ["", NAMES[1]] * 2
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PKG_RESULTS", str(tmp_path))
+    labelled = model_topics.label_tasks
+    monkeypatch.setattr(model_topics, "label_tasks", lambda *a: labelled(*a, backend=model()))
+    monkeypatch.setattr(
+        "pkg_lib.papers.pkg.topics.topics_of", lambda *a: ruled(tmp_path, NAMES[:3], ["x"] * 3)
+    )
+    for words, code, said in (
+        (("--benchmark", "humaneval", "--limit", "3"), 0, "Cohen's kappa"),
+        (("--benchmark", "humanval"), 2, "humanval"),
+        (("--model", "no-such-model"), 2, "no-such-model"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["pkg_lib", "topics", *words])
+        assert cli.main() == code
+        told = capsys.readouterr()
+        assert said in (told.err if code else told.out) and (not code or told.err.count("\n") == 1)
