@@ -377,7 +377,7 @@ def graph(
     embedder: Annotated[str, opt("For --store: the embedder of the vectors.")] = MINILM,
     engine: Engine = "local",
 ) -> None:
-    """Build the graph of a corpus, and report what was skipped and what is too long for the encoder.
+    """Build the graph of a corpus, and report what was skipped or cut.
 
     A graph in a graph database is a corpus itself: run --corpus bolt://HOST[:PORT][/NAME].
     """

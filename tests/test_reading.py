@@ -195,8 +195,8 @@ def test_advice_depends_on_who_made_the_file(tmp_path, monkeypatch):
             read_json(path)
         told[path] = str(error.value)
         assert "delete" not in told[path]
-    assert "correct the file" in told[mine] and "computes it again" in told[stored]
-    assert "generates its answers again" in told[answers]
+    assert "correct the file" in told[mine] and "makes it again" in told[stored]
+    assert "makes its contents again" in told[answers]
     git = subprocess.run(["git", "-C", ROOT, "ls-files", "README.md"], capture_output=True, text=True).stdout
     assert ("git checkout" in told[ROOT / "README.md"]) == bool(git)
     assert not any("git " in told[path].rpartition("; ")[2] for path in (mine, stored, answers))

@@ -33,12 +33,12 @@ def test_results_dir(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("below", ["", "below"])
 def test_results_dir_that_cannot_be(in_the_way, monkeypatch, below):
-    with pytest.raises(UserError, match="name a writable place"):
+    with pytest.raises(UserError, match="move it away"):
         write_text(in_the_way / "x", "text")
     monkeypatch.setenv("PKG_RESULTS", str(in_the_way / below))
     with pytest.raises(UserError, match="set PKG_RESULTS"):
         results_dir()
-    with pytest.raises(UserError, match=r"cannot write .* set PKG_RESULTS to a writable directory"):
+    with pytest.raises(UserError, match=r"cannot write .* is not a directory; move it away"):
         write_json(in_the_way / below / "x.json", {})
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pkg_lib.analysis import figures, tables
+from pkg_lib.analysis.figures import styled
 from pkg_lib.analysis.grid import Grid
 from pkg_lib.analysis.stats import pass_at_1
 from pkg_lib.analysis.tables import DASH, percent, points
@@ -124,7 +125,7 @@ def _words_effects(effects: pd.DataFrame) -> pd.DataFrame:
     return effects.xs(WORDS_EFFECT, level="effect")
 
 
-@figures.styled
+@styled
 def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
     """Draw the effects of one model on one benchmark: a row per effect, a marker per style and template.
 
