@@ -22,7 +22,7 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "PKG_MBPP_DIR": "", "PKG_PAPER_DIR": ""}
 # A command, its exit code, the most lines that it may write (progress bars not counted), words among them.
 COMMANDS = [
     ("--help", 0, 50, ("repo-tasks", "make-tasks", "lab")),
-    ("list", 0, 130, (MODEL, "Block-PKG")),
+    ("list", 0, 160, (MODEL, "Block-PKG")),
     ("nosuch", 2, 0, ("No such command 'nosuch'",)),
     ("lab --version", 0, 1, ()),
     ("make-tasks /no/such --source a --tests b --output x.jsonl", 2, 0, ("/no/such",)),

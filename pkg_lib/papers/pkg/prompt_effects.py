@@ -73,7 +73,8 @@ def style_verdicts(run: Run, style: str, in_chat: bool = False) -> pd.DataFrame:
         for extraction in EXTRACTIONS:
             outcomes = run.outcomes(method, authors_extraction=extraction == "authors'")
             passed = {i: o.status == "passed" for i, o in outcomes.items() if o.status != "not_measured"}
-            frames[content, extraction] = pd.Series(passed, dtype="boolean")
+            if passed:
+                frames[content, extraction] = pd.Series(passed, dtype="boolean")
     frame = pd.DataFrame(frames).reindex([task.id for task in run.tasks])
     return frame.astype("boolean")
 
