@@ -159,7 +159,7 @@ def effects_figure(effects: pd.DataFrame, model: str, benchmark: str) -> Figure:
             axes.plot(value, y, figures.MARKERS[styles.index(style)], mfc=fill, mec=colour, label=label)
     axes.axvline(0, color=figures.INK, linewidth=0.6)
     axes.set_yticks(range(len(rows)), [_wrapped(name) for name in rows])
-    axes.set(xlabel="points of pass@1, paired, with 95 % interval")
+    axes.set(xlabel="points of pass@1, 95 % interval")
     axes.grid(axis="x")
     figures.legend_below(axes, ncols=2)
     return figure
