@@ -164,8 +164,8 @@ def test_the_prompt_of_a_papers_model_is_sent_raw_or_in_the_chat_template(commit
     """The two are completions of their own, whose answers are kept whole."""
     names = "None, codellama prompt", "None, codellama prompt in chat", "None"
     backend = FakeBackend(lambda r: f"[PYTHON]\ndef {r.entry_point}(*a):\n    return 1\n[/PYTHON]")
-    preparer = Preparer(Run(MODEL, limit=1), backend=backend)
-    assert preparer.prepare([*names[:2]]) == 2
+    preparer = Preparer(Run(MODEL, limit=1), fresh=True, backend=backend)
+    assert preparer.generate([*names[:2]]) == 2
     raw, in_chat = backend.asked
     assert raw.text == in_chat.text
     assert raw.text.startswith("[INST] You are a python programmer.")
