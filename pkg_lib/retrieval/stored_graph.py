@@ -28,16 +28,9 @@ class StoredKnowledge(Knowledge):
     def nearest(
         self, kind: int, queries: np.ndarray, k: int, nodes: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find the nodes nearest to each query, by the server's vector index or, without one, exactly here.
+        """Find as `Knowledge.nearest` does, by the server's vector index or, without one, exactly here.
 
-        Args:
-            kind: The type of the nodes.
-            queries: Unit vectors [q, d].
-            k: How many nodes to find for each query.
-            nodes: The nodes that are searched; None takes the first of each text, which have a vector.
-
-        Returns:
-            Nodes [q, k] and their cosines [q, k], best first, with fewer columns where there are fewer nodes.
+        The nodes that are searched have a vector in the database: by default the first of each text.
 
         Raises:
             UserError: The vectors in the database were made by another embedder, or do not fit the graph.
